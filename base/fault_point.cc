@@ -51,7 +51,11 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "engine_step_done",
                                                                                         "engine_contribution",
                                                                                         "engine_gradient",
-                                                                                        "engine_loss"};
+                                                                                        "engine_loss",
+                                                                                        "checkpoint_list",
+                                                                                        "local_copy_removing",
+                                                                                        "partner_copy",
+                                                                                        "restart_piece"};
 
 struct Action {
   FaultPoint point;
@@ -79,7 +83,8 @@ Plan& plan() {
 }
 
 bool is_data(FaultPoint point) {
-  return point == FaultPoint::engine_contribution || point == FaultPoint::engine_gradient;
+  return point == FaultPoint::engine_contribution || point == FaultPoint::engine_gradient ||
+         point == FaultPoint::partner_copy || point == FaultPoint::restart_piece;
 }
 
 // -1 where the text is anything but `prefix` and digits.
@@ -117,7 +122,7 @@ Result<Action> parse_action(const std::string& line) {
                       "kill, exit, error, disk_full, delay_ms=N, flip or flip=BIT");
   if ((action.kind == Action::Kind::flip) != is_data(action.point))
     return make_error(ErrorCode::invalid_input, "fault plan: '" + words[1] + "' does not go with " + words[0],
-                      "flip is for engine_contribution and engine_gradient, and they take nothing else");
+                      "flip is for points of data (base/fault_point.h), and they take nothing else");
   std::size_t next = 2;
   if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
   bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);

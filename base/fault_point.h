@@ -62,6 +62,10 @@ enum class FaultPoint : int {
   engine_contribution,         // data: the first gradient of a step that goes into a sum over ranks, its checksum taken
   engine_gradient,             // data: the gradient that one micro-batch has computed
   engine_loss,                 // an error here makes the loss of this rank's part of the step not a number
+  checkpoint_list,             // the folder of checkpoints, or of one of them, is about to be listed
+  local_copy_removing,         // doubtful copies are about to be removed from this node
+  partner_copy,                // data: the share of another rank as it came for a copy on this node
+  restart_piece,               // data: a piece of a copy as it came to the rank that goes on from it
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);

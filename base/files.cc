@@ -203,10 +203,13 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   std::unique_ptr<DIR, Close> dir(::opendir(path.c_str()));
   if (!dir) return path_error("list", path, errno);
   std::vector<std::string> names;
+  errno = 0;  // half a list is no list: readdir(3) tells an error from the end by errno alone
   while (const dirent* entry = ::readdir(dir.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
   }
+  if (errno != 0) return path_error("list", path, errno);
   std::sort(names.begin(), names.end());
   return names;
 }

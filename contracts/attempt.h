@@ -49,7 +49,8 @@ struct Attempt {
   std::string state_dir() const { return stage_dir + "/state"; }      // checkpoints; survive attempts
   std::string learned_dir() const { return stage_dir + "/learned"; }  // by its leads, for their next ones
   std::string milestones_dir() const { return stage_dir + "/milestones"; }
-  std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename
+  // A launch's folder in it becomes out_dir by one rename.
+  std::string staging_dir() const { return attempt_dir + "/staging"; }
   // A job that the scheduler queued again (`restarts` > 0) claims and records anew.
   std::string claim_path(int restarts = 0) const { return attempt_dir + "/" + claim_file_name(restarts); }
   std::string record_path(int restarts = 0) const { return attempt_dir + "/" + record_file_name(restarts); }

@@ -25,13 +25,18 @@ Value launch_to_value(const Launch& launch) {
   value.set("hosts", ValueArray(launch.hosts.begin(), launch.hosts.end()));
   value.set("rank_host", ValueArray(launch.rank_host.begin(), launch.rank_host.end()));
   value.set("start_checkpoint", launch.start_checkpoint);
-  value.set("at_least_step", static_cast<long long>(launch.at_least_step));
+  if (launch.at_least_step > 0) value.set("at_least_step", static_cast<long long>(launch.at_least_step));
   value.set("launch_dir", launch.launch_dir);
   value.set("beat_dir", launch.beat_dir);
   value.set("words_dir", launch.words_dir);
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
+  if (!launch.owner.is_nobody()) {  // attempt and launch are said above
+    value.set("restarts", launch.owner.restarts);
+    value.set("lead_epoch", launch.owner.epoch);
+    value.set("lead_host", launch.owner.host);
+  }
   value.set("milestones_dir", launch.milestones_dir);
   value.set("fault_plan", launch.fault_plan);
   value.set("parallel", parallel_dims_fields().to_value(launch.dims));
@@ -61,6 +66,9 @@ Result<Launch> launch_from_value(const Value& value) {
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");
+  if (const Value* epoch = value.find("lead_epoch"); epoch && epoch->is_integer())
+    launch.owner = {launch.attempt, static_cast<int>(value.get_integer("restarts")), epoch->as_integer(),
+                    value.get_string("lead_host"), launch.launch};
   launch.milestones_dir = value.get_string("milestones_dir");
   launch.fault_plan = value.get_string("fault_plan");
   if (const Value* parallel = value.find("parallel")) {

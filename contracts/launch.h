@@ -6,6 +6,7 @@
 
 #include "base/value.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/state_owner.h"
 
 namespace longhaul {
 
@@ -21,7 +22,7 @@ struct Launch {
   ParallelDims dims;
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
   // Newest whole checkpoint that the lead or the run's log knows of and that nothing has ruled out since; 0: none. A
-  // training that finds nothing of that step or later, and no damage that says why, refuses to begin.
+  // training that goes on from the newest does not begin below it unless it finds it damaged or rolled back.
   std::int64_t at_least_step = 0;
   std::string launch_dir;      // rank logs, stacks of this launch
   std::string beat_dir;        // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
@@ -29,6 +30,7 @@ struct Launch {
   std::string events_path;     // events.jsonl; rank 0 appends
   std::string output_dir;      // staging of the artifact; the lead publishes it
   std::string state_dir;       // survives attempts: checkpoints of this stage
+  StateOwner owner;            // of state_dir: this launch, as its lead has written it there
   std::string milestones_dir;  // where milestones are published; "": nowhere
   std::string fault_plan;      // "" or a fault plan for the ranks (base/fault_point.h)
 };
@@ -37,6 +39,11 @@ struct Launch {
 const std::string& beat_folder(const Launch& launch);
 // Where its ranks leave words for each other: words_dir; where launch.toml names none, beside their logs.
 std::string rendezvous_folder(const Launch& launch);
+
+// What is asked before and after each act on state_dir.
+inline StateFence fence_of(const Launch& launch) {
+  return {launch.state_dir, launch.owner};
+}
 
 Value launch_to_value(const Launch& launch);
 Result<Launch> launch_from_value(const Value& value);

@@ -47,8 +47,9 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                  {.help = "the shortest learned time; 45s survive a fabric that is silent for 30s", .min = 0.1})
           .field("checkpoint_interval", &R::checkpoint_interval,
                  {.help = "steps between checkpoints: as checkpoint.every_steps has them, or chosen while the training "
-                          "runs, by what a save costs and how often it fails",
-                  .choices = {"as_set", "online"}})
+                          "runs, by what a save costs and how often it fails; empty: online for a training without "
+                          "every_steps that has more than one node or a time_limit of more than an hour",
+                  .choices = {"", "as_set", "online"}})
           .field("no_progress", &R::no_progress,
                  {.help = "ranks beat and complete no step for so long: started again; 0s: the longest step seen times "
                           "hang_factor, at least startup",
@@ -91,6 +92,18 @@ ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string
   // A command is only looked at once it has beaten.
   if (settings.on_hang.empty()) settings.on_hang = trains(stage_kind) || stage_kind == "command" ? "restart" : "ignore";
   return settings;
+}
+
+std::int64_t set_interval_steps(const Value& stage_settings) {
+  const Value* checkpoint = stage_settings.find("checkpoint");
+  return checkpoint ? checkpoint->get_integer("every_steps") : 0;
+}
+
+bool chooses_interval(const ResiliencySettings& settings, const std::string& stage_kind, const Value& stage_settings,
+                      int nodes, double time_limit_s) {
+  constexpr double much_to_lose_s = 3600;
+  if (!settings.checkpoint_interval.empty()) return settings.checkpoint_interval == "online";
+  return trains(stage_kind) && set_interval_steps(stage_settings) == 0 && (nodes > 1 || time_limit_s > much_to_lose_s);
 }
 
 }  // namespace longhaul

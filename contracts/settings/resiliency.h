@@ -21,9 +21,9 @@ struct ResiliencySettings {
   Seconds hang_act{0};         // 0: learned
   double hang_factor = 5;      // learned: the longest seen times this
   Seconds hang_floor{45};      // no learned time is shorter
-  std::string checkpoint_interval = "as_set";  // or "online"
-  Seconds host_silent{4.5};    // an agent that was not heard for so long, on a node that nothing else is known of
-  std::string health = "act";  // "off" | "watch" | "act": what is done about the health of nodes
+  std::string checkpoint_interval;  // "as_set" | "online"; "": chooses_interval()
+  Seconds host_silent{4.5};         // an agent that was not heard for so long, on a node that nothing else is known of
+  std::string health = "act";       // "off" | "watch" | "act": what is done about the health of nodes
   Seconds health_interval{30};
   std::string health_command;  // a site's own check of a node: program and arguments, split at spaces
   Seconds health_command_deadline{60};
@@ -38,5 +38,13 @@ const FieldTable<ResiliencySettings>& resiliency_fields();
 // The choices that are left to the kind of stage, made: those that keep checkpoints go on from them after a fault, and
 // those that take steps are known to stand still.
 ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string& stage_kind);
+
+// Whether the interval between checkpoints is chosen while the training runs: where the setting says so, and where
+// nobody has said anything of saving (checkpoint.every_steps = 0 in `stage_settings`) about a training that has much to
+// lose, for more than one node or more than an hour. `time_limit_s`: of the stage; 0: none is known.
+bool chooses_interval(const ResiliencySettings& settings, const std::string& stage_kind, const Value& stage_settings,
+                      int nodes, double time_limit_s);
+// checkpoint.every_steps of a stage's settings.
+std::int64_t set_interval_steps(const Value& stage_settings);
 
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
+#include "engine/parallel/text_exchange.h"
 
 namespace longhaul {
 
@@ -122,7 +123,7 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   saved_.step = state.progress.step;
   saved_.path = store_.path_of(state.progress.step);
   LH_CHECK(group.agree(group.is_first() ? store_.prepare(saved_.path) : Status()).with_context(context()));
-  const std::string file = shard_file_name(group.rank(), group.size());
+  const std::string file = store_.shard_name(group.rank(), group.size());
   file_ = join_path(saved_.path, file);
   pieces_ = pieces_of_share(*state.layout, file, state.types());
   manifest_ = manifest_of(state);
@@ -145,13 +146,13 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
 
 Status CheckpointSaver::collect_votes(CollectiveGroup& group) {
   LH_CHECK(group.agree(job_.take()).with_context(context()));
-  LH_TRY(std::vector<std::string> votes, group.all_gather_text(votes_));
+  LH_TRY(std::vector<std::string> votes, gather_text_to_first(group, votes_));
   phase_ = Phase::publishing;
   saved_.write_seconds = write_seconds_, saved_.direct_io = written_.direct;
   saved_.bytes = static_cast<std::uint64_t>(written_.bytes);
   if (!group.is_first()) return {};
   const auto publish = [this, votes = std::move(votes)](const std::atomic<bool>&) -> Status {
-    LH_TRY(published_bytes_, store_.publish(saved_.path, manifest_, votes));
+    LH_TRY(published_, store_.publish(saved_.path, manifest_, votes));
     return {};
   };
   if (options_.asynchronous)
@@ -172,7 +173,8 @@ Result<std::optional<SavedCheckpoint>> CheckpointSaver::advance(CollectiveGroup&
     if (!publishing) return std::optional<SavedCheckpoint>();
   }
   phase_ = Phase::idle;
-  if (group.is_first()) saved_.bytes = static_cast<std::uint64_t>(published_bytes_);
+  if (group.is_first()) saved_.bytes = static_cast<std::uint64_t>(published_.bytes);
+  if (group.is_first()) saved_.waits = published_.waits;
   return std::optional(saved_);
 }
 

@@ -46,7 +46,8 @@ class CheckpointSaver {
   Status reserve(const ParameterLayout& layout, const StateTypes& types = all_f32);
 
   bool busy() const { return phase_ != Phase::idle; }
-  std::int64_t step() const { return saved_.step; }  // of the last one that was started
+  std::int64_t step() const { return saved_.step; }    // of the last one that was started
+  const std::string& votes() const { return votes_; }  // this rank's entries of the last one that was written, as text
   // How far this rank is, for comparison with others: -1 when nothing is under way.
   std::int64_t progress_key() const { return busy() ? 4 * saved_.step + static_cast<std::int64_t>(phase_) : -1; }
   // Has this rank done all it can do before the next advance()? True when nothing is under way.
@@ -92,7 +93,7 @@ class CheckpointSaver {
   // The job's until it is done.
   WrittenShare written_;
   std::string votes_;
-  std::int64_t published_bytes_ = 0;
+  CheckpointStore::Published published_;
   double write_seconds_ = 0;
   BackgroundJob job_{true};  // last: its thread ends before what it works on
 };

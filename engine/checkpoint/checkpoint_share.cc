@@ -39,8 +39,8 @@ StateTypes stored_types(const CheckpointManifest& manifest) {
   return types;
 }
 
-std::string shard_file_name(int rank, int ranks) {
-  return format("shard-{:05d}-of-{:05d}.safetensors", rank + 1, ranks);
+std::string shard_file_name(int rank, int ranks, const std::string& tag) {
+  return format("shard-{:05d}-of-{:05d}{}{}.safetensors", rank + 1, ranks, tag.empty() ? "" : ".", tag);
 }
 
 namespace {

@@ -31,7 +31,8 @@ struct SharePiece {
   FlatRange packed;                 // of that array
   std::int64_t bytes() const { return entry.bytes(); }
 };
-std::string shard_file_name(int rank, int ranks);
+// `tag`: of the launch that writes it, so that ranks of two launches never write the same file; "": none.
+std::string shard_file_name(int rank, int ranks, const std::string& tag = {});
 // f32 arrays come before bf16 ones, so that every element of a shard lies at a multiple of its size.
 std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file,
                                         const StateTypes& types = all_f32);

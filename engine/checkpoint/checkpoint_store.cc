@@ -5,11 +5,13 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/checkpoint/read_back.h"
 
 namespace longhaul {
 
@@ -17,19 +19,47 @@ std::string CheckpointStore::path_of(std::int64_t step) const {
   return join_path(folder_, checkpoint_folder_name(step));
 }
 
-std::vector<std::string> CheckpointStore::list() const {
-  std::vector<std::string> names;
-  const auto all = list_directory(folder_);
-  if (!all.ok()) return names;
-  for (const std::string& name : *all)
-    if (starts_with(name, "step-") && file_exists(join_path(join_path(folder_, name), checkpoint_manifest_name)))
-      names.push_back(name);
-  std::sort(names.rbegin(), names.rend());  // numbers have leading zeros
-  return names;
+std::string CheckpointStore::shard_name(int rank, int ranks) const {
+  const StateOwner& owner = fence_.owner();
+  return shard_file_name(rank, ranks, owner.is_nobody() ? "" : owner.tag());
+}
+
+bool CheckpointStore::StepFolder::has(const char* file) const {
+  return names.ok() && std::ranges::find(*names, file) != names->end();
+}
+
+Result<std::vector<CheckpointStore::StepFolder>> CheckpointStore::look() const {
+  const auto names_of = [](const std::string& folder) -> Result<std::vector<std::string>> {
+    if (auto fault = fault_here(FaultPoint::checkpoint_list)) return *fault;
+    return names_if_there(folder);
+  };
+  LH_TRY(std::vector<std::string> all, names_of(folder_));
+  std::erase_if(all, [](const std::string& name) { return !starts_with(name, "step-"); });
+  std::sort(all.rbegin(), all.rend());  // numbers have leading zeros
+  std::vector<StepFolder> found;
+  for (const std::string& name : all) found.push_back({name, names_of(join_path(folder_, name))});
+  return found;
+}
+
+Result<std::vector<std::string>> CheckpointStore::list() const {
+  const auto whole = retried(retry_, [this]() -> Result<std::vector<std::string>> {
+    LH_TRY(const std::vector<StepFolder> all, look());
+    std::vector<std::string> names;
+    for (const StepFolder& one : all) {
+      LH_CHECK(one.names);
+      if (one.is_whole()) names.push_back(one.name);
+    }
+    return names;
+  });
+  if (whole.ok()) return whole;
+  return make_error(whole.error().code, "which checkpoints there are is not known: " + whole.error().what,
+                    "a folder that stays unreadable has to be moved away by hand");
 }
 
 Result<std::vector<std::string>> CheckpointStore::list_together(CollectiveGroup& group) const {
-  LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(list(), "\n")));
+  const auto mine = group.is_first() ? list() : std::vector<std::string>();
+  LH_CHECK(group.agree(mine.ok() ? Status() : Status(mine.error())));
+  LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(*mine, "\n")));
   std::vector<std::string> names = split(lists.front(), '\n');
   std::erase(names, "");
   return names;
@@ -40,33 +70,34 @@ bool ends_a_search(const Error& error) {
 }
 
 Result<std::int64_t> CheckpointStore::newest_step(CollectiveGroup& group) const {
-  const std::vector<std::string> names = list();
-  const double mine = names.empty() ? -1 : std::atof(names.front().substr(names.front().find('-') + 1).c_str());
-  std::vector<double> all(static_cast<std::size_t>(group.size()));
-  LH_CHECK(group.all_gather({&mine, 1}, all));
-  return static_cast<std::int64_t>(all.front());
+  LH_TRY(const std::vector<std::string> names, list_together(group));
+  if (names.empty()) return std::int64_t{-1};
+  return static_cast<std::int64_t>(std::atoll(names.front().substr(names.front().find('-') + 1).c_str()));
 }
 
 namespace {
 
 // First the manifest: half of an old checkpoint must not look whole.
 Status remove_checkpoint(const std::string& path) {
-  const std::string manifest = join_path(path, checkpoint_manifest_name);
-  if (file_exists(manifest)) LH_CHECK(remove_tree(manifest));
+  LH_CHECK(remove_tree(join_path(path, checkpoint_manifest_name)));
   return remove_tree(path);
 }
 
 }  // namespace
 
 Status CheckpointStore::prepare(const std::string& path) const {
+  LH_CHECK(fence_.look());
   LH_CHECK(remove_checkpoint(path));
-  return make_directories(path);
+  LH_CHECK(make_directories(path));
+  return fence_.look();
 }
 
 Result<int> CheckpointStore::set_aside_after(std::int64_t step) const {
   const std::string newest_sound = checkpoint_folder_name(step);
   int moved = 0;
-  for (const std::string& name : list()) {
+  LH_CHECK(fence_.look());
+  LH_TRY(const std::vector<std::string> whole, list());
+  for (const std::string& name : whole) {
     if (name <= newest_sound) continue;
     const std::string from = join_path(folder_, name), to = join_path(folder_, "suspect-" + name);
     LH_CHECK(remove_tree(to));
@@ -76,50 +107,109 @@ Result<int> CheckpointStore::set_aside_after(std::int64_t step) const {
   return moved;
 }
 
-Status CheckpointStore::retire(std::int64_t newest_step) const {
-  const std::string newest = checkpoint_folder_name(newest_step);
-  const std::vector<std::string> whole = list();
-  std::vector<CheckpointStanding> standings;
-  for (const std::string& name : whole) standings.push_back(standing_of(clock_, join_path(folder_, name), retention_));
-  std::vector<std::string> removed = checkpoints_to_remove(standings, retention_);
-  const auto all = list_directory(folder_);
-  if (!all.ok()) return {};
-  for (const std::string& name : *all)  // what was never finished
-    if (starts_with(name, "step-") && std::find(whole.begin(), whole.end(), name) == whole.end())
-      removed.push_back(name);
-  for (const std::string& name : removed) {
-    if (name >= newest) continue;
-    if (auto fault = fault_here(FaultPoint::checkpoint_retiring)) return *fault;
-    // Best effort: what cannot be removed now is removed after the next checkpoint.
-    [[maybe_unused]] const Status gone = remove_checkpoint(join_path(folder_, name));
-  }
+namespace {
+
+constexpr const char* verified_name = "verified";  // beside the manifest; its digest, once all was read back
+
+Result<std::string> manifest_digest(const std::string& path) {
+  return hash_file(join_path(path, checkpoint_manifest_name));
+}
+
+}  // namespace
+
+bool CheckpointStore::is_verified(const std::string& path) {
+  const auto verified = read_file(join_path(path, verified_name), 1000);
+  if (!verified.ok()) return false;
+  const auto digest = manifest_digest(path);
+  return digest.ok() && trim(*verified) == *digest;
+}
+
+Status CheckpointStore::confirm(const std::string& path) const {
+  LH_CHECK(fence_.look());
+  LH_TRY(const std::string digest, manifest_digest(path));
+  LH_CHECK(write_file_atomic(join_path(path, verified_name), digest + "\n"));
+  LH_TRY([[maybe_unused]] const bool retired, retire(std::atoll(file_name(path).substr(5).c_str())));
   return {};
 }
 
-Result<std::int64_t> CheckpointStore::publish(const std::string& path, CheckpointManifest manifest,
-                                              const std::vector<std::string>& votes) const {
-  std::int64_t bytes = 0;
+// What is removed was seen to be whole and not to be needed while a newer one is known to be good, or seen not to be
+// whole. Best effort: what cannot be listed or removed now is looked at again after the next checkpoint.
+Result<bool> CheckpointStore::retire(std::int64_t newest_step) const {
+  const std::string newest = checkpoint_folder_name(newest_step);
+  const auto all = look();
+  if (!all.ok()) return true;
+  std::vector<CheckpointStanding> standings;
+  std::vector<std::string> unfinished;
+  for (const StepFolder& one : *all) {
+    if (!one.names.ok()) continue;
+    if (one.is_whole())
+      standings.push_back(standing_of(join_path(folder_, one.name), *one.names, retention_, claims_));
+    else if (!one.has(checkpoint_pin_name))
+      unfinished.push_back(one.name);
+  }
+  const auto is_newer = [&](const std::string& name) { return name >= newest; };
+  std::vector<std::string> removed = checkpoints_to_remove(standings, retention_);
+  std::erase_if(removed, is_newer);
+  std::erase_if(unfinished, is_newer);
+  // Newest first: older ones than a good one may go.
+  const auto good = std::ranges::find_if(standings, [&](const CheckpointStanding& one) {
+    return !removed.empty() && one.name > removed.back() && std::ranges::find(removed, one.name) == removed.end() &&
+           is_verified(join_path(folder_, one.name));
+  });
+  const auto waiting =
+      std::erase_if(removed, [&](const std::string& name) { return good == standings.end() || name > good->name; });
+  removed.insert(removed.end(), unfinished.begin(), unfinished.end());
+  for (const std::string& name : removed) {
+    if (auto fault = fault_here(FaultPoint::checkpoint_retiring)) return *fault;
+    LH_CHECK(fence_.look());
+    [[maybe_unused]] const Status gone = remove_checkpoint(join_path(folder_, name));
+  }
+  return waiting == 0;
+}
+
+namespace {
+
+// Entries are what ranks say that they have written: are the files there, under these names?
+Status check_shards(const std::string& path, const CheckpointManifest& manifest, const FileRetry& retry) {
+  LH_TRY(const std::vector<std::string> names, retried(retry, [&] { return names_if_there(path); }));
+  for (const CheckpointEntry& entry : manifest.entries)
+    if (!std::ranges::binary_search(names, entry.file))
+      return make_error(ErrorCode::conflict, join_path(path, entry.file) + " is gone: something else has removed it",
+                        "only one training may write into a folder of checkpoints");
+  return {};
+}
+
+}  // namespace
+
+Result<CheckpointStore::Published> CheckpointStore::publish(const std::string& path, CheckpointManifest manifest,
+                                                            const std::vector<std::string>& votes) const {
+  Published published;
   manifest.entries.clear();
   for (const std::string& text : votes) {
     LH_TRY(std::vector<CheckpointEntry> entries, entries_from_text(text));
     for (CheckpointEntry& entry : entries) {
-      bytes += entry.bytes();
+      published.bytes += entry.bytes();
       manifest.entries.push_back(std::move(entry));
     }
   }
   if (auto fault = fault_here(FaultPoint::checkpoint_after_votes)) return *fault;
   LH_CHECK(check_coverage(manifest));
+  LH_CHECK(fence_.look());
+  LH_CHECK(check_shards(path, manifest, retry_));
   LH_CHECK(sync_tree(path));
   if (auto fault = fault_here(FaultPoint::checkpoint_before_manifest)) return *fault;
+  LH_CHECK(fence_.look());
   LH_CHECK(write_file_atomic(join_path(path, checkpoint_manifest_name), to_json_pretty(checkpoint_to_value(manifest))));
   if (auto fault = fault_here(FaultPoint::checkpoint_after_manifest)) return *fault;
+  LH_CHECK(fence_.look());  // a later launch that saves this step writes its own manifest over this one
   Value latest = Value::make_table();
   latest.set("step", manifest.step);
   latest.set("folder", file_name(path));
   LH_CHECK(write_file_atomic(join_path(folder_, "latest.json"), to_json_pretty(latest)));
   if (auto fault = fault_here(FaultPoint::checkpoint_after_latest)) return *fault;
-  LH_CHECK(retire(manifest.step));
-  return bytes;
+  LH_TRY(const bool retired, retire(manifest.step));
+  published.waits = !retired;
+  return published;
 }
 
 Result<SavedCheckpoint> CheckpointStore::save(CollectiveGroup& group, const TrainingState& state) const {
@@ -127,7 +217,13 @@ Result<SavedCheckpoint> CheckpointStore::save(CollectiveGroup& group, const Trai
   options.asynchronous = false;
   CheckpointSaver saver(clock_, *this, options);
   LH_CHECK(saver.start(group, state));
-  return saver.finish(group);
+  LH_TRY(const SavedCheckpoint saved, saver.finish(group));
+  CheckpointReadBack read_back(clock_, *this);
+  LH_CHECK(read_back.want(group, saved, saver.votes()));
+  LH_TRY(const std::vector<ReadBack> read, read_back.finish(group));
+  for (const ReadBack& one : read)
+    if (!one.damage.empty()) return make_error(ErrorCode::corrupt, "what was saved cannot be read back: " + one.damage);
+  return saved;
 }
 
 Status CheckpointStore::load(const std::string& path, TrainingState& state, int threads) {
@@ -201,7 +297,7 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state, int 
 Status CheckpointStore::load_together(CollectiveGroup& group, const std::string& path, TrainingState& state,
                                       int threads) const {
   std::optional<ReadClaim> claim;
-  if (group.is_first()) claim.emplace(clock_, path);
+  if (group.is_first()) claim.emplace(path);
   return group.agree(load(path, state, threads));
 }
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_retry.h"
 #include "contracts/checkpoint_format.h"
+#include "contracts/state_owner.h"
 #include "engine/checkpoint/retention.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/parallel/collective_group.h"
@@ -23,6 +25,7 @@ struct SavedCheckpoint {
   double write_seconds = 0;  // to hash, write and sync this rank's shard
   bool staged = false;       // copied, and written while the training went on
   bool direct_io = false;    // asked for, and possible there
+  bool waits = false;        // on the first rank: older ones stay until a newer one was read back (read_back.h)
 };
 
 struct LoadedCheckpoint {
@@ -36,12 +39,12 @@ bool ends_a_search(const Error& error);
 class CheckpointStore {
  public:
   CheckpointStore(const Clock& clock, std::string folder, const RetentionPolicy& retention)
-      : clock_(clock), folder_(std::move(folder)), retention_(retention) {}
+      : clock_(clock), folder_(std::move(folder)), retention_(retention), claims_(clock) {}
   CheckpointStore(const Clock& clock, std::string folder, int keep_last)
       : CheckpointStore(clock, std::move(folder), RetentionPolicy{keep_last}) {}
 
-  // Collective: the training waits. Everything is synced before checkpoint.json appears; on an error nothing that was
-  // there is lost.
+  // Collective: the training waits, also for what is read back. Everything is synced before checkpoint.json appears; on
+  // an error nothing that was there is lost.
   Result<SavedCheckpoint> save(CollectiveGroup& group, const TrainingState& state) const;
 
   // Collective. Fills the state's arrays, progress, seed and extra from the newest whole checkpoint of this model's
@@ -54,12 +57,20 @@ class CheckpointStore {
   // One checkpoint, of it the entries that this rank needs, verified; several threads read. Not collective.
   static Status load(const std::string& path, TrainingState& state, int threads = 1);
 
-  // Folder names that hold a checkpoint.json, newest first.
-  std::vector<std::string> list() const;
+  // Folder names that hold a checkpoint.json, newest first. What cannot be listed is asked again, and then an error:
+  // only a folder that is not there has no checkpoints.
+  Result<std::vector<std::string>> list() const;
   // Collective: the first rank's list counts, for a folder must not be there for one rank and not for another.
   Result<std::vector<std::string>> list_together(CollectiveGroup& group) const;
   std::string path_of(std::int64_t step) const;
   const std::string& folder() const { return folder_; }
+  // How long errors of the file system are borne with.
+  const FileRetry& retry() const { return retry_; }
+  void set_retry(const FileRetry& retry) { retry_ = retry; }
+  // Who writes here. Where a later launch owns the state, whatever would change the folder is ErrorCode::conflict.
+  const StateFence& fence() const { return fence_; }
+  void set_fence(StateFence fence) { fence_ = std::move(fence); }
+  std::string shard_name(int rank, int ranks) const;
   // Collective: the step of the newest one that the first rank sees; -1: none.
   Result<std::int64_t> newest_step(CollectiveGroup& group) const;
 
@@ -71,16 +82,36 @@ class CheckpointStore {
   // again.
   Status prepare(const std::string& path) const;
   // On the first rank, any thread, once all shards are synced: the manifest with every rank's entries (`votes`,
-  // entries_to_text), `latest`, and older ones removed. Returns the bytes of all ranks.
-  Result<std::int64_t> publish(const std::string& path, CheckpointManifest manifest,
-                               const std::vector<std::string>& votes) const;
+  // entries_to_text), `latest`, and older ones removed, if one that stays was read back before.
+  struct Published {
+    std::int64_t bytes = 0;  // of all ranks
+    bool waits = false;      // older ones stay until this one was read back
+  };
+  Result<Published> publish(const std::string& path, CheckpointManifest manifest,
+                            const std::vector<std::string>& votes) const;
+  // The same thread: all of it was read back, and has its digests. Older ones are removed.
+  Status confirm(const std::string& path) const;
+  // Whether it was read back since its manifest was written.
+  static bool is_verified(const std::string& path);
 
  private:
-  Status retire(std::int64_t newest_step) const;
+  // step-..., as one look at it shows it.
+  struct StepFolder {
+    std::string name;
+    Result<std::vector<std::string>> names;  // in it
+    bool has(const char* file) const;
+    bool is_whole() const { return has(checkpoint_manifest_name); }
+  };
+  Result<std::vector<StepFolder>> look() const;  // newest first; an error: the folder itself cannot be listed
+  // False: something that may go stays, for no newer one that stays was read back.
+  Result<bool> retire(std::int64_t newest_step) const;
 
   const Clock& clock_;
   std::string folder_;
   RetentionPolicy retention_;
+  FileRetry retry_;
+  StateFence fence_;
+  mutable ReadClaims claims_;  // of the thread that publishes
 };
 
 }  // namespace longhaul

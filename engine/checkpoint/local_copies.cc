@@ -1,8 +1,10 @@
 #include "engine/checkpoint/local_copies.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fault_point.h"
+#include "base/file_retry.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/hmac.h"
@@ -23,7 +25,8 @@ constexpr int folder_names = 8;  // that are tried, if somebody else has made th
 Result<std::string> training_id(const std::string& state_dir) {
   const std::string path = join_path(state_dir, "training-id");
   LH_CHECK(make_directories(state_dir));
-  auto known = read_secret_file(path, "the id of the training");
+  auto known = retried({}, [&] { return read_secret_file(path, "the id of the training"); });
+  if (!known.ok() && known.error().code == ErrorCode::io) return known.error();
   if (!known.ok()) {
     LH_TRY(const std::string made, random_hex(16));
     const Status written = known.error().code == ErrorCode::not_found ? create_file_exclusive(path, made, 0600)
@@ -76,6 +79,21 @@ Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, Col
   return copies;
 }
 
+namespace {
+
+// Collective: of the first rank.
+Result<std::string> drawn_word(CollectiveGroup& group) {
+  constexpr std::size_t digits = 32;
+  const Result<std::string> drawn = group.is_first() ? random_hex(digits / 2) : std::string(digits, '0');
+  LH_CHECK(group.agree(drawn.ok() ? Status() : Status(drawn.error())));
+  std::vector<float> word(digits / sizeof(float));  // bytes; nothing is computed of them
+  std::memcpy(word.data(), drawn->data(), digits);
+  LH_CHECK(group.broadcast(word, 0));
+  return std::string(reinterpret_cast<const char*>(word.data()), digits);
+}
+
+}  // namespace
+
 std::string LocalCopies::own_folder(int rank) const {
   return join_path(folder_, format("rank-{:05d}", rank));
 }
@@ -107,6 +125,7 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   saved_.step = state.progress.step;
   saved_.path = join_path(own_folder(group.rank()), checkpoint_folder_name(saved_.step));
   const auto prepared = [&]() -> Status {
+    if (group.is_first()) LH_CHECK(options_.fence.look());
     LH_CHECK(remove_tree(saved_.path));
     LH_CHECK(make_directories(saved_.path));
     LH_CHECK(prepare(own_, state, group.rank(), ranks));
@@ -115,13 +134,17 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   LH_CHECK(group.agree(prepared()).with_context("copy on this node"));
   manifest_ = manifest_of(state);
   LH_CHECK(group.agree(stage_pieces(state, own_.pieces, options_.compute, own_.staging.data())));
-  if (shift > 0) LH_CHECK(group.exchange(own_.values(), to, partner_.values(), from));
+  LH_TRY(save_, drawn_word(group));
   const bool has_partner = shift > 0;
+  if (has_partner) {
+    LH_CHECK(group.exchange(own_.values(), to, partner_.values(), from));
+    if (const auto bit = flip_here(FaultPoint::partner_copy)) flip_bit(std::as_writable_bytes(partner_.values()), *bit);
+  }
   job_.start([this, has_partner](const std::atomic<bool>& cancelled) -> Status {
     const std::int64_t started = clock_.monotonic_ns();
     if (auto fault = fault_here(FaultPoint::local_copy_staged)) return *fault;
-    LH_CHECK(write(own_, saved_.path, cancelled));
-    if (has_partner) LH_CHECK(write(partner_, saved_.path, cancelled));
+    LH_CHECK(write_shard_of(own_, cancelled));
+    if (has_partner) LH_CHECK(write_shard_of(partner_, cancelled));
     saved_.write_seconds = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
     return {};
   });
@@ -130,24 +153,68 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   return {};
 }
 
-Status LocalCopies::write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const {
+Status LocalCopies::write_shard_of(Share& share, const std::atomic<bool>& cancelled) const {
   const std::string_view staged(reinterpret_cast<const char*>(share.staging.data()),
                                 static_cast<std::size_t>(share.staging.bytes()));
   LH_TRY(WrittenShare written,
-         write_staged(join_path(path, share.file), share.pieces, {false, &cancelled, 0600}, staged));
+         write_staged(join_path(saved_.path, share.file), share.pieces, {false, &cancelled, 0600}, staged));
+  share.entries = std::move(written.entries);
+  return {};
+}
+
+Status LocalCopies::write_part_of(Share& share) const {
   CheckpointManifest part = manifest_;
-  part.entries = std::move(written.entries);
+  part.entries = std::move(share.entries);
+  Value value = checkpoint_to_value(part);
+  value.set(local_save_key, save_);
   if (auto fault = fault_here(FaultPoint::local_copy_before_part)) return *fault;
-  LH_CHECK(
-      write_file_atomic(local_part_path(path, share.file), sign_part(to_json(checkpoint_to_value(part)), key_), 0600));
+  LH_CHECK(write_file_atomic(local_part_path(saved_.path, share.file), sign_part(to_json(value), key_), 0600));
   if (auto fault = fault_here(FaultPoint::local_copy_after_part)) return *fault;
   return {};
+}
+
+Status LocalCopies::compare_digests(CollectiveGroup& group) {
+  const int ranks = group.size(), shift = ranks / 2;
+  if (shift == 0) return {};
+  const int to = (group.rank() + shift) % ranks, from = (group.rank() - shift + ranks) % ranks;
+  const auto floats_of = [](std::size_t digests) { return digests * sizeof(std::uint64_t) / sizeof(float); };
+  std::vector<std::uint64_t> own, theirs(partner_.entries.size());
+  for (const CheckpointEntry& entry : own_.entries) own.push_back(entry.xxh3);
+  std::vector<float> give(floats_of(own.size())), take(floats_of(theirs.size()));  // bytes; nothing is computed of them
+  std::memcpy(give.data(), own.data(), own.size() * sizeof(std::uint64_t));
+  LH_CHECK(group.exchange(give, to, take, from));
+  std::memcpy(theirs.data(), take.data(), take.size() * sizeof(float));
+  for (std::size_t i = 0; i < theirs.size(); ++i)
+    if (theirs[i] != partner_.entries[i].xxh3)
+      return make_error(ErrorCode::io,
+                        format("{} of rank {} came to {} with other bytes than it had there", partner_.entries[i].key,
+                               from, host_name()),
+                        "where it comes again, the network between the two is at fault");
+  return {};
+}
+
+// Parts are written by the training's thread: they are small, and only now may they be there.
+Status LocalCopies::complete(CollectiveGroup& group) {
+  LH_CHECK(group.agree(job_.take()));
+  const Status same = compare_digests(group);
+  if (!same.ok() && same.error().code != ErrorCode::io) return same;  // ranks do not answer
+  const auto parts = [&]() -> Status {
+    LH_CHECK(same);
+    if (group.is_first()) LH_CHECK(options_.fence.look());
+    LH_CHECK(write_part_of(own_));
+    return partner_.entries.empty() ? Status() : write_part_of(partner_);
+  };
+  return group.agree(parts());
 }
 
 Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
   LH_ASSERT(busy_ && ready(), saved_.path);
   busy_ = false;
-  LH_CHECK(group.agree(job_.take()).with_context("copy on this node " + saved_.path));
+  const Status whole = complete(group);
+  if (!whole.ok()) {
+    [[maybe_unused]] const Status removed = remove_tree(saved_.path);
+    return Error(whole.error()).with_context("copy on this node " + saved_.path);
+  }
   saved_.seconds = stall_seconds_, saved_.staged = true;
   saved_.bytes = static_cast<std::uint64_t>(bytes_of_share(own_.pieces) + bytes_of_share(partner_.pieces));
   if (auto fault = fault_here(FaultPoint::local_copy_retiring)) return *fault;

@@ -8,6 +8,10 @@
 //                                                   shard-00002-of-00008.json          share, and, written last, its
 //                                                                                      part of a manifest, signed
 //
+// Parts are written when all shards are, and when the partner's share has the digests that its owner has computed of
+// its own memory: what was changed on the way is no copy. Every part holds the same word of its save, which the first
+// rank draws: shares of two launches that saved the same step are never put together.
+//
 // Others use the node as well: nobody else may enter the folder (mode 0700), and its name is made of the training's id,
 // 128 random bits that the owner of the run alone can read, so nobody can be there first; who is all the same is passed
 // over for another name.
@@ -27,6 +31,7 @@ struct LocalCopiesOptions {
   std::int64_t deadline_ms = 600'000;
   const ComputeContext* compute = nullptr;
   MemoryAccount* account = nullptr;
+  StateFence fence = {};  // asked by the first rank, before and after: copies of a launch that was followed are none
 };
 
 class LocalCopies {
@@ -42,7 +47,7 @@ class LocalCopies {
   // Collective; nothing may be under way.
   Status start(CollectiveGroup& group, const TrainingState& state);
   // Collective, when every rank is ready and busy: the outcome of all ranks. Older copies are removed; the one before
-  // stays, in case this one cannot be read.
+  // stays, in case this one cannot be read. After an error nothing of this copy is left on any node.
   Result<SavedCheckpoint> advance(CollectiveGroup& group);
   // Collective: what is under way is waited for.
   Result<SavedCheckpoint> finish(CollectiveGroup& group);
@@ -69,12 +74,18 @@ class LocalCopies {
     std::vector<SharePiece> pieces;
     PageBuffer staging;
     std::string file;
+    std::vector<CheckpointEntry> entries;  // of the shard, once it is written
     std::span<float> values();
   };
   LocalCopies(const Clock& clock, std::string folder, std::string key, const LocalCopiesOptions& options)
       : clock_(clock), folder_(std::move(folder)), key_(std::move(key)), options_(options) {}
   Status prepare(Share& share, const TrainingState& state, int owner, int ranks);
-  Status write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const;
+  Status write_shard_of(Share& share, const std::atomic<bool>& cancelled) const;
+  Status write_part_of(Share& share) const;
+  // Collective with the partners: the digests that this rank's share has, for those that were computed of the share
+  // that came to it.
+  Status compare_digests(CollectiveGroup& group);
+  Status complete(CollectiveGroup& group);
   std::string own_folder(int rank) const;
 
   const Clock& clock_;
@@ -84,6 +95,7 @@ class LocalCopies {
   SavedCheckpoint saved_;
   double stall_seconds_ = 0;
   int rank_ = 0;
+  std::string save_;  // the word of the save under way
   Share own_, partner_;
   CheckpointManifest manifest_;  // of everybody, without entries
   BackgroundJob job_{true};      // last: its thread ends before what it works on

@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "base/fault_point.h"
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/hmac.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
@@ -15,6 +17,8 @@
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_share.h"
+#include "engine/checkpoint/local_plan.h"
+#include "engine/parallel/text_exchange.h"
 
 namespace longhaul {
 
@@ -118,6 +122,7 @@ Result<std::pair<std::size_t, std::size_t>> place_at_folder(CollectiveGroup& gro
 // A share that this rank has and that has its digests.
 struct GoodShare {
   CheckpointManifest part;
+  std::string save;
   std::unique_ptr<ShardReader> shard;
 };
 
@@ -128,6 +133,7 @@ Result<GoodShare> verify_share(const LocalShare& share, const std::string& key, 
   LH_TRY(const std::string text, signed_part(signed_text, key, part_path));
   LH_TRY(const Value value, parse_json(text, part_path));
   LH_TRY(good.part, checkpoint_from_value(value).with_context(part_path));
+  good.save = value.get_string(local_save_key);
   if (good.part.step != share.step)
     return make_error(ErrorCode::corrupt, format("{} is of step {}", part_path, good.part.step));
   if (!line.holds(good.part.step, good.part.extra))
@@ -162,111 +168,120 @@ struct Held {
   std::map<std::string, BoxRange> ranges;  // of boxes in the layout
 };
 
-struct Giver {
-  int rank = 0, owner = 0;
-  CheckpointEntry entry;
-};
-
-// A share that some rank has announced, and all have heard of.
-struct Offer {
-  int rank = 0, owner = 0;
-  bool is_own = false;
-  CheckpointManifest part;
-};
-
-// Who gives which entry.
-struct Plan {
-  CheckpointManifest manifest;
-  std::vector<Giver> givers;
-  int own_copies = 0, partner_copies = 0;
-};
-
-// {"shares": [{"owner", "own", "part"}], "bad": [why]} of every rank. Own copies come first, then lower ranks.
-Result<std::vector<Offer>> offers_of(const std::vector<std::string>& announced, std::vector<std::string>& bad) {
-  std::vector<Offer> offers;
-  for (std::size_t rank = 0; rank < announced.size(); ++rank) {
-    LH_TRY(const Value told, parse_json(announced[rank], "copies of a rank"));
-    for (const Value& why : told.find("bad")->as_array()) bad.push_back(why.as_string());
-    for (const Value& one : told.find("shares")->as_array()) {
-      LH_TRY(CheckpointManifest part, checkpoint_from_value(*one.find("part")));
-      offers.push_back(
-          {static_cast<int>(rank), static_cast<int>(one.get_integer("owner")), one.get_bool("own"), std::move(part)});
-    }
-  }
-  std::ranges::stable_partition(offers, [](const Offer& offer) { return offer.is_own; });
-  return offers;
-}
-
-bool same_state(const CheckpointManifest& a, const CheckpointManifest& b) {
-  return a.step == b.step && a.consumed_samples == b.consumed_samples && a.adam_step == b.adam_step &&
-         a.seed == b.seed && a.shape == b.shape;
-}
-
-// ErrorCode::corrupt: the shares that are there make no whole state.
-Result<Plan> plan_of(std::vector<Offer> offers, const LocalStep& step) {
-  Plan plan;
-  std::set<int> known;
-  for (Offer& offer : offers) {
-    if (!known.insert(offer.owner).second) continue;
-    (offer.is_own ? plan.own_copies : plan.partner_copies) += 1;
-    if (known.size() > 1 && !same_state(plan.manifest, offer.part))
-      return make_error(ErrorCode::corrupt, format("copies of step {} are of different states, that of {} among them",
-                                                   step.step, shard_file_name(offer.owner, step.owners)));
-    for (CheckpointEntry& entry : offer.part.entries) {
-      plan.manifest.entries.push_back(entry);
-      plan.givers.push_back({offer.rank, offer.owner, std::move(entry)});
-    }
-    offer.part.entries = std::move(plan.manifest.entries);
-    plan.manifest = std::move(offer.part);
-  }
-  for (int owner = 0; owner < step.owners; ++owner)
-    if (!known.contains(owner))
-      return make_error(ErrorCode::corrupt, format("copies of step {}: {} is whole on no node", step.step,
-                                                   shard_file_name(owner, step.owners)));
-  LH_CHECK(check_coverage(plan.manifest).with_context(format("copies of step {}", step.step)));
-  const std::map<std::string, std::vector<std::int64_t>> shapes(plan.manifest.tensors.begin(),
-                                                                plan.manifest.tensors.end());
-  for (const Giver& giver : plan.givers)
-    if (const auto shape = shapes.find(giver.entry.tensor);
-        shape == shapes.end() || !box_fits(giver.entry.box, shape->second))
-      return make_error(ErrorCode::corrupt,
-                        format("copies of step {}: {} lies outside of its tensor", step.step, giver.entry.key));
-  return plan;
-}
-
-// The shares that this rank verified, by owner, and what it says of them to the others.
+// The shares that this rank verified, by owner, and what it offers of them to the others.
 struct Announced {
   std::map<int, GoodShare> shares;
-  std::string text;
+  std::vector<ShareOffer> offers;
+  std::vector<std::string> bad;  // why a share is none
 };
 
 // Ranks of one node deal the owners out, so that a damaged copy and the other one of its share are the same rank's.
 Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const std::string& key,
                            const LocalStep& step, const TimeLine& line, int threads) {
   Announced mine;
-  Value shares = Value::make_array(), bad = Value::make_array();
   LH_TRY(const auto place, place_at_folder(group, folder));
   for (const LocalShare& share : find_shares(folder).shares) {
     if (share.step != step.step || share.owners != step.owners || mine.shares.contains(share.owner) ||
         static_cast<std::size_t>(share.owner) % place.second != place.first)
       continue;
     Result<GoodShare> good = verify_share(share, key, line, threads);
-    if (!good.ok()) {  // another rank may have it
-      bad.push_back(on_this_node(good.error()));
-      continue;
+    if (good.ok()) {
+      Result<ShareOffer> offer = offer_of(good->part, good->save, share.owner, share.is_own);
+      if (offer.ok())
+        mine.offers.push_back(std::move(*offer));
+      else
+        good = offer.error();
     }
-    Value one = Value::make_table();
-    one.set("owner", share.owner);
-    one.set("own", share.is_own);
-    one.set("part", checkpoint_to_value(good->part));
-    shares.push_back(std::move(one));
-    mine.shares.emplace(share.owner, std::move(*good));
+    if (!good.ok())  // another rank may have it
+      mine.bad.push_back(on_this_node(good.error()));
+    else
+      mine.shares.emplace(share.owner, std::move(*good));
   }
-  Value told = Value::make_table();
-  told.set("shares", std::move(shares));
-  told.set("bad", std::move(bad));
-  mine.text = to_json(told);
   return mine;
+}
+
+// One piece, from the rank that gives it to those that need it.
+struct Giver {
+  int rank = 0, owner = 0;
+  std::size_t place = 0;  // of it in the share
+  CheckpointEntry entry;  // without file and key, which are the giver's
+};
+
+struct Plan {
+  SharePlan shares;
+  CheckpointManifest manifest;
+  std::vector<Giver> givers;
+};
+
+// Where the shares that are there make no whole state, `shares.refused` says why.
+Result<Plan> plan_together(CollectiveGroup& group, const Announced& mine, const LocalStep& step,
+                           std::vector<std::string>& passed_over) {
+  LH_TRY(const std::vector<std::string> offered, gather_text_to_first(group, offers_to_text(mine.offers)));
+  LH_TRY(const std::vector<std::string> bad, gather_text_to_first(group, join(mine.bad, "\n")));
+  std::string made;
+  const auto make_plan = [&]() -> Status {
+    std::vector<ShareOffer> offers;
+    for (std::size_t rank = 0; rank < offered.size(); ++rank) {
+      LH_TRY(std::vector<ShareOffer> of_rank, offers_from_text(offered[rank], static_cast<int>(rank)));
+      for (ShareOffer& offer : of_rank) offers.push_back(std::move(offer));
+    }
+    made = plan_to_text(plan_shares(std::move(offers), step.owners, step.step));
+    return {};
+  };
+  LH_CHECK(group.agree(group.is_first() ? make_plan() : Status()));
+  LH_TRY(const std::string all_bad, broadcast_text(group, join(bad, "\n"), 0));
+  for (const std::string& why : split(all_bad, '\n'))
+    if (!why.empty()) passed_over.push_back(why);
+  LH_TRY(const std::string text, broadcast_text(group, made, 0));
+  Plan plan;
+  LH_TRY(plan.shares, plan_from_text(text));
+  if (!plan.shares.refused.empty()) return plan;
+  const ShareOffer& first = plan.shares.shares.front();
+  const auto head = first.rank == group.rank() ? mine.shares.find(first.owner) : mine.shares.end();
+  LH_TRY(const std::string head_of_all,
+         broadcast_text(group, head == mine.shares.end() ? "" : head_text(head->second.part), first.rank));
+  LH_TRY(plan.manifest, head_from_text(head_of_all));
+  return plan;
+}
+
+// The entries of all shares, named again. ErrorCode::corrupt: they make no whole state.
+Status name_entries(Plan& plan, const LocalStep& step) {
+  const std::string context = format("copies of step {}", step.step);
+  const auto& tensors = plan.manifest.tensors;
+  for (const ShareOffer& share : plan.shares.shares)
+    for (std::size_t place = 0; place < share.entries.size(); ++place) {
+      const PlanEntry& compact = share.entries[place];
+      CheckpointEntry entry;
+      if (compact.tensor >= static_cast<std::int64_t>(tensors.size()))
+        return make_error(ErrorCode::corrupt, context + " name a tensor that is not there");
+      const auto& [name, shape] = tensors[static_cast<std::size_t>(compact.tensor)];
+      entry.tensor = name, entry.box = compact.box;
+      entry.flat_begin = compact.flat_begin, entry.flat_end = compact.flat_end;
+      entry.dtype = stored_dtype(compact.is_bf16 ? DType::bf16 : DType::f32), entry.xxh3 = compact.xxh3;
+      if (!box_fits(entry.box, shape) || entry.flat_end > entry.box.elements())
+        return make_error(ErrorCode::corrupt, format("{}: a piece of {} lies outside of it", context, name));
+      plan.manifest.entries.push_back(entry);
+      plan.givers.push_back({share.rank, share.owner, place, std::move(entry)});
+    }
+  return check_coverage(plan.manifest).with_context(context);
+}
+
+// Of every piece the ranks that need something of it, but for the one that gives it.
+Result<std::vector<std::vector<int>>> takers_of(CollectiveGroup& group, const Plan& plan, const Held& own) {
+  std::vector<std::size_t> needed;
+  for (std::size_t i = 0; i < plan.givers.size(); ++i)
+    if (plan.givers[i].rank != group.rank() && own.needs(plan.givers[i].entry)) needed.push_back(i);
+  LH_TRY(const std::vector<std::string> needs, gather_text_to_first(group, needs_to_text(needed)));
+  LH_TRY(const std::string all, broadcast_text(group, join(needs, "\n"), 0));
+  std::vector<std::vector<int>> takers(plan.givers.size());
+  int rank = 0;
+  for (const std::string& of_rank : split(all, '\n')) {
+    LH_TRY(const std::vector<std::size_t> places, needs_from_text(of_rank, plan.givers.size()));
+    for (const std::size_t place : places)
+      if (plan.givers[place].rank == group.rank() || rank == group.rank()) takers[place].push_back(rank);
+    ++rank;
+  }
+  return takers;
 }
 
 // Messages are f32: bf16 elements are widened, and narrowed again without loss.
@@ -307,28 +322,42 @@ Result<LocalSteps> local_steps(CollectiveGroup& group, const std::string& folder
   return found;
 }
 
+namespace {
+
+// What came of a piece, held against its owner's digest.
+Status check_came(std::span<const float> values, const Giver& giver) {
+  const CheckpointEntry& entry = giver.entry;
+  std::vector<bf16> narrow;
+  std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  if (entry.dtype == stored_dtype(DType::bf16)) {  // as it was sent: narrowed without loss
+    narrow.reserve(values.size());
+    for (const float value : values) narrow.emplace_back(value);
+    bytes = {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(bf16)};
+  }
+  if (xxh3_64(bytes) == entry.xxh3) return {};
+  return make_error(ErrorCode::unavailable,
+                    format("a piece of {} came from rank {} to {} with other bytes than it had there", entry.tensor,
+                           giver.rank, host_name()),
+                    "where it comes again, the network between the two is at fault");
+}
+
+}  // namespace
+
 Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const std::string& key,
                                   const LocalStep& step, TrainingState& state, int threads, const TimeLine& line) {
   LH_TRY(Announced mine, announce(group, folder, key, step, line, threads));
-  LH_TRY(const std::vector<std::string> announced, group.all_gather_text(mine.text));
   LocalLoad load;
-  LH_TRY(std::vector<Offer> offers, offers_of(announced, load.passed_over));
-  Result<Plan> made = plan_of(std::move(offers), step);
-  if (!made.ok()) {
-    load.refused = made.error().message();
-    return load;
-  }
-  const Plan& plan = *made;
-  load.own_copies = plan.own_copies, load.partner_copies = plan.partner_copies;
+  LH_TRY(Plan plan, plan_together(group, mine, step, load.passed_over));
+  load.refused = plan.shares.refused;
+  if (load.refused.empty())
+    if (const Status whole = name_entries(plan, step); !whole.ok()) load.refused = whole.error().message();
+  if (!load.refused.empty()) return load;
+  load.own_copies = plan.shares.own_copies, load.partner_copies = plan.shares.partner_copies;
   if (!(plan.manifest.shape == state.shape))
     return make_error(ErrorCode::invalid_input, folder + " has copies of a model of another shape");
 
   const ParallelDims& dims = state.layout->place().dims;
-  std::vector<std::unique_ptr<Held>> held;
-  for (int rank = 0; rank < group.size(); ++rank)
-    held.push_back(
-        std::make_unique<Held>(state.shape, MeshPlace{dims, coordinates_of(dims, rank), state.layout->stages()}));
-  const Held& own = *held[static_cast<std::size_t>(group.rank())];
+  const Held own(state.shape, MeshPlace{dims, coordinates_of(dims, group.rank()), state.layout->stages()});
   struct Target {
     const StateArray* array;
     FlatRange packed;
@@ -340,25 +369,29 @@ Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& fol
       own.layout.owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
         targets.emplace(p.spec.name + state_suffixes()[array], Target{&arrays[array], packed});
       });
+  LH_TRY(const std::vector<std::vector<int>> takers, takers_of(group, plan, own));
 
   // The same order on every rank, so that every message is waited for on both sides.
   std::int64_t filled = 0, wanted = 0;
   for (const auto& [name, range] : own.ranges) wanted += range.end - range.begin;
   std::vector<float> coming, widened;
   Status outcome;
-  for (const Giver& giver : plan.givers) {
+  for (std::size_t i = 0; i < plan.givers.size(); ++i) {
+    const Giver& giver = plan.givers[i];
     const CheckpointEntry& entry = giver.entry;
     ConstView piece;
     if (giver.rank == group.rank()) {
       const GoodShare& share = mine.shares.at(giver.owner);
-      LH_TRY(piece, verified_entry(*share.shard, entry.file, entry, false));
+      LH_TRY(piece, verified_entry(*share.shard, shard_file_name(giver.owner, step.owners),
+                                   share.part.entries[giver.place], false));
       const std::span<const float> message = as_floats(piece, widened);
-      for (int rank = 0; rank < group.size(); ++rank)
-        if (rank != giver.rank && held[static_cast<std::size_t>(rank)]->needs(entry))
-          LH_CHECK(group.send(message, rank));
-    } else if (own.needs(entry)) {
+      for (const int taker : takers[i]) LH_CHECK(group.send(message, taker));
+    } else if (!takers[i].empty()) {
       coming.resize(static_cast<std::size_t>(entry.flat_end - entry.flat_begin));
       LH_CHECK(group.recv(coming, giver.rank));
+      if (const auto bit = flip_here(FaultPoint::restart_piece))
+        flip_bit(std::as_writable_bytes(std::span(coming)), *bit);
+      if (const Status same = check_came(coming, giver); !same.ok() && outcome.ok()) outcome = same;
       piece = coming;
     }
     if (!own.needs(entry)) continue;

@@ -15,6 +15,10 @@ namespace longhaul {
 // Beside a share in `folder`: the part of the manifest that belongs to it, written last.
 std::string local_part_path(const std::string& folder, const std::string& shard_file);
 
+// In a part, beside the members of a manifest: the word that its save has on all ranks. Only parts with the same one
+// make a state: another launch may have saved the same step, not with the same bits.
+inline constexpr const char* local_save_key = "save";
+
 // What is written there: the part, and in a line of its own its HMAC-SHA256 under `key`, the training's id, which its
 // owner alone can read. Whoever else writes a part cannot sign it. The digests of a part's entries are no cryptographic
 // ones: that nobody changes shards is up to the folder, which nobody else may enter.
@@ -41,9 +45,10 @@ struct LocalLoad {
 };
 // Every rank verifies the shares that its node has (ranks of one node deal them out), the owner's own copy first and
 // its partner's where that is no good or of an abandoned line; all agree on who gives which, own copies before
-// partners', and each entry goes to the ranks that need something of it. The outcome is the same on every rank. An
-// error is none of the copies': ranks that do not answer, a state that takes no values, ErrorCode::invalid_input for a
-// model of another shape.
+// partners', and each entry goes to the ranks that need something of it, who hold what came against its digest. The
+// outcome is the same on every rank. An error is none of the copies': ranks that do not answer, a state that takes no
+// values, bytes that were changed on the way (ErrorCode::unavailable: another launch may have it), ErrorCode::
+// invalid_input for a model of another shape.
 Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const std::string& key,
                                   const LocalStep& step, TrainingState& state, int threads, const TimeLine& line = {});
 

@@ -31,7 +31,10 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
   for (const RestartSource& source : restart_order(local.steps, names)) {
     if (!source.copies) {
       const std::string path = join_path(checkpoints.folder(), source.checkpoint);
-      Status status = checkpoints.load_together(group, path, state, threads);
+      Status status =
+          retried(checkpoints.retry(), [&] { return checkpoints.load_together(group, path, state, threads); });
+      if (status.ok() || status.error().code == ErrorCode::corrupt)
+        loaded.judged_step = std::max(loaded.judged_step, source.step);
       if (status.ok() && !line.holds(state.progress.step, state.extra))
         status = make_error(ErrorCode::corrupt, path + " was abandoned by a roll-back");
       if (status.ok()) {
@@ -51,6 +54,7 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
            load_local_step(group, copies->folder(), copies->key(), *source.copies, state, threads, line));
     for (std::string& why : from_nodes.passed_over) loaded.passed_over.push_back(std::move(why));
     if (from_nodes.refused.empty()) {
+      loaded.judged_step = std::max(loaded.judged_step, source.step);
       loaded.from = "copies", loaded.path = format("copies of step {} in {}", source.step, copies->folder());
       loaded.own_copies = from_nodes.own_copies, loaded.partner_copies = from_nodes.partner_copies;
       return loaded;
@@ -62,6 +66,16 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
       ErrorCode::corrupt,
       format("no good checkpoint is left in {}: {}", checkpoints.folder(), join(loaded.passed_over, "; ")),
       "remove the folder to start from the beginning");
+}
+
+Status may_begin_at(std::int64_t step, std::int64_t at_least_step, const LoadedState& loaded, const TimeLine& line) {
+  const std::int64_t least = line.least_step(at_least_step);
+  if (step >= least || loaded.judged_step >= least) return {};
+  return make_error(
+      ErrorCode::unavailable,
+      format("the training would begin at step {}, and a checkpoint of step {} is known to have been saved", step,
+             least),
+      "the file system does not show it now; nothing was changed, and the next launch looks again");
 }
 
 }  // namespace longhaul

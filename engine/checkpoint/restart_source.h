@@ -28,6 +28,7 @@ struct LoadedState {
   std::string path;
   int own_copies = 0, partner_copies = 0;  // shares that came from the owner's own copy, and from its partner's
   std::vector<std::string> passed_over;    // newer, nearer or unreadable: what is wrong with each
+  std::int64_t judged_step = -1;           // the newest that was loaded, or read and found to be no good
 };
 // Collective; the same source on every rank. `copies` null: there are none. Whatever is wrong with a source, the next
 // one is tried. An error where checkpoints are damaged and nothing good is left (it names them all), where the newest
@@ -36,5 +37,10 @@ struct LoadedState {
 Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointStore& checkpoints,
                                       const LocalCopies* copies, TrainingState& state, int threads = 1,
                                       const TimeLine& line = {});
+
+// A training that is known to have saved `at_least_step` (launch.toml) does not begin below it because a file system
+// does not show it: ErrorCode::unavailable, which names both steps. `step`: of what was loaded, 0 for nothing. What was
+// read and found to be damaged, or was abandoned by a roll-back, is no reason to refuse. Pure.
+Status may_begin_at(std::int64_t step, std::int64_t at_least_step, const LoadedState& loaded, const TimeLine& line);
 
 }  // namespace longhaul

@@ -1,9 +1,13 @@
 #include "engine/checkpoint/retention.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 
@@ -45,14 +49,18 @@ std::vector<std::string> checkpoints_to_remove(const std::vector<CheckpointStand
   return removed;
 }
 
-CheckpointStanding standing_of(const Clock& clock, const std::string& folder, const RetentionPolicy& policy) {
+CheckpointStanding standing_of(const std::string& folder, const std::vector<std::string>& names,
+                               const RetentionPolicy& policy, ReadClaims& claims) {
   CheckpointStanding one;
   one.name = file_name(folder);
   one.step = std::atoll(one.name.substr(one.name.find('-') + 1).c_str());
-  one.held = is_pinned_checkpoint(folder) || is_being_read(clock, folder);
+  one.held = std::ranges::find(names, checkpoint_pin_name) != names.end() || claims.hold(folder, names);
   if (policy.keep_best <= 0) return one;
   const auto manifest = read_checkpoint_manifest(folder);
-  if (!manifest.ok()) return one;
+  if (!manifest.ok()) {
+    one.held |= manifest.error().code != ErrorCode::corrupt;  // its loss may be the best
+    return one;
+  }
   const auto number = [&](const char* key) -> std::optional<double> {
     const Value* value = manifest->extra.find(key);
     return value && value->is_number() ? std::optional(value->as_number()) : std::nullopt;
@@ -68,30 +76,51 @@ bool is_pinned_checkpoint(const std::string& folder) {
 namespace {
 
 constexpr const char* claim_prefix = "reading.";
-constexpr std::int64_t claim_lasts_ms = 3'600'000;
 
 }  // namespace
 
-ReadClaim::ReadClaim(const Clock& clock, const std::string& folder) {
+ReadClaim::ReadClaim(const std::string& folder, std::int64_t every_ms) {
   static std::atomic<int> count{0};
   if (!is_directory(folder)) return;
   const std::string path =
       join_path(folder, format("{}{}.{}.{}", claim_prefix, host_name(), ::getpid(), count.fetch_add(1)));
-  if (write_file_renamed(path, std::to_string(clock.wall_ms()) + "\n").ok()) path_ = path;
+  if (!write_file_renamed(path, "").ok()) return;
+  path_ = path;
+  touching_ = std::thread([this, every_ms] {
+    std::unique_lock lock(mutex_);
+    while (!ends_.wait_for(lock, std::chrono::milliseconds(every_ms), [this] { return over_; }))
+      (void)::utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  });
 }
 
 ReadClaim::~ReadClaim() {
-  if (!path_.empty()) ::unlink(path_.c_str());
+  if (path_.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  ends_.notify_all();
+  touching_.join();
+  ::unlink(path_.c_str());
 }
 
-bool is_being_read(const Clock& clock, const std::string& folder) {
-  const auto names = list_directory(folder);
-  if (!names.ok()) return false;
-  return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
-    if (!starts_with(name, claim_prefix)) return false;
-    const auto since = read_file(join_path(folder, name), 100);
-    return since.ok() && clock.wall_ms() - std::atoll(since->c_str()) < claim_lasts_ms;
-  });
+bool ReadClaims::hold(const std::string& folder, const std::vector<std::string>& names) {
+  bool held = false;
+  for (const std::string& name : names) {
+    if (!starts_with(name, claim_prefix)) continue;
+    const std::string path = join_path(folder, name);
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) != 0) {
+      held |= errno != ENOENT;
+      continue;
+    }
+    const std::int64_t stamp = info.st_mtim.tv_sec * std::int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    const auto [seen, is_new] = seen_.try_emplace(path, Seen{stamp, now_ns});
+    if (!is_new && seen->second.stamp != stamp) seen->second = {stamp, now_ns};
+    held |= now_ns - seen->second.since_ns < unchanged_ms * 1'000'000;
+  }
+  return held;
 }
 
 }  // namespace longhaul

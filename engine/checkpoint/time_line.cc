@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
 
@@ -29,12 +30,23 @@ Result<std::int64_t> count_of(const Value& table, const char* key) {
 
 }  // namespace
 
-TimeLine TimeLine::rolled_back(std::int64_t to_step, std::int64_t skipped_samples, Value spent) const {
+TimeLine TimeLine::rolled_back(std::int64_t to_step, std::optional<std::int64_t> skipped_samples, Value spent,
+                               std::int64_t from_step) const {
   TimeLine next = *this;
+  if (!skipped_samples) skipped_samples = skipped_from(to_step);
+  for (const RollBack& before : roll_backs_)
+    if (before.to_step >= to_step && from_step >= 0)
+      from_step = before.from_step < 0 ? -1 : std::max(from_step, before.from_step);
   std::erase_if(next.roll_backs_, [&](const RollBack& before) { return before.to_step >= to_step; });
-  next.roll_backs_.push_back({++next.number_, to_step, skipped_samples});
+  next.roll_backs_.push_back({++next.number_, to_step, skipped_samples, from_step});
   next.spent_ = std::move(spent);
   return next;
+}
+
+std::int64_t TimeLine::least_step(std::int64_t step) const {
+  for (auto one = roll_backs_.rbegin(); one != roll_backs_.rend(); ++one)
+    if (one->to_step < step && (one->from_step < 0 || step <= one->from_step)) step = one->to_step;
+  return step;
 }
 
 bool TimeLine::holds(std::int64_t step, const Value& extra) const {
@@ -63,7 +75,8 @@ Value TimeLine::to_value() const {
     Value entry = Value::make_table();
     entry.set("line", one.line);
     entry.set("to_step", one.to_step);
-    entry.set("skipped_samples", one.skipped_samples);
+    if (one.from_step >= 0) entry.set("from_step", one.from_step);
+    if (one.skipped_samples) entry.set("skipped_samples", *one.skipped_samples);
     roll_backs.push_back(std::move(entry));
   }
   value.set("roll_backs", std::move(roll_backs));
@@ -85,7 +98,12 @@ Result<TimeLine> TimeLine::from_value(const Value& value) {
     RollBack one;
     LH_TRY(one.line, count_of(entry, "line"));
     LH_TRY(one.to_step, count_of(entry, "to_step"));
-    LH_TRY(one.skipped_samples, count_of(entry, "skipped_samples"));
+    if (entry.find("from_step")) {
+      LH_TRY(one.from_step, count_of(entry, "from_step"));
+    }
+    if (entry.find("skipped_samples")) {
+      LH_TRY(one.skipped_samples, count_of(entry, "skipped_samples"));
+    }
     const bool ascends = line.roll_backs_.empty() ||
                          (line.roll_backs_.back().line < one.line && line.roll_backs_.back().to_step < one.to_step);
     if (!ascends || one.line > line.number_) return damaged_line("its roll-backs are in no order");
@@ -94,17 +112,36 @@ Result<TimeLine> TimeLine::from_value(const Value& value) {
   return line;
 }
 
-Result<TimeLine> read_time_line(CollectiveGroup& group, const std::string& folder) {
-  const std::string path = time_line_path(folder);
-  Result<std::string> text = std::string();
-  if (group.is_first() && file_exists(path)) text = read_file(path);
-  LH_CHECK(group.agree(text.ok() ? Status() : Status(text.error())));
-  LH_TRY(const std::vector<std::string> all, group.all_gather_text(*text));
-  if (all.front().empty()) return TimeLine();
-  LH_TRY(const Value value, parse_json(all.front(), path));
+namespace {
+
+Result<TimeLine> time_line_from(const std::string& text, const std::string& path) {
+  if (text.empty()) return TimeLine();
+  LH_TRY(const Value value, parse_json(text, path));
   Result<TimeLine> line = TimeLine::from_value(value);
   if (!line.ok()) return Error(line.error()).with_context(path);
   return line;
+}
+
+Result<std::string> time_line_text(const std::string& path, const FileRetry& retry) {
+  return retried(retry, [&]() -> Result<std::string> {
+    if (auto fault = fault_here(FaultPoint::checkpoint_list)) return *fault;
+    return text_if_there(path);
+  });
+}
+
+}  // namespace
+
+Result<TimeLine> read_time_line(const std::string& folder, const FileRetry& retry) {
+  LH_TRY(const std::string text, time_line_text(time_line_path(folder), retry));
+  return time_line_from(text, time_line_path(folder));
+}
+
+Result<TimeLine> read_time_line(CollectiveGroup& group, const std::string& folder, const FileRetry& retry) {
+  const std::string path = time_line_path(folder);
+  const Result<std::string> text = group.is_first() ? time_line_text(path, retry) : std::string();
+  LH_CHECK(group.agree(text.ok() ? Status() : Status(text.error())));
+  LH_TRY(const std::vector<std::string> all, group.all_gather_text(*text));
+  return time_line_from(all.front(), path);
 }
 
 Status write_time_line(const std::string& folder, const TimeLine& line) {

@@ -4,7 +4,7 @@
 // checkpoints, in one file, before the first step after it:
 //
 //   CHECKPOINTS/time-line.json   {"file", "format", "line": roll-backs until now, "roll_backs": [{"line", "to_step",
-//                                 "skipped_samples"}], "spent": steps that count against on_spike.budget}
+//                                 "from_step", "skipped_samples"}], "spent": steps that count against on_spike.budget}
 //
 // and every state that is saved says on which line it was made (time_line_key of its extra table, absent: 0). A state
 // of step s, made on line k, is one of the present line if no later roll-back went behind it: s <= to_step of every
@@ -13,6 +13,9 @@
 //
 // A roll-back to a step at or before that of an earlier one makes that one void: its target lies on no line any more.
 // So the list is ascending in both numbers, and as short as the steps that training went back to.
+//
+// Ranks that end because weights may be wrong write a roll-back as well, to the last step that is known to be sound;
+// nothing is left out then, and the numbers of samples stay as the states say.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_retry.h"
 #include "base/result.h"
 #include "base/value.h"
 #include "engine/parallel/collective_group.h"
@@ -32,10 +36,15 @@ class TimeLine {
  public:
   // 0: it never rolled back.
   std::int64_t number() const { return number_; }
-  // The one after a roll-back. `skipped_samples`: left out in all, from to_step on. `spent`: an array of steps.
-  TimeLine rolled_back(std::int64_t to_step, std::int64_t skipped_samples, Value spent) const;
+  // The one after a roll-back. `skipped_samples`: left out in all, from to_step on; nullopt: as many as before.
+  // `spent`: an array of steps. `from_step`: the newest that may have been saved; -1: any.
+  TimeLine rolled_back(std::int64_t to_step, std::optional<std::int64_t> skipped_samples, Value spent,
+                       std::int64_t from_step = -1) const;
   // Whether a state with this extra table belongs to the present line.
   bool holds(std::int64_t step, const Value& extra) const;
+  // Of a training that has saved `step`: the step that it may be found at at least. That one, unless a roll-back went
+  // behind it.
+  std::int64_t least_step(std::int64_t step) const;
   // Samples that are left out in all from here on, where a roll-back went to this step; else they stay as they are.
   std::optional<std::int64_t> skipped_from(std::int64_t step) const;
   // SpikeGuard::state of a saved state that goes on here: what was spent since then stays spent.
@@ -47,7 +56,9 @@ class TimeLine {
 
  private:
   struct RollBack {
-    std::int64_t line = 0, to_step = 0, skipped_samples = 0;
+    std::int64_t line = 0, to_step = 0;
+    std::optional<std::int64_t> skipped_samples = {};
+    std::int64_t from_step = -1;
     bool operator==(const RollBack&) const = default;
   };
   std::int64_t number_ = 0;
@@ -55,8 +66,11 @@ class TimeLine {
   Value spent_ = Value::make_array();
 };
 
-// Collective: what the first rank finds in the folder of the checkpoints; the first line where there is nothing.
-Result<TimeLine> read_time_line(CollectiveGroup& group, const std::string& folder);
+// Collective: what the first rank finds in the folder of the checkpoints; the first line where there is no such file.
+// A file that cannot be read is asked for again, and then an error.
+Result<TimeLine> read_time_line(CollectiveGroup& group, const std::string& folder, const FileRetry& retry = {});
+// The same of one rank.
+Result<TimeLine> read_time_line(const std::string& folder, const FileRetry& retry = {});
 // On the first rank. Synced: once it returns well, no restart takes anything that was abandoned.
 Status write_time_line(const std::string& folder, const TimeLine& line);
 

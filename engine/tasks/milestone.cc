@@ -1,5 +1,6 @@
 #include "engine/tasks/milestone.h"
 
+#include "base/file_retry.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/process.h"
@@ -10,8 +11,11 @@
 namespace longhaul {
 namespace {
 
-bool is_there(const std::string& folder, const std::string& key) {
-  const auto manifest = read_manifest(folder);
+// Of the first rank. What is damaged, or of another task, is not there; a file system that does not answer says
+// nothing.
+Result<bool> is_there(const std::string& folder, const std::string& key) {
+  const auto manifest = retried({}, [&] { return read_manifest(folder); });
+  if (!manifest.ok() && manifest.error().code == ErrorCode::io) return manifest.error();
   return manifest.ok() && manifest->key == key && verify_artifact(folder, *manifest, false).ok();
 }
 
@@ -47,21 +51,24 @@ Result<Manifest> manifest_for(const TaskRun& run, const std::string& folder, con
 // Of the first rank: a folder to fill beside its place, under a name that no other attempt writes to and that no reader
 // takes for a milestone.
 Result<std::string> begin_staging(const TaskRun& run, std::int64_t step) {
-  const std::string staging = join_path(run.launch.milestones_dir, format(".{}.{}", step, run.launch.attempt_key));
+  const std::string staging =
+      join_path(run.launch.milestones_dir, format(".{}.{}.{}", step, run.launch.attempt_key, run.launch.owner.tag()));
   LH_CHECK(remove_tree(staging));
   LH_CHECK(make_directories(staging));
   return staging;
 }
 
-// Of the first rank. Returns the bytes written.
+// Of the first rank. Returns the bytes written. Nothing is published where a later launch owns the stage's state.
 Result<std::uint64_t> publish(const TaskRun& run, const MilestoneReached& reached, const std::string& staging,
                               const std::string& target) {
   LH_CHECK(write_figures_of(staging, reached));
   LH_TRY(const Manifest manifest, manifest_for(run, staging, milestone_key(run.task.key, reached.step), reached.step));
   LH_CHECK(write_manifest(staging, manifest));
   LH_CHECK(sync_tree(staging));
+  LH_CHECK(fence_of(run.launch).look());
   LH_CHECK(remove_tree(target));  // damaged, or of another task: the stage's inputs have changed
   LH_CHECK(publish_directory(staging, target));
+  LH_CHECK(fence_of(run.launch).look());
   std::uint64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
   return bytes;
@@ -76,9 +83,11 @@ Status publish_milestone(const TaskRun& run, const MilestoneReached& reached,
   const std::int64_t started = run.clock.monotonic_ns();
   const std::string context = format("milestone of step {}", reached.step);
   const std::string target = milestone_folder(run.launch.milestones_dir, reached.step);
-  const bool known = run.is_first() && is_there(target, milestone_key(run.task.key, reached.step));
+  const Result<bool> known =
+      run.is_first() ? is_there(target, milestone_key(run.task.key, reached.step)) : Result<bool>(false);
+  LH_CHECK(run.group.agree(known.ok() ? Status() : Status(known.error())).with_context(context));
   std::vector<double> known_there(static_cast<std::size_t>(run.group.size()));
-  const double mine = known ? 1 : 0;
+  const double mine = *known ? 1 : 0;
   LH_CHECK(run.group.all_gather({&mine, 1}, known_there).with_context(context));
   std::uint64_t bytes = 0;  // 0: it was there
   if (known_there.front() == 0) {

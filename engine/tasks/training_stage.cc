@@ -302,6 +302,7 @@ Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
   options.folder = settings_.checkpoint.local_dir;
   options.compute = &run_.compute;
   options.account = &memory_.of(MemoryCategory::checkpoint);
+  options.fence = fence_of(run_.launch);
   return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
 }
 
@@ -358,18 +359,39 @@ void TrainingStage::tell_faulted(const Error& fault, const std::optional<SilentC
   own.write("faulted", std::move(fields));
 }
 
-// The next launch goes on from what was saved before anything can have been wrong.
-void TrainingStage::leave_doubtful_states(const SilentCorruption& found, const CheckpointStore& checkpoints,
-                                          const LocalCopies* local_copies) {
+namespace {
+
+// Of the first rank: what was made after the sound step is abandoned, wherever it lies. Returns how many checkpoints.
+Result<int> abandon_after(std::int64_t sound_step, Trainer& trainer, const CheckpointStore& checkpoints) {
+  LH_TRY(const TimeLine line, read_time_line(checkpoints.folder(), checkpoints.retry()));
+  const Value spikes = trainer.spike_guard().state();
+  const std::int64_t to_step = std::max<std::int64_t>(0, sound_step);
+  LH_CHECK(checkpoints.fence().look());
+  LH_CHECK(make_directories(checkpoints.folder()));
+  LH_CHECK(write_time_line(checkpoints.folder(), line.rolled_back(to_step, std::nullopt, *spikes.find("spent"),
+                                                                  trainer.progress().step + 1)));
+  return checkpoints.set_aside_after(to_step);
+}
+
+}  // namespace
+
+// The next launch goes on from what was saved before anything can have been wrong. As soon as one rank has ended the
+// others may be killed at any moment: before any does, the time line says that all later states are abandoned, so that
+// it does not matter which of them are still removed.
+void TrainingStage::leave_doubtful_states(const SilentCorruption& found, Trainer& trainer,
+                                          const CheckpointStore& checkpoints, const LocalCopies* local_copies) {
   if (found.weights_are_sound()) return;
-  if (local_copies) local_copies->remove();
-  if (!run_.is_first()) return;
-  const Result<int> moved = checkpoints.set_aside_after(found.sound_step);
+  Result<int> moved = 0;
+  if (run_.is_first()) moved = abandon_after(found.sound_step, trainer, checkpoints);
   if (!moved.ok())
-    run_.events.message("warn", "checkpoints that may be wrong are still there: " + moved.error().message());
+    run_.events.message("warn", "states that may be wrong are still there: " + moved.error().message());
   else if (*moved > 0)
     run_.events.message("warn", format("{} checkpoints after step {} may be wrong and were renamed to suspect-...",
                                        *moved, found.sound_step));
+  const Status known = run_.group.agree(moved.ok() ? Status() : Status(moved.error()));
+  if (!known.ok()) print(stderr, "longhaul-engine rank {}: {}\n", run_.group.rank(), known.error().message());
+  if (fault_here(FaultPoint::local_copy_removing)) return;
+  if (local_copies) local_copies->remove();
 }
 
 // A result that may be wrong ends the rank to blame with 17, and all with 16 where it is not known who that is.
@@ -414,6 +436,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
                                  options, &memory_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));
+  checkpoints.set_fence(fence_of(run_.launch));
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
   loop_options.save_at_end = settings_.checkpoint.at_end;
@@ -437,6 +460,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
   loop_options.seed = settings_.seed;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
+  loop_options.at_least_step = run_.launch.at_least_step;
   loop_options.stop_signal = run_.stop_signal;
   loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
@@ -458,7 +482,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_TRY([[maybe_unused]] const bool resumed, loop->restore(run_.compute));
   const Result<TrainingOutcome> done = loop->run(heldout);
   if (!done.ok()) {
-    if (trainer->corruption()) leave_doubtful_states(*trainer->corruption(), checkpoints, local_copies.get());
+    if (trainer->corruption()) leave_doubtful_states(*trainer->corruption(), *trainer, checkpoints, local_copies.get());
     return ended_by(done.error(), trainer->corruption());
   }
   const TrainingOutcome& outcome = *done;

@@ -75,7 +75,7 @@ class TrainingStage {
   void note_amounts(std::int64_t samples, std::int64_t steps);
   InProcessRestart in_process_restart();
   void tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
-  void leave_doubtful_states(const SilentCorruption& found, const CheckpointStore& checkpoints,
+  void leave_doubtful_states(const SilentCorruption& found, Trainer& trainer, const CheckpointStore& checkpoints,
                              const LocalCopies* local_copies);
   Error ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption);
   TrainerOptions trainer_options() const;

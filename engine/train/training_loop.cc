@@ -31,7 +31,8 @@ TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& obje
       stop_(stop),
       beat_(beat),
       options_(options),
-      saver_(clock, checkpoints, saver_options(options, trainer)) {}
+      saver_(clock, checkpoints, saver_options(options, trainer)),
+      read_back_(clock, checkpoints) {}
 
 void TrainingLoop::section(const char* name) {
   if (beat_) beat_->enter(beat_->section(name));
@@ -60,7 +61,7 @@ TrainingState TrainingLoop::state() {
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   section("load");
   load_begun_ns_ = clock_.monotonic_ns();
-  LH_TRY(time_line_, read_time_line(trainer_.group(), checkpoints_.folder()));
+  LH_TRY(time_line_, read_time_line(trainer_.group(), checkpoints_.folder(), checkpoints_.retry()));
   TrainingState state = this->state();
   std::string path;
   if (!options_.start_checkpoint.empty()) {
@@ -71,6 +72,7 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
     LH_TRY(loaded_, load_newest_state(trainer_.group(), checkpoints_, options_.local_copies, state, context.threads(),
                                       time_line_));
     tell_passed_over();
+    LH_CHECK(may_begin_at(loaded_.from.empty() ? 0 : state.progress.step, options_.at_least_step, loaded_, time_line_));
     if (loaded_.from.empty()) {
       if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
       return false;
@@ -191,8 +193,9 @@ Status TrainingLoop::advance_save() {
   const auto whole = saver_.advance(trainer_.group());
   if (!whole.ok()) events_.message("warn", "no checkpoint: " + whole.error().message());
   LH_CHECK(whole);
-  if (*whole) report_save(**whole);
-  return {};
+  if (!*whole) return {};
+  report_save(**whole);
+  return read_back_.want(trainer_.group(), **whole, saver_.votes());
 }
 
 Status TrainingLoop::finish_save() {
@@ -202,7 +205,7 @@ Status TrainingLoop::finish_save() {
   if (!whole.ok()) events_.message("warn", "no checkpoint: " + whole.error().message());
   LH_CHECK(whole);
   report_save(*whole);
-  return {};
+  return read_back_.want(trainer_.group(), *whole, saver_.votes());
 }
 
 Status TrainingLoop::copy_locally(bool advance, bool due) {
@@ -365,7 +368,22 @@ void TrainingLoop::set_learning_rate(double peak) {
 namespace {
 // What a rank tells the others after a step.
 struct Told {
-  enum Field { stop, signal, shorten, save, writing, copying, interval, lr, copies, left, saves, lasts, fields };
+  enum Field {
+    stop,
+    signal,
+    shorten,
+    save,
+    writing,
+    copying,
+    reading,
+    interval,
+    lr,
+    copies,
+    left,
+    saves,
+    lasts,
+    fields
+  };
 };
 
 void told_to_stop(StopCause& cause, int rank, int signal) {
@@ -379,6 +397,7 @@ void TrainingLoop::tell(std::span<double> mine) {
   if (options_.stop_signal) mine[Told::signal] = options_.stop_signal->load(std::memory_order_relaxed);
   if (!saver_.ready()) mine[Told::writing] = 1;
   if (options_.local_copies && !options_.local_copies->ready()) mine[Told::copying] = 1;
+  if (!read_back_.ready()) mine[Told::reading] = 1;
   if (beat_) {
     if (beat_->stop_after_step() >= 0 && trainer_.progress().step >= beat_->stop_after_step()) mine[Told::shorten] = 1;
     const std::int64_t orders = beat_->checkpoint_orders();
@@ -406,10 +425,12 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
   LH_CHECK(trainer_.group().all_gather(mine, all));
   asked.advance = saver_.busy();
   asked.advance_copy = options_.local_copies && options_.local_copies->busy();
+  asked.advance_read = read_back_.busy();
   for (std::size_t i = 0; i < ranks; ++i) {
     const double* of_rank = &all[i * Told::fields];
     asked.advance &= of_rank[Told::writing] == 0;
     asked.advance_copy &= of_rank[Told::copying] == 0;
+    asked.advance_read &= of_rank[Told::reading] == 0;
     if (of_rank[Told::stop] > 0)
       told_to_stop(asked.cause, static_cast<int>(i), static_cast<int>(of_rank[Told::signal]));
     asked.shorten |= of_rank[Told::shorten] > 0, asked.ordered |= of_rank[Told::save] > 0;
@@ -482,6 +503,7 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
   if (early && options_.milestone_every_steps > 0 && step % options_.milestone_every_steps == 0)
     LH_CHECK(options_.on_milestone({step, outcome_.loss, ordered_lr_ > 0}));
   LH_TRY(Asked told, asked());
+  if (told.advance_read) LH_CHECK(advance_read_back());
   if (told.advance) LH_CHECK(advance_save());
   if (told.stop && early && saver_.busy()) {  // whether a last one fits is known once the one under way is whole
     LH_CHECK(finish_save());
@@ -525,10 +547,14 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
   outcome_.step = trainer_.progress().step;
   outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
   if (outcome_.stopped) return {};
-  if (!options_.save_at_end) return finish_save();
+  if (!options_.save_at_end) {
+    LH_CHECK(finish_save());
+    return finish_read_back();
+  }
   LH_CHECK(save());
   if (heldout) LH_CHECK(evaluate(*heldout));  // while it is written
-  return finish_save();
+  LH_CHECK(finish_save());
+  return finish_read_back();
 }
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {

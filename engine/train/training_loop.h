@@ -8,6 +8,7 @@
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/checkpoint/local_copies.h"
 #include "engine/checkpoint/memory_snapshot.h"
+#include "engine/checkpoint/read_back.h"
 #include "engine/checkpoint/restart_source.h"
 #include "engine/checkpoint/time_line.h"
 #include "engine/core/kernel_timer.h"
@@ -37,7 +38,8 @@ struct TrainingLoopOptions {
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown. Phases have their own
   double peak_flops = 0;                    // per second, of all ranks: for the MFU; 0: unknown
   std::uint64_t seed = 0;
-  std::string start_checkpoint;  // a folder; "": the newest of the store
+  std::string start_checkpoint;    // a folder; "": the newest of the store
+  std::int64_t at_least_step = 0;  // of the newest: the training is known to have saved this one
   // Called on every rank after each such step but the last, before a checkpoint of it is saved: a training that goes on
   // from a checkpoint has called for every milestone up to there. It must leave the training as it is.
   std::int64_t milestone_every_steps = 0;  // 0: never
@@ -96,6 +98,10 @@ class TrainingLoop {
   Status advance_save();
   Status finish_save();
   void report_save(const SavedCheckpoint& saved);
+  // The newest checkpoint is read back in the background where an older one is to be removed.
+  Status advance_read_back();
+  Status finish_read_back();
+  void report_read_back(const ReadBack& read);
   // Copies on the nodes: what is under way comes to its end, then perhaps the next begins. None of them ends a
   // training.
   Status copy_locally(bool advance, bool due);
@@ -103,7 +109,7 @@ class TrainingLoop {
   // From a bad step to the last checkpoint; all data up to and with that step is left out (training_roll_back.cc).
   Status roll_back(const StepReport& bad);
   // All ranks have the state of the target: what was made after it is abandoned, before anything is made anew.
-  Status begin_time_line();
+  Status begin_time_line(std::int64_t bad_step);
   void tell_rolled_back(const StepReport& bad, const std::string& path, std::int64_t left_out, std::int64_t begun_ns,
                         std::int64_t load_begun_ns);
   Status take(const Value& extra, bool rolled_back);
@@ -149,6 +155,7 @@ class TrainingLoop {
     bool ordered = false;       // somebody waits for it
     bool advance = false;       // every rank has done its part of the checkpoint under way
     bool advance_copy = false;  // and of the copy on the nodes
+    bool advance_read = false;  // and of what is read back
     double left_s = 0;          // until the ranks are ended by force, where it is known: of the rank with least
     double save_s = 0;          // what a save takes, of the rank with most; 0: there was none yet
     bool time_is_known = false;
@@ -170,6 +177,7 @@ class TrainingLoop {
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
   CheckpointSaver saver_;
+  CheckpointReadBack read_back_;
   std::int64_t load_begun_ns_ = 0;  // 0: nothing was to be loaded
   LoadedState loaded_;              // by restore()
   std::int64_t saved_step_ = -1;

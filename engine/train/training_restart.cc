@@ -129,6 +129,7 @@ Status TrainingLoop::go_back(std::int64_t epoch) {
 Status TrainingLoop::settle_saves(bool save_goes_on, bool copy_goes_on) {
   const auto given_up = [&]() -> Status {
     if (!save_goes_on) LH_CHECK(saver_.give_up(give_up_deadline_ms));
+    LH_CHECK(read_back_.give_up(give_up_deadline_ms));
     if (!copy_goes_on && options_.local_copies) LH_CHECK(options_.local_copies->give_up(give_up_deadline_ms));
     return {};
   };

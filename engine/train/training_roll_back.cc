@@ -27,7 +27,7 @@ Status TrainingLoop::roll_back(const StepReport& bad) {
   const std::int64_t left_out_from = state.progress.consumed_samples + trainer_.skipped_samples();
   trainer_.skipped_samples() = read - state.progress.consumed_samples;
   trainer_.store().refresh_compute_copy(trainer_.context());
-  LH_CHECK(begin_time_line());
+  LH_CHECK(begin_time_line(bad.step));
   saved_step_ = state.progress.step;
   told_phase_ = nullptr;
   events_.message(
@@ -45,15 +45,16 @@ Status TrainingLoop::roll_back(const StepReport& bad) {
 // Whatever ends a rank before the new line is written down, the next launch goes on along the old one, as if the step
 // had not been done; afterwards no restart takes what lies behind the target. Newer checkpoints are damaged ones, which
 // the search for the target passed over: they must not count as the newest of the new line.
-Status TrainingLoop::begin_time_line() {
+Status TrainingLoop::begin_time_line(std::int64_t bad_step) {
   CollectiveGroup& group = trainer_.group();
   const std::int64_t step = trainer_.progress().step;
   LH_CHECK(group.agree(trainer_.store().status()));
   const Value spikes = trainer_.spike_guard().state();
-  const TimeLine next = time_line_.rolled_back(step, trainer_.skipped_samples(), *spikes.find("spent"));
+  const TimeLine next = time_line_.rolled_back(step, trainer_.skipped_samples(), *spikes.find("spent"), bad_step);
   const auto write = [&]() -> Status {
     LH_CHECK(checkpoints_.set_aside_after(step));
-    return write_time_line(checkpoints_.folder(), next);
+    LH_CHECK(write_time_line(checkpoints_.folder(), next));
+    return checkpoints_.fence().look();
   };
   LH_CHECK(group.agree(group.is_first() ? write() : Status()).with_context("roll-back"));
   time_line_ = next;
@@ -81,7 +82,7 @@ void TrainingLoop::tell_rolled_back(const StepReport& bad, const std::string& pa
 // would be saved of the state before it would be refused by the next launch.
 Status TrainingLoop::still_on_time_line(const TrainingState& state) {
   if (trainer_.spike_guard().settings().action != "rollback") return {};
-  LH_TRY(time_line_, read_time_line(trainer_.group(), checkpoints_.folder()));
+  LH_TRY(time_line_, read_time_line(trainer_.group(), checkpoints_.folder(), checkpoints_.retry()));
   if (state.extra.get_integer(time_line_key) == time_line_.number()) return {};
   return make_error(ErrorCode::unavailable, "the state in memory is of before a roll-back that is written down",
                     "the next launch goes on from its target");

@@ -203,6 +203,9 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.time_limit_s = time_left_s(*planned, stage);
   LH_TRY(attempt.at_least_step, at_least_step(run_dir_, stage, *act.attempt));
   attempt.resiliency = planned->common.resiliency;
+  if (chooses_interval(attempt.resiliency, planned->kind, planned->settings, planned->common.nodes,
+                       planned->common.time_limit.value))
+    attempt.resiliency.checkpoint_interval = "online";
   attempt.faults = planned->faults;
   attempt.fault_plan = options_.worker_fault_plan;
   const std::string driven = driven_folder(run_dir_, frozen_);

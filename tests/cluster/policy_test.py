@@ -302,7 +302,7 @@ def full_folder():
            f"exit code {answer.returncode}\n{answer.stdout}{answer.stderr}")
     folder = next(seen.glob("full-*"))
     (here / "bytes").write_text("1000")
-    for zeros in folder.glob("stages/a/attempts/*/staging/zeros"):
+    for zeros in folder.glob("stages/a/attempts/*/staging/*/zeros"):
         zeros.unlink()
     answer = on_n1("resume", small_disk / folder.name)
     expect("resume completes it", answer.returncode == 0, answer.stdout + answer.stderr)

@@ -7,6 +7,7 @@ So also for gradients that are computed wrongly, with replay.
 usage: flip_contribution.py --bin FOLDER [--flips N] [--ranks N] [--seed N] [--zero N]
 """
 import argparse
+import json
 import pathlib
 import random
 import shutil
@@ -55,6 +56,31 @@ def ended_as(training, rank):
 def weights(training):
     path = training.folder / "out" / "model.safetensors"
     return path.read_bytes() if path.exists() else b""
+
+
+def doubtful(training, whole, wrong):
+    """Gradients are computed wrongly, and noticed some steps later; a rank is killed before it removes the copies of the
+    steps between. The next launch takes none of them, wherever they lie."""
+    training.launch["fault_plan"] = str(training.folder / "plan")
+    (training.folder / "plan").write_text(f"engine_gradient flip={32 * 5 + 22} nth=7 rank={wrong} always\n"
+                                          "local_copy_removing kill rank=1\n")
+    log = training.start()
+    code = training.process.wait(timeout=DEADLINE_S)
+    line = training.folder / "state" / "checkpoints" / "time-line.json"
+    if code == 0 or not line.exists():
+        raise SystemExit(f"noticed too late: ended with {code}, and no time line says what is sound:\n{log.read_text()}")
+    sound = json.loads(line.read_text())["roll_backs"][-1]["to_step"]
+    left = {int(path.name.split("-")[1]) for path in training.folder.glob("node/*/rank-*/step-*")}
+    if not any(step > sound for step in left):
+        raise SystemExit(f"no copy after step {sound} was left: {sorted(left)}")
+    (training.folder / "plan").write_text("")
+    log = training.start()
+    code = training.process.wait(timeout=DEADLINE_S)
+    begun = [event["step"] for event in events_of(training) if event["kind"] == "ready"][-1]
+    if code != 0 or begun > sound or weights(training) != weights(whole):
+        raise SystemExit(f"sound is step {sound}, copies were left of {sorted(left)}: ended with {code}, begun at {begun}, "
+                         f"or other weights:\n{log.read_text()}")
+    print(f"copies of steps {sorted(left)} were left where {sound} is sound: goes on from {begun}, the same bits")
 
 
 def main():
@@ -121,6 +147,13 @@ def main():
                                             f"engine_gradient flip={32 * 5 + 22} nth=4 rank={wrong} always\n", False)
             if code == 0 or ended_as(replayed, wrong) != "failed 17" or [event["culprit"] for event in told] != [wrong]:
                 raise SystemExit(f"computed wrongly by rank {wrong}: ended with {code}, told {told}:\n{log}")
+        if arguments.ranks > 2 and arguments.zero:
+            def seldom(*values):
+                table = corruption_settings(wide, "replay")(*values)
+                table["corruption"]["replay_every"] = 5
+                return table
+            kill_training.settings = seldom
+            doubtful(Restarted(here / "doubtful", engine, arguments.ranks, steps, inputs, False, True), whole, arguments.ranks - 1)
         print(f"{len(told) + len(named)} faults told, their ranks named rightly; {arguments.flips} flips in contributions "
               f"of {arguments.ranks} ranks over {steps} steps: the same bits")
     return 0

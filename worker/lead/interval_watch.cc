@@ -9,6 +9,8 @@
 namespace longhaul {
 namespace {
 
+constexpr std::int64_t steps_to_time = 5;
+
 IntervalSettings settings_for(int nodes) {
   IntervalSettings settings;
   settings.mtbf_prior_s = failure_prior_s(nodes);
@@ -17,7 +19,8 @@ IntervalSettings settings_for(int nodes) {
 
 }  // namespace
 
-IntervalWatch::IntervalWatch(int nodes) : chooser_(settings_for(nodes)) {}
+IntervalWatch::IntervalWatch(int nodes, bool saves_by_itself)
+    : chooser_(settings_for(nodes)), saves_by_itself_(saves_by_itself) {}
 
 std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_t step,
                                                 const std::vector<Event>& news) {
@@ -43,6 +46,8 @@ std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_
     const double seconds = static_cast<double>(now_ms - *looked_ms_) * 1e-3;
     const std::int64_t steps = undisturbed && step_ >= 0 ? std::max<std::int64_t>(0, step - step_) : 0;
     chooser_.ran(seconds, steps, std::max(0.0, seconds - stalled_s));
+    timed_steps_ += steps;
+    measured_ = measured_ || (!saves_by_itself_ && timed_steps_ >= steps_to_time);
   }
   looked_ms_ = now_ms, step_ = step;
   if (!measured_ || chooser_.steps() == told_) return std::nullopt;

@@ -14,10 +14,12 @@ namespace longhaul {
 
 class IntervalWatch {
  public:
-  explicit IntervalWatch(int nodes);
+  // `saves_by_itself`: the training saves every so many steps before it is told; else the first interval is told once
+  // steps were timed, by what is expected of a save.
+  explicit IntervalWatch(int nodes, bool saves_by_itself = true);
 
   // `news`: events since the last look, oldest first; `step`: the newest that was completed, -1 if none. Returns steps
-  // between two saves when they change; nothing before a save was measured.
+  // between two saves when they change; nothing before a save was measured, or steps where no save comes by itself.
   std::optional<std::int64_t> look(std::int64_t now_ms, std::int64_t step, const std::vector<Event>& news);
   const IntervalChooser& chooser() const { return chooser_; }
 
@@ -25,7 +27,9 @@ class IntervalWatch {
   IntervalChooser chooser_;
   std::optional<std::int64_t> looked_ms_;
   std::int64_t step_ = -1;
-  bool measured_ = false;  // a save
+  bool measured_ = false;  // a save, or what stands for it
+  bool saves_by_itself_;
+  std::int64_t timed_steps_ = 0;
   std::int64_t told_ = 0;
 };
 

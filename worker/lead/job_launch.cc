@@ -28,8 +28,7 @@ constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by
 }  // namespace
 
 Result<LaunchSpec> JobLead::prepare_launch_folder() {
-  LH_CHECK(remove_tree(lead_.attempt.staging_dir()));
-  LH_CHECK(make_directories(lead_.attempt.staging_dir()));
+  lead_.epoch = agents_ ? agents_->epoch() : 1;
   return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr, told_.whole_step());
 }
 

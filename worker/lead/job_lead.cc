@@ -11,6 +11,7 @@
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
 #include "worker/lead/saved_before.h"
+#include "worker/lead/staging.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -112,7 +113,8 @@ Status JobLead::prepare() {
   if (const auto kept = read_file(learned_path()); kept.ok())
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
-  if (lead_.attempt.resiliency.checkpoint_interval == "online") interval_.emplace(lead_.task.resources.nodes);
+  if (lead_.attempt.resiliency.checkpoint_interval == "online")
+    interval_.emplace(lead_.task.resources.nodes, set_interval_steps(lead_.task.settings) > 0);
   grace_s_ = attempt.grace_s;
   timeouts_.emplace(attempt, lead_.task.kind);
   timeouts_->take(learned);
@@ -227,9 +229,9 @@ Status JobLead::launch_and_publish() {
   end_agents();
   LH_CHECK(launched);
   if (!record_.outcome.empty()) return {};
-  const auto manifest = publish_artifact(attempt, lead_.task, clock_);
+  const auto manifest = publish_artifact(attempt, lead_.task, spec_.launch, clock_);
   if (!manifest.ok()) {
-    (void)remove_tree(attempt.staging_dir()).ok();  // makes room for the record on a full disk
+    (void)clear_staging(attempt, lead_.job.restarts).ok();  // makes room for the record on a full disk
     return manifest.error().with_context("cannot publish the artifact");
   }
   Value fields = Value::make_table();

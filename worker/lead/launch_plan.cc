@@ -9,6 +9,7 @@
 #include "worker/launch/input_lists.h"
 #include "worker/lead/rank_layout.h"
 #include "worker/lead/rank_watch.h"
+#include "worker/lead/staging.h"
 #include "worker/protocol/node_report.h"
 
 namespace longhaul {
@@ -50,14 +51,20 @@ void place_ranks(const LeadOf& lead, Launch& launch) {
   for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host.push_back(rank / of_node);
 }
 
+constexpr FileRetry no_retry{1, 0};  // the lead has agents to answer: it launches again by itself (prepare_in_time)
+
 bool is_mpirun(const std::vector<std::string>& words) {
   return !words.empty() && file_name(words.front()) == "mpirun";
+}
+
+std::string own_node(const LeadOf& lead) {
+  return lead.job.node.empty() ? host_name() : lead.job.node;
 }
 
 // In the order in which ranks are dealt: the job's, in which mpirun has its own node first, if that is one of them.
 std::vector<std::string> hosts_of_ranks(const LeadOf& lead, const HostPool& pool) {
   std::vector<std::string> hosts = pool.working();
-  const std::string own = lead.job.node.empty() ? host_name() : lead.job.node;
+  const std::string own = own_node(lead);
   if (is_mpirun(lead.attempt.launcher))
     std::stable_partition(hosts.begin(), hosts.end(), [&](const std::string& host) { return host == own; });
   return hosts;
@@ -144,9 +151,14 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   }
   launch.words_dir = join_path(beat_folder(launch), "words");
   launch.events_path = attempt.events_path();
-  launch.output_dir = attempt.staging_dir();
+  launch.output_dir = staging_folder(attempt, lead.job.restarts, number);
   launch.state_dir = attempt.state_dir();
   launch.at_least_step = std::max<std::int64_t>(0, saved_step);
+  launch.owner = {attempt.attempt, lead.job.restarts, lead.epoch, own_node(lead), number};
+  LH_CHECK(make_directories(attempt.stage_dir));
+  LH_CHECK(take_state(launch.state_dir, launch.owner, no_retry));
+  LH_CHECK(clear_staging(attempt, lead.job.restarts));
+  LH_CHECK(make_directories(launch.output_dir));
   launch.milestones_dir = attempt.milestones_dir();
   launch.fault_plan = attempt.fault_plan;
   LH_CHECK(make_directories(launch.launch_dir));

@@ -18,6 +18,7 @@ struct LeadOf {
   Task task;
   JobSurroundings job;
   std::string worker_program;  // longhaul-worker
+  std::int64_t epoch = 1;      // of the lead
 };
 // The engine, whose ranks stand or fall together; not a `command`.
 inline bool has_own_program(const Task& task) {
@@ -31,8 +32,9 @@ bool uses_job_nodes(const LeadOf& lead);
 // invalid_input: fewer than the stage's programs need.
 Result<HostPool> host_pool_of(const LeadOf& lead);
 
-// Makes the launch's folders and writes launch.toml. `pages_in_memory`: each node keeps the pages of its ranks itself,
-// where an agent reads them. `saved_step`: of the newest whole checkpoint that counts; -1: none.
+// Takes the stage's state for this launch (ErrorCode::conflict: a later one has it), makes the launch's folders and
+// writes launch.toml. `pages_in_memory`: each node keeps the pages of its ranks itself, where an agent reads them.
+// `saved_step`: of the newest whole checkpoint that counts; -1: none.
 Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory,
                                   std::int64_t saved_step = -1);
 

@@ -17,6 +17,7 @@
 #include "worker/lead/next_round.h"
 #include "worker/lead/record_reserve.h"
 #include "worker/lead/scheduler_vote.h"
+#include "worker/lead/staging.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -38,7 +39,7 @@ Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& c
     log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
                      written.error().message()));
     if (written.error().code == ErrorCode::conflict || tries == 10) return written;
-    if (tries == 0 && written.error().code == ErrorCode::io && remove_tree(attempt.staging_dir()).ok()) continue;
+    if (tries == 0 && written.error().code == ErrorCode::io && clear_staging(attempt, record.restarts).ok()) continue;
     clock.sleep_ms(500);
   }
 }

@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/process.h"
+#include "worker/lead/staging.h"
 
 namespace longhaul {
 
@@ -18,8 +19,10 @@ Result<Manifest> published_artifact(const Attempt& attempt, const Task& task) {
   return manifest;
 }
 
-Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Clock& clock) {
-  LH_TRY(Manifest manifest, make_manifest(attempt.staging_dir()));
+Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Launch& launch, const Clock& clock) {
+  const std::string& staging = launch.output_dir;
+  LH_CHECK(fence_of(launch).look());
+  LH_TRY(Manifest manifest, make_manifest(staging));
   manifest.stage = attempt.stage;
   manifest.kind = task.kind;
   manifest.kind_version = task.kind_version;
@@ -33,16 +36,16 @@ Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, cons
   manifest.provenance.set("host", host_name());
   manifest.provenance.set("inputs", std::move(inputs));
   manifest.provenance.set("settings", task.settings);
-  LH_CHECK(write_manifest(attempt.staging_dir(), manifest));
-  LH_CHECK(sync_tree(attempt.staging_dir()));
+  LH_CHECK(write_manifest(staging, manifest));
+  LH_CHECK(sync_tree(staging));
   if (auto fault = fault_here(FaultPoint::lead_before_publish)) return *fault;
-  const Status published = publish_directory(attempt.staging_dir(), attempt.out_dir());
+  LH_CHECK(fence_of(launch).look());
+  const Status published = publish_directory(staging, attempt.out_dir());
   if (auto fault = fault_here(FaultPoint::lead_after_publish)) return *fault;
+  [[maybe_unused]] const Status cleared = clear_staging(attempt, launch.owner.restarts);
   if (published.ok()) return manifest;
   if (published.error().code != ErrorCode::conflict) return published.error();
-  LH_TRY(Manifest earlier, published_artifact(attempt, task));
-  LH_CHECK(remove_tree(attempt.staging_dir()));
-  return earlier;
+  return published_artifact(attempt, task);
 }
 
 }  // namespace longhaul

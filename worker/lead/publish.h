@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "contracts/attempt.h"
+#include "contracts/launch.h"
 #include "contracts/manifest.h"
 #include "contracts/task.h"
 
@@ -14,8 +15,8 @@ namespace longhaul {
 // is none; conflict if the folder holds another task's artifact.
 Result<Manifest> published_artifact(const Attempt& attempt, const Task& task);
 
-// Publishes the attempt's staging folder as the stage's `out`. When an earlier attempt with the same key was faster,
-// its artifact is kept and returned.
-Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Clock& clock);
+// Publishes what a launch has made in its staging folder as the stage's `out`, unless a later launch owns the stage's
+// state (ErrorCode::conflict). When an earlier attempt with the same key was faster, its artifact is kept and returned.
+Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Launch& launch, const Clock& clock);
 
 }  // namespace longhaul

@@ -270,7 +270,7 @@ TEST_CASE(
       rig.root() +
       "/break ]; then echo 'loss is NaN'; exit 1; fi\n"
       "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " +
-      rig.attempt.staging_dir() + "/model; exit 0\n";
+      "$(grep ^output_dir \"$5\" | tr -d \" \\\"'\" | cut -d= -f2)/model; exit 0\n";
   REQUIRE(write_file_atomic(rig.attempt.engine, engine, 0755).ok());
   CHECK(rig.wait(rig.start()).success());
   CHECK(rig.record().cause == "");

@@ -8,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/checkpoint/read_back.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
@@ -16,7 +17,7 @@ using namespace longhaul::test;
 
 namespace {
 
-// Exit code 7 when it was saved, 3 when it failed. The training goes on below an asynchronous save.
+// Exit code 7 when it was saved and read back, 3 when it failed. The training goes on below an asynchronous save.
 void save_in_child(const CheckpointStore& checkpoints, TrainingSetup& setup, bool asynchronous) {
   const SystemClock clock;
   CheckpointSaverOptions options;
@@ -24,11 +25,16 @@ void save_in_child(const CheckpointStore& checkpoints, TrainingSetup& setup, boo
   CheckpointSaver saver(clock, checkpoints, options);
   if (!saver.start(setup.mesh.world(), state_of(setup.trainer)).ok()) ::_exit(3);
   if (asynchronous) train(setup, 1);
-  ::_exit(saver.finish(setup.mesh.world()).ok() ? 7 : 3);
+  const auto saved = saver.finish(setup.mesh.world());
+  if (!saved.ok()) ::_exit(3);
+  CheckpointReadBack read_back(clock, checkpoints);
+  const bool wanted = read_back.want(setup.mesh.world(), *saved, saver.votes()).ok();
+  ::_exit(wanted && read_back.finish(setup.mesh.world()).ok() ? 7 : 3);
 }
 
 bool is_published_at(const std::string& point) {
-  return point == "checkpoint_after_manifest" || point == "checkpoint_after_latest" || point == "checkpoint_retiring";
+  return point == "checkpoint_after_manifest" || point == "checkpoint_after_latest" || point == "checkpoint_retiring" ||
+         point == "checkpoint_list";
 }
 
 }  // namespace
@@ -38,6 +44,8 @@ TEST_CASE("killed at any point of a save, the training finds its last whole chec
     for (const char* action : {"kill", "error"}) {
       for (const bool asynchronous : {true, false}) {
         if (!asynchronous && point == "checkpoint_staged") continue;  // not on its way
+        if (point == "checkpoint_list" && std::string(action) == "error")
+          continue;  // nothing is retired, and that is well
         CAPTURE(point);
         CAPTURE(std::string(action));
         CAPTURE(asynchronous);
@@ -70,7 +78,7 @@ TEST_CASE("killed at any point of a save, the training finds its last whole chec
         // And the same step can be saved over what was left behind.
         again.trainer.progress().step = 2;
         CHECK(checkpoints.save(again.mesh.world(), state_of(again.trainer)).ok());
-        CHECK(checkpoints.list() == std::vector<std::string>{"step-00000002"});
+        CHECK(*checkpoints.list() == std::vector<std::string>{"step-00000002"});
       }
     }
   }
@@ -101,7 +109,7 @@ TEST_CASE("one of several ranks cannot write: all of them hear of it, and the la
     ::_exit(right);
   });
   CHECK(exit == 4);
-  CHECK(checkpoints.list() == std::vector<std::string>{"step-00000001"});
+  CHECK(*checkpoints.list() == std::vector<std::string>{"step-00000001"});
 }
 
 TEST_CASE("a full disk under several shards: the newest whole checkpoint is found, and saving works again") {
@@ -136,7 +144,7 @@ TEST_CASE("a full disk under several shards: the newest whole checkpoint is foun
       const auto loaded = checkpoints.load_newest(mesh.world(), state);
       if (!loaded.ok() || !loaded->has_value() || state.progress.step != 1) fails(3);
       if (rank == 0) remove_tree(folder.path + "/others").ok();
-      if (!mesh.world().barrier().ok() || !save().ok() || checkpoints.list().front() != "step-00000002") fails(4);
+      if (!mesh.world().barrier().ok() || !save().ok() || checkpoints.list()->front() != "step-00000002") fails(4);
     });
     ::umount(folder.path.c_str());
     [[maybe_unused]] const Status removed = remove_tree(folder.path);

@@ -164,7 +164,7 @@ TEST_CASE("a device that has copied by itself is seen between the steps; nothing
   auto voted = saver.advance(place.setup.mesh.world());
   REQUIRE(voted.ok());
   CHECK(saver.finish(place.setup.mesh.world()).ok());
-  CHECK(place.store.list() == std::vector<std::string>{"step-00000002"});
+  CHECK(*place.store.list() == std::vector<std::string>{"step-00000002"});
 }
 
 TEST_CASE("a checkpoint that is given up while a device copies leaves the memory alone, and the next one is whole") {
@@ -176,7 +176,7 @@ TEST_CASE("a checkpoint that is given up while a device copies leaves the memory
   REQUIRE(saver.give_up(10'000).ok());
   CHECK(place.device.held->idle());
   CHECK_FALSE(saver.busy());
-  CHECK(place.store.list().empty());
+  CHECK(place.store.list()->empty());
   REQUIRE(saver.start(place.setup.mesh.world(), state).ok());
   place.device.held->let_go();
   CHECK(saver.finish(place.setup.mesh.world()).ok());

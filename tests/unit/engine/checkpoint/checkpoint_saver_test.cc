@@ -58,7 +58,7 @@ TEST_CASE("a checkpoint holds the step at which it was begun, however far the tr
   CheckpointSaver saver(clock, store, {});
   REQUIRE(saver.start(setup.mesh.world(), state_of(setup.trainer)).ok());
   CHECK(saver.busy());
-  CHECK(store.list().empty());
+  CHECK(store.list()->empty());
   train(setup, 3);
   REQUIRE(saver.finish(setup.mesh.world()).ok());
   CHECK_FALSE(saver.busy());
@@ -94,7 +94,7 @@ TEST_CASE("the staging memory is counted, and bounded by the setting") {
   CHECK(reserved.error().what.find("staging_limit") != std::string::npos);
   // It saves all the same, and the training waits.
   CHECK_FALSE(save_by(store, setup, options).staged);
-  CHECK(store.list() == std::vector<std::string>{"step-00000001"});
+  CHECK(*store.list() == std::vector<std::string>{"step-00000001"});
 }
 
 TEST_CASE("what is under way when its owner goes is given up, and is no checkpoint") {
@@ -107,7 +107,7 @@ TEST_CASE("what is under way when its owner goes is given up, and is no checkpoi
     CheckpointSaver saver(clock, store, {});
     REQUIRE(saver.start(setup.mesh.world(), state_of(setup.trainer)).ok());
   }
-  CHECK(store.list().empty());
+  CHECK(store.list()->empty());
   save_by(store, setup, {});
-  CHECK(store.list() == std::vector<std::string>{"step-00000001"});
+  CHECK(*store.list() == std::vector<std::string>{"step-00000001"});
 }

@@ -50,8 +50,9 @@ TEST_CASE("several ranks save while they train, and another layout goes on with 
     if (saver.finish(mesh.world()).ok()) ++whole;
   });
   CHECK(whole == 4 * steps / 2);
-  REQUIRE(store.list().size() == steps / 2);
-  for (const std::string& name : store.list()) {
+  REQUIRE(store.list()->size() == steps / 2);
+  const auto saved = store.list();
+  for (const std::string& name : *saved) {
     CAPTURE(name);
     TrainingSetup alone(16, steps, 2, nullptr, DType::f32, 32);
     TrainingState state = test::state_of(alone);

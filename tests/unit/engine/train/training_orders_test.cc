@@ -52,7 +52,7 @@ TEST_CASE("orders: a checkpoint now, and the worker learns that it was saved") {
   REQUIRE(outcome.ok());
   CHECK(outcome->step == 4);
   CHECK(training.worker->orders_obeyed() == order);
-  CHECK(training.store->list() == std::vector<std::string>{"step-00000004", "step-00000001"});
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000004", "step-00000001"});
 }
 
 TEST_CASE("orders: stop-after ends the training well, with a checkpoint, before its last step") {
@@ -63,7 +63,7 @@ TEST_CASE("orders: stop-after ends the training well, with a checkpoint, before 
   CHECK(outcome->shortened);
   CHECK(!outcome->stopped);
   CHECK(outcome->step == 3);
-  CHECK(training.store->list() == std::vector<std::string>{"step-00000003"});
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000003"});
 
   OrderedTraining late(2);  // nothing to shorten
   late.worker->order_stop_after(5);
@@ -77,7 +77,7 @@ TEST_CASE("orders: another checkpoint interval") {
   OrderedTraining training(7);
   training.worker->order_checkpoint_interval(3);
   REQUIRE(training.loop->run(nullptr).ok());
-  CHECK(training.store->list() == std::vector<std::string>{"step-00000007", "step-00000006", "step-00000003"});
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000007", "step-00000006", "step-00000003"});
 }
 
 TEST_CASE("orders: another learning rate holds from the next step on, and through a restart") {
@@ -111,7 +111,7 @@ TEST_CASE("orders: a training whose time is nearly over saves and stops by itsel
   CHECK(outcome->stopped);
   CHECK(outcome->saved_at_stop);
   CHECK(outcome->step == 1);
-  CHECK(training.store->list() == std::vector<std::string>{"step-00000001"});
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000001"});
 
   OrderedTraining in_time(5);
   in_time.worker->must_end_by(in_time.clock.monotonic_ns() + 3'600'000'000'000);
@@ -138,5 +138,5 @@ TEST_CASE("orders: a save that does not fit into the time that is left is not be
   CHECK(outcome->stopped);
   CHECK(!outcome->saved_at_stop);
   CHECK(outcome->step == 3);
-  CHECK(training.store->list() == std::vector<std::string>{"step-00000002", "step-00000001"});
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000002", "step-00000001"});
 }

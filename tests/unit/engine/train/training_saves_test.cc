@@ -65,7 +65,7 @@ TEST_CASE("a checkpoint at every step: each is whole, and said so once") {
     options.saver.asynchronous = asynchronous;
     SavingTraining training(scratch.path(), 5, options);
     REQUIRE(training.loop.run(nullptr).ok());
-    CHECK(training.store.list().size() == 5);
+    CHECK(training.store.list()->size() == 5);
     const std::vector<Event> saved = training.events_of("checkpoint");
     REQUIRE(saved.size() == 5);
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("the best checkpoints by held-out loss stay") {
     if (const Value* loss = event.fields.find("heldout_loss");
         loss && event.fields.get_integer("step") < 6 && loss->as_number() < best)
       best = loss->as_number(), best_step = event.fields.get_integer("step");
-  CHECK(training.store.list() == std::vector<std::string>{"step-00000006", checkpoint_folder_name(best_step)});
+  CHECK(*training.store.list() == std::vector<std::string>{"step-00000006", checkpoint_folder_name(best_step)});
 }
 
 TEST_CASE("a training goes on from the newest of checkpoint and copies on the nodes, to the same end") {
@@ -125,7 +125,7 @@ TEST_CASE("a training goes on from the newest of checkpoint and copies on the no
     SavingTraining training(scratch.path(), 8, options);
     training.setup.source.unreadable_from = 7 * 4;  // dies in the eighth step
     CHECK_FALSE(training.loop.run(nullptr).ok());
-    CHECK(training.store.list() == std::vector<std::string>{"step-00000004"});  // the one under way is waited for
+    CHECK(*training.store.list() == std::vector<std::string>{"step-00000004"});  // the one under way is waited for
     while (!first->ready()) ::usleep(1000);
     options.milestone_every_steps = 0;
     CHECK(training.events_of("local_copy").size() == 2);  // of steps 2 and 6; step 4 has a checkpoint

@@ -71,3 +71,13 @@ TEST_CASE("interval watch: a launch that begins again at an earlier step counts 
   CHECK(watch.chooser().step_s() > 0.9);
   CHECK(watch.chooser().step_s() < 1.1);
 }
+
+TEST_CASE("interval watch: a training that saves at its end alone is told an interval once its steps were timed") {
+  IntervalWatch watch(100, false);
+  CHECK(!watch.look(0, 0, {}));
+  std::optional<std::int64_t> told;
+  for (int i = 1; i <= 10 && !told; ++i) told = watch.look(i * 10'000, i, {});  // steps of 10 s
+  REQUIRE(told);
+  const double wanted = daly_interval_s(watch.chooser().stall_s(), watch.chooser().mtbf_s()) / watch.chooser().step_s();
+  CHECK(std::fabs(static_cast<double>(*told) - wanted) <= 0.25 * wanted);
+}

@@ -135,7 +135,7 @@ TEST_CASE("mpirun is told the nodes that work, and how many ranks there are of t
   REQUIRE(spec.ok());
   CHECK(join(spec->attempt.launcher, " ") == "mpirun --host n1:1,n3:1 -np 2 --map-by ppr:1:node");
   CHECK(spec->launch.hosts == std::vector<std::string>{"n1", "n3"});
-  lead.job.node = "n3";  // after a takeover: mpirun begins with the node that it runs on
+  lead.job.node = "n3", lead.epoch = 2;  // after a takeover: mpirun begins with the node that it runs on
   spec = prepare_launch(lead, 3, hosts, false);
   REQUIRE(spec.ok());
   CHECK(spec->launch.hosts == std::vector<std::string>{"n3", "n1"});
