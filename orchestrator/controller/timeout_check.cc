@@ -20,7 +20,8 @@ class HierarchyOfJob {
         all_(hierarchy_of(resiliency_for(stage.common.resiliency, stage.kind), stage.kind)) {}
 
   TimeoutHierarchy run(const SlurmConfiguration* slurm) {
-    for (Timeout* own : {&all_.host_silent, &all_.suspect, &all_.act, &all_.startup}) place(*own, own->setting);
+    for (Timeout* own : {&all_.host_silent, &all_.suspect, &all_.act, &all_.startup, &all_.ranks_gone})
+      place(*own, own->setting);
     all_.startup_is_default = all_.startup_is_default && all_.startup.where.line == 0;
     if (stage_.common.time_limit.value > 0) all_.wall = of_stage(stage_.common.time_limit.value, "time_limit");
     all_.fabric_silence = of_site(site_.config.network.silence.value, "network.silence");
