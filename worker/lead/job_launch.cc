@@ -22,6 +22,7 @@ constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t launcher_sees_ms = 100;    // which rank ended first, and how: before the others are killed, too
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t kill_again_ms = 500;
+constexpr std::int64_t ends_within_ms = 2'000;      // mostly, also where nobody has time to wait for more
 constexpr std::int64_t room_within_ms = 600'000;    // on a disk that is full
 constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by force and the job's
 
@@ -311,9 +312,10 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
       killed = true;
     }
     if (end || adopted_) {
-      const TeardownView view = look_at_teardown(alive, (clock_.monotonic_ns() - begun_ns) / 1'000'000);
+      const std::int64_t killed_ms = (clock_.monotonic_ns() - begun_ns) / 1'000'000;
+      const TeardownView view = look_at_teardown(alive, killed_ms);
       if (!view.waits_for.empty() && !std::exchange(told, true)) tell_teardown(view);
-      if (view.over || ends_soon()) {
+      if (view.over || (killed_ms >= ends_within_ms && ends_soon())) {
         if (!end) end = LaunchEnd{finding.rank, ExitStatus{-1, SIGKILL}, {}};
         leave_for_teardown(view);
         break;
