@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "orchestrator/site/submission_times.h"
 #include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
@@ -31,6 +32,9 @@ class HierarchyOfJob {
     if (stage_.common.time_limit.value != job_.wall_s)
       all_.wall = of_stage(job_.wall_s, "time_limit");  // as the class says: another one may be asked for
     add_grace();
+    all_.submission.seconds = seconds_of(submission_deadline_ms);
+    all_.settle.seconds = seconds_of(in_flight_ms);
+    all_.driver_silent.seconds = seconds_of(driver_silence_ms);
     all_.slurmd_timeout = of_site(site_.config.slurmd_timeout.value, "slurmd_timeout");
     if (slurm) {
       all_.kill_wait.seconds = static_cast<double>(slurm->kill_wait_s);
