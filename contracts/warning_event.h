@@ -9,6 +9,7 @@
 //   desynchronised   ranks wait for each other in different collectives
 //   timeouts         two timeouts contradict each other, by what is learned, measured or granted
 //   goodput_floor    little of the last two hours was training, for restarts of one host or cause: it was left for it
+//   ranks_stay       ranks that were killed do not go away, for what is no fault of their nodes: they are waited for
 //   agent_lost       the agent of a host has ended, and its ranks go on; agent_lost_over: another one reports
 #pragma once
 
@@ -22,8 +23,8 @@
 namespace longhaul {
 
 inline constexpr const char* warning_event_kinds[] = {
-    "straggler", "straggler_over", "loss_nan", "loss_spike",    "loss_spike_over", "no_progress",
-    "grow_back", "desynchronised", "timeouts", "goodput_floor", "agent_lost",      "agent_lost_over"};
+    "straggler",      "straggler_over", "loss_nan",      "loss_spike", "loss_spike_over", "no_progress",    "grow_back",
+    "desynchronised", "timeouts",       "goodput_floor", "ranks_stay", "agent_lost",      "agent_lost_over"};
 
 // What is not known is left out of the line.
 struct WarningEvent {

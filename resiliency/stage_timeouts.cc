@@ -51,7 +51,10 @@ TimeoutHierarchy hierarchy_of(const ResiliencySettings& settings, const std::str
              act_is_set ? "resiliency.hang_act" : "resiliency.hang_floor"};
   all.startup = {settings.startup.value, "resiliency.startup"};
   all.startup_is_default = settings.startup.value == ResiliencySettings{}.startup.value;
-  if (trains(stage_kind)) all.collective.seconds = static_cast<double>(collective_deadline_ms) * 1e-3;
+  all.ranks_gone = {settings.ranks_gone.value, "resiliency.ranks_gone"};
+  if (!trains(stage_kind)) return all;
+  all.collective.seconds = seconds_of(collective_deadline_ms);
+  all.write_still.seconds = seconds_of(write_still_ms);
   return all;
 }
 

@@ -1,5 +1,6 @@
 #include "resiliency/timeout_hierarchy.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -58,48 +59,94 @@ TimeoutContradiction contradiction_of(const TimeoutRule& rule, double sum) {
   return found;
 }
 
+// What each is called where it contradicts another one.
+struct HierarchyNames {
+  explicit HierarchyNames(const TimeoutHierarchy& t)
+      : beats{"the interval of beats", &t.beat_interval},
+        reports{"the interval of reports", &t.report_interval},
+        ping{"the interval of a lead's words", &t.ping_interval},
+        question{"a lead's question to the scheduler", &t.lead_question},
+        lead_silent{"the silence of a lead", &t.lead_silent},
+        others_still{"the standstill beside a lost host", &t.others_still},
+        silence{"the silence of a host", &t.host_silent},
+        suspect{"suspect", &t.suspect},
+        act{"act", &t.act},
+        longest_act{"the longest act that was learned", &t.longest_act},
+        fabric{"the silence of the fabric", &t.fabric_silence},
+        transport{"the transport's timeout", &t.transport},
+        collective{"the deadline of a collective", &t.collective},
+        failover{"the failover of a file system", &t.storage_failover},
+        write_still{"a save without a byte", &t.write_still},
+        startup{"launch start-up", &t.startup},
+        stop{"stopping a launch", &t.stop},
+        teardown{"the longest that killed ranks took to be gone", &t.longest_teardown},
+        ranks_gone{"the time that killed ranks have to be gone", &t.ranks_gone},
+        last_save{"a final checkpoint", &t.final_checkpoint},
+        grace{"the job's grace", &t.grace},
+        wall{"the wall time", &t.wall},
+        kill_wait{"KillWait of Slurm", &t.kill_wait},
+        slurmd{"SlurmdTimeout of Slurm", &t.slurmd_timeout},
+        submission{"a submission", &t.submission},
+        settle{"the time until a lost submission is known", &t.settle},
+        driver{"the silence of a driver", &t.driver_silent} {}
+
+  NamedTimeout beats, reports, ping, question, lead_silent, others_still, silence, suspect, act, longest_act, fabric,
+      transport, collective, failover, write_still, startup, stop, teardown, ranks_gone, last_save, grace, wall,
+      kill_wait, slurmd, submission, settle, driver;
+
+  std::vector<NamedTimeout> all() const {
+    return {beats,       reports,   ping,      question,   lead_silent, others_still, silence,    suspect, act,
+            longest_act, fabric,    transport, collective, failover,    write_still,  startup,    stop,    teardown,
+            ranks_gone,  last_save, grace,     wall,       kill_wait,   slurmd,       submission, settle,  driver};
+  }
+};
+
 }  // namespace
 
+std::vector<NamedDeadline> deadlines_in_order(const TimeoutHierarchy& timeouts) {
+  std::vector<NamedDeadline> known;
+  for (const NamedTimeout& one : HierarchyNames(timeouts).all())
+    if (one.timeout->seconds > 0) known.push_back({one.name, *one.timeout});
+  std::stable_sort(known.begin(), known.end(), [](const NamedDeadline& a, const NamedDeadline& b) {
+    return a.timeout.seconds < b.timeout.seconds;
+  });
+  return known;
+}
+
 std::vector<TimeoutContradiction> judge_timeouts(const TimeoutHierarchy& t) {
+  const HierarchyNames n(t);
   const NamedTimeout none{"", nullptr};
-  const NamedTimeout beats{"the interval of beats", &t.beat_interval};
-  const NamedTimeout reports{"the interval of reports", &t.report_interval};
-  const NamedTimeout silence{"the silence of a host", &t.host_silent};
-  const NamedTimeout suspect{"suspect", &t.suspect};
-  const NamedTimeout act{"act", &t.act};
-  const NamedTimeout longest_act =
-      t.longest_act.seconds > t.act.seconds ? NamedTimeout{"the longest act that was learned", &t.longest_act} : act;
-  const NamedTimeout fabric{"the silence of the fabric", &t.fabric_silence};
-  const NamedTimeout transport{"the transport's timeout", &t.transport};
-  const NamedTimeout collective{"the deadline of a collective", &t.collective};
-  const NamedTimeout startup{"launch start-up", &t.startup};
-  const NamedTimeout stop{"stopping a launch", &t.stop};
-  const NamedTimeout last_save{"a final checkpoint", &t.final_checkpoint};
-  const NamedTimeout grace{"the job's grace", &t.grace};
-  const NamedTimeout wall{"the wall time", &t.wall};
+  const NamedTimeout longest_act = t.longest_act.seconds > t.act.seconds ? n.longest_act : n.act;
   const Timeout no_demand;
-  const NamedTimeout asked_startup{"launch start-up", t.startup_is_default ? &no_demand : &t.startup};
-  const NamedTimeout kill_wait{"KillWait of Slurm", &t.kill_wait};
-  const NamedTimeout slurmd{"SlurmdTimeout of Slurm", &t.slurmd_timeout};
+  const NamedTimeout asked_startup{n.startup.name, t.startup_is_default ? &no_demand : &t.startup};
+  // From short to long.
   const TimeoutRule rules[] = {
-      {beats, none, suspect, 3, "one late look at a page would be taken for a hang"},
-      {reports, none, silence, 3, "one late report would be taken for a lost host"},
-      {reports, none, suspect, 2, "one late report would be taken for a hang"},
-      {suspect, none, act, 1, "a launch would be ended before the culprit is named"},
-      {silence, none, act, 1, "a launch would be ended before the lost host is named"},
-      {silence, none, slurmd, 1, "Slurm would end the job before the lost host is named"},
-      {fabric, none, act, 1, "a fabric that comes back would find its launch ended"},
-      {fabric, none, transport, 1, "the transport would give up on a fabric that comes back"},
-      {fabric, none, collective, 1, "ranks would give up on a fabric that comes back"},
-      {longest_act, none, collective, 1, "ranks would end by themselves before the culprit is named"},
-      {longest_act, none, transport, 1, "the transport would break the ranks' connections before the culprit is named"},
-      {collective, none, startup, 1, "a launch would be ended before a rank can say whom it waited for"},
-      {longest_act, none, startup, 1, "a launch would have less time to start than for a step"},
-      {stop, none, grace, 1, "the job would end before its ranks have"},
-      {stop, none, kill_wait, 1, "a cancelled job would end before its ranks have"},
-      {last_save, stop, grace, 1, "the last checkpoint would be lost"},
-      {last_save, stop, wall, 1, "the job could not save what it has done"},
-      {asked_startup, grace, wall, 1, "a job could end without a step"},
+      {n.beats, none, n.suspect, 3, "one late look at a page would be taken for a hang"},
+      {n.reports, none, n.silence, 3, "one late report would be taken for a lost host"},
+      {n.reports, none, n.suspect, 2, "one late report would be taken for a hang"},
+      {n.reports, none, n.ranks_gone, 3, "one late report would be taken for ranks that do not end"},
+      {n.others_still, none, n.silence, 1, "a host would be lost before anybody is seen to wait for it"},
+      {n.question, n.ping, n.lead_silent, 1, "agents would turn away from a lead that asks the scheduler"},
+      {n.suspect, none, n.act, 1, "a launch would be ended before the culprit is named"},
+      {n.silence, none, n.act, 1, "a launch would be ended before the lost host is named"},
+      {n.silence, none, n.slurmd, 1, "Slurm would end the job before the lost host is named"},
+      {n.submission, none, n.settle, 1, "a second job could be submitted while the first is on its way"},
+      {n.submission, none, n.driver, 1, "a driver that submits a job would be taken for dead"},
+      {n.teardown, none, n.ranks_gone, 1, "nodes would be left whose ranks only take their time to end"},
+      {n.fabric, none, n.act, 1, "a fabric that comes back would find its launch ended"},
+      {n.fabric, none, n.transport, 1, "the transport would give up on a fabric that comes back"},
+      {n.fabric, none, n.collective, 1, "ranks would give up on a fabric that comes back"},
+      {n.failover, none, n.write_still, 1, "saves would be given up on a file system that comes back"},
+      {longest_act, none, n.collective, 1, "ranks would end by themselves before the culprit is named"},
+      {longest_act, none, n.transport, 1,
+       "the transport would break the ranks' connections before the culprit is named"},
+      {n.collective, none, n.startup, 1, "a launch would be ended before a rank can say whom it waited for"},
+      {longest_act, none, n.startup, 1, "a launch would have less time to start than for a step"},
+      {n.stop, none, n.grace, 1, "the job would end before its ranks have"},
+      {n.stop, none, n.kill_wait, 1, "a cancelled job would end before its ranks have"},
+      {n.last_save, n.stop, n.grace, 1, "the last checkpoint would be lost"},
+      {n.last_save, n.stop, n.wall, 1, "the job could not save what it has done"},
+      {asked_startup, n.grace, n.wall, 1, "a job could end without a step"},
   };
   std::vector<TimeoutContradiction> found;
   for (const TimeoutRule& rule : rules) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "contracts/control_times.h"
 
 namespace longhaul {
 
@@ -17,6 +18,10 @@ struct Timeout {
 
 // srun ends tasks on other hosts by force within that time of being told to.
 inline constexpr double srun_ends_tasks_s = 5;
+
+constexpr double seconds_of(std::int64_t ms) {
+  return static_cast<double>(ms) * 1e-3;
+}
 
 // What has a value here is so in every job.
 struct TimeoutHierarchy {
@@ -37,6 +42,19 @@ struct TimeoutHierarchy {
   Timeout wall;                    // the job's wall time, or what is left of it
   Timeout kill_wait;               // KillWait of Slurm: from its SIGTERM to its SIGKILL
   Timeout slurmd_timeout;          // SlurmdTimeout of Slurm: a silent node is down, and its jobs end
+  // Of control_times.h.
+  Timeout ping_interval{seconds_of(ping_interval_ms)};
+  Timeout lead_question{seconds_of(scheduler_question_ms)};
+  Timeout lead_silent{seconds_of(lead_silent_ms)};
+  Timeout others_still{seconds_of(others_still_ms)};
+  Timeout storage_failover{seconds_of(storage_failover_ms)};
+  Timeout write_still;       // of trainings: a save is given up
+  Timeout ranks_gone{60};    // after SIGKILL, before a node is left for the ranks that are still there
+  Timeout longest_teardown;  // that ranks took to be gone, as measured
+  // Of whoever drives a run.
+  Timeout submission;     // of a job, until the scheduler has answered or is given up
+  Timeout settle;         // until a submission without an answer is known to have brought no job
+  Timeout driver_silent;  // after which another command takes over from a driver
 };
 
 struct TimeoutContradiction {
@@ -46,6 +64,13 @@ struct TimeoutContradiction {
 };
 // All contradictions at once, each with its remedy; empty: the hierarchy holds.
 std::vector<TimeoutContradiction> judge_timeouts(const TimeoutHierarchy& timeouts);
+
+// Those that have a value, from the shortest to the longest, each by its name in contradictions.
+struct NamedDeadline {
+  std::string name;
+  Timeout timeout;
+};
+std::vector<NamedDeadline> deadlines_in_order(const TimeoutHierarchy& timeouts);
 
 // When a queue pair of InfiniBand gives up, in seconds: 4.096 us * 2^timeout for each of `retries` tries (InfiniBand
 // Architecture Specification, Local ACK Timeout). 0: never, which is what a timeout of 0 means there.

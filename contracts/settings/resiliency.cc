@@ -65,7 +65,14 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                           "it makes the update: on_spike.action, whose rollback leaves samples out",
                   .choices = {"report", "restart", "stop"}})
           .field("host_silent", &R::host_silent,
-                 {.help = "a node that was not heard of for so long is lost", .min = 0.5})
+                 {.help = "a node that was not heard of for so long is lost, where the ranks of all others wait for "
+                          "its ranks",
+                  .min = 0.5})
+          .field("ranks_gone", &R::ranks_gone,
+                 {.help = "a node on which a rank is still there so long after SIGKILL is left; not where the rank is "
+                          "blocked by a file system, or where ranks of many nodes are still there: that is waited for, "
+                          "at most startup",
+                  .min = 0.1})
           .field("health", &R::health,
                  {.help = "GPUs, network ports, memory and file systems of every node: watched and told of, not looked "
                           "at, or also acted upon: a node that is not fit to work is left while a spare is there",

@@ -23,6 +23,7 @@ struct ResiliencySettings {
   Seconds hang_floor{45};      // no learned time is shorter
   std::string checkpoint_interval;  // "as_set" | "online"; "": chooses_interval()
   Seconds host_silent{4.5};         // an agent that was not heard for so long, on a node that nothing else is known of
+  Seconds ranks_gone{60};           // after SIGKILL a node has so long to be without ranks before it is left
   std::string health = "act";       // "off" | "watch" | "act": what is done about the health of nodes
   Seconds health_interval{30};
   std::string health_command;  // a site's own check of a node: program and arguments, split at spaces

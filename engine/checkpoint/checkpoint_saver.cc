@@ -9,6 +9,17 @@
 #include "engine/parallel/text_exchange.h"
 
 namespace longhaul {
+namespace {
+
+constexpr std::int64_t round_least_ms = 50, round_most_ms = 1'000, tell_ms = 100;
+
+// What a rank tells the others of a write that all wait for. Whether it is too long all decide alike, from what was
+// told.
+struct WriteRound {
+  enum Field { pending, bytes, late, fields };
+};
+
+}  // namespace
 
 // Adds what the training stood still to the checkpoint under way.
 class CheckpointSaver::StallTimer {
@@ -52,7 +63,9 @@ Result<WrittenShare> CheckpointSaver::write_from_state(const TrainingState& stat
   if (longest > 0) {
     LH_TRY(fetched, PageBuffer::create(longest, options_.account));
   }
+  tell_writing();
   return write_pieces(file_, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
+    tell_writing();
     const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
     if (!array.in_memory()) {
       const std::span<std::byte> bytes(fetched.data(), static_cast<std::size_t>(piece.bytes()));
@@ -66,7 +79,8 @@ Result<WrittenShare> CheckpointSaver::write_from_state(const TrainingState& stat
 
 Status CheckpointSaver::write(const TrainingState& state, bool staged, const std::atomic<bool>& cancelled) {
   const std::int64_t started = clock_.monotonic_ns();
-  const ShardWriteOptions options{options_.direct_io, &cancelled};
+  ShardWriteOptions options{options_.direct_io, &cancelled};
+  options.written = &bytes_;
   const std::string_view copy(reinterpret_cast<const char*>(staging_.data()),
                               static_cast<std::size_t>(staging_.bytes()));
   LH_TRY(written_, staged ? write_staged(file_, pieces_, options, copy) : write_from_state(state, options));
@@ -185,16 +199,52 @@ Status CheckpointSaver::give_up(std::int64_t deadline_ms) {
   return {};
 }
 
+// Until every rank has done its part.
+Status CheckpointSaver::wait_together(CollectiveGroup& group) {
+  const StallTimer timer(*this);
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<double> all(ranks * WriteRound::fields);
+  const std::int64_t round_ms = std::clamp(options_.still_ms / 4, round_least_ms, round_most_ms);
+  std::int64_t moved_ns = clock_.monotonic_ns();
+  double most = -1;
+  for (;;) {
+    for (const Deadline round(clock_, round_ms); !job_.done() && !round.passed();) {
+      tell_writing();
+      (void)job_.wait(clock_, std::min(tell_ms, round.left_ms())).ok();
+    }
+    double mine[WriteRound::fields] = {};
+    if (!job_.done()) mine[WriteRound::pending] = 1;
+    mine[WriteRound::bytes] = static_cast<double>(bytes_.load(std::memory_order_relaxed));
+    if (clock_.monotonic_ns() - moved_ns >= options_.still_ms * 1'000'000) mine[WriteRound::late] = 1;
+    LH_CHECK(group.all_gather(mine, all));
+    double pending = 0, late = 0, bytes = 0;
+    std::size_t behind = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double* told = &all[rank * WriteRound::fields];
+      pending += told[WriteRound::pending], late += told[WriteRound::late], bytes += told[WriteRound::bytes];
+      if (told[WriteRound::pending] > 0) behind = rank;
+    }
+    if (pending == 0) {
+      tell_writing();
+      return {};
+    }
+    if (bytes > most) most = bytes, moved_ns = clock_.monotonic_ns(), late = 0;
+    if (late == 0) continue;
+    return make_error(
+               ErrorCode::timeout,
+               format("{:.0f} of {} ranks, rank {} among them, are not done with writing, and none has written a byte "
+                      "for {:g} s",
+                      pending, ranks, behind, static_cast<double>(options_.still_ms) * 1e-3),
+               "look at the file system of the run's folder: it stands still")
+        .with_context(context());
+  }
+}
+
 Result<SavedCheckpoint> CheckpointSaver::finish(CollectiveGroup& group) {
   LH_ASSERT(busy(), "nothing is under way");
   finish_copy();
   while (true) {
-    {
-      const StallTimer timer(*this);
-      const Status waited = group.agree(job_.wait(clock_, options_.deadline_ms)).with_context(context());
-      if (!waited.ok()) phase_ = Phase::idle;
-      LH_CHECK(waited);
-    }
+    LH_CHECK(wait_together(group));
     LH_TRY(const std::optional<SavedCheckpoint> whole, advance(group));
     if (whole) return *whole;
   }

@@ -12,10 +12,18 @@
 // One per rank; its methods belong to one thread. Without `asynchronous`, or where the staging memory is not to be had,
 // start() writes the shard itself and the rest follows in the same way.
 //
+// A wait for the disk has no length of its own, for nobody knows how slow a file system will be: while a rank waits,
+// all of them tell each other once a second how much they have written, and it is an error only when none of them has
+// written anything for `still_ms`. Nobody waits in a collective for longer than such a round.
+//
 // What lies on a device is copied into pinned memory by a queue of its own while the training goes on: start() only
 // asks for it, and finish_copy() must come before the next change of what is saved.
 #pragma once
 
+#include <atomic>
+#include <functional>
+
+#include "contracts/control_times.h"
 #include "engine/checkpoint/background_job.h"
 #include "engine/checkpoint/checkpoint_share.h"
 #include "engine/checkpoint/checkpoint_store.h"
@@ -26,8 +34,12 @@ namespace longhaul {
 struct CheckpointSaverOptions {
   bool asynchronous = true;
   bool direct_io = false;
-  std::int64_t staging_bytes_max = 0;       // 0: as much as one share needs
-  std::int64_t deadline_ms = 600'000;       // of every wait for the background
+  std::int64_t staging_bytes_max = 0;      // 0: as much as one share needs
+  std::int64_t deadline_ms = 600'000;      // of the device's copy
+  std::int64_t still_ms = write_still_ms;  // the longest time without a byte that is no error
+  // While the training's thread waits for a write, and before it writes itself: all bytes that this rank has written so
+  // far, some times a second. May be null.
+  std::function<void(std::int64_t bytes)> on_writing;
   const ComputeContext* compute = nullptr;  // threads for the copy, the device; null: one, and none
   MemoryAccount* account = nullptr;         // of the staging memory
 };
@@ -61,7 +73,8 @@ class CheckpointSaver {
   // Collective, when every rank is ready and busy. A value when the checkpoint is whole. After an error nothing is
   // under way any more, and what was there before is still there.
   Result<std::optional<SavedCheckpoint>> advance(CollectiveGroup& group);
-  // Collective: what is under way is waited for.
+  // Collective: what is under way is waited for. An error of that wait (a collective's, or ErrorCode::timeout: nothing
+  // is written any more) leaves it under way: whoever gets over it finds it so (TrainingLoop::settle_saves).
   Result<SavedCheckpoint> finish(CollectiveGroup& group);
   // Not collective: what is under way is not waited for by others any more. It may yet be whole, where its manifest was
   // being written; else it is half a checkpoint, as of a rank that was killed. Waits for this rank's own thread only.
@@ -77,6 +90,10 @@ class CheckpointSaver {
   Status write(const TrainingState& state, bool staged, const std::atomic<bool>& cancelled);
   Result<WrittenShare> write_from_state(const TrainingState& state, const ShardWriteOptions& options);
   Status collect_votes(CollectiveGroup& group);
+  Status wait_together(CollectiveGroup& group);
+  void tell_writing() const {
+    if (options_.on_writing) options_.on_writing(bytes_.load(std::memory_order_relaxed));
+  }
   std::string context() const { return "checkpoint " + saved_.path; }
 
   const Clock& clock_;
@@ -95,7 +112,8 @@ class CheckpointSaver {
   std::string votes_;
   CheckpointStore::Published published_;
   double write_seconds_ = 0;
-  BackgroundJob job_{true};  // last: its thread ends before what it works on
+  std::atomic<std::int64_t> bytes_{0};  // written, of all saves
+  BackgroundJob job_{true};             // last: its thread ends before what it works on
 };
 
 }  // namespace longhaul

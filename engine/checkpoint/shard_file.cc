@@ -116,6 +116,7 @@ Status ShardWriter::write_pieces(std::string_view bytes) {
 #endif
     const bool first_half = written_ * 2 < wanted_;
     written_ += static_cast<std::uint64_t>(n);
+    if (options_.written) options_.written->fetch_add(n, std::memory_order_relaxed);
     bytes.remove_prefix(static_cast<std::size_t>(n));
     if (first_half && written_ * 2 >= wanted_)
       if (auto fault = fault_here(FaultPoint::checkpoint_half_shard)) return *fault;

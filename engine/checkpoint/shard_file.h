@@ -26,6 +26,7 @@ struct ShardWriteOptions {
   bool direct_io = false;                        // past the page cache, where the file system can
   const std::atomic<bool>* cancelled = nullptr;  // asked for between pieces; then ErrorCode::aborted
   unsigned mode = 0644;                          // of the file, under the umask
+  std::atomic<std::int64_t>* written = nullptr;  // grows by every byte that the kernel has taken; borrowed
 };
 
 // One shard, written in the order of its header, as a new file: what has its name is removed before, and a link that is

@@ -10,9 +10,11 @@
 
 namespace longhaul {
 namespace {
-CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const Trainer& trainer) {
+CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const Trainer& trainer,
+                                     std::function<void(std::int64_t)> on_writing) {
   CheckpointSaverOptions saver = options.saver;
   saver.compute = &trainer.context();
+  saver.on_writing = std::move(on_writing);
   return saver;
 }
 
@@ -31,11 +33,18 @@ TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& obje
       stop_(stop),
       beat_(beat),
       options_(options),
-      saver_(clock, checkpoints, saver_options(options, trainer)),
+      saver_(clock, checkpoints, saver_options(options, trainer, [this](std::int64_t bytes) { tell_written(bytes); })),
       read_back_(clock, checkpoints) {}
 
 void TrainingLoop::section(const char* name) {
   if (beat_) beat_->enter(beat_->section(name));
+  section_ = name;
+}
+
+// A save that is not staged writes where it stands.
+void TrainingLoop::tell_written(std::int64_t bytes) {
+  if (section_ != beat_checkpoint_write) section(beat_checkpoint_write);
+  if (beat_) beat_->wrote(bytes);
 }
 
 TrainingState TrainingLoop::state() {
@@ -173,7 +182,6 @@ double TrainingLoop::flops_per_token(std::int64_t step) const {
 
 Status TrainingLoop::save() {
   if (saved_step_ == trainer_.progress().step) return {};
-  section("checkpoint");
   waited_ = 0;
   if (saver_.busy()) {
     const std::int64_t begun = clock_.monotonic_ns(), before = saver_.step();
@@ -182,6 +190,7 @@ Status TrainingLoop::save() {
     events_.message("warn", format("the checkpoint of step {} waited {:.1f} s for that of step {} to be written",
                                    trainer_.progress().step, waited_, before));
   }
+  section(beat_checkpoint);
   const Status started = saver_.start(trainer_.group(), state());
   if (!started.ok()) events_.message("warn", "no checkpoint: " + started.error().message());
   LH_CHECK(started);
@@ -200,7 +209,7 @@ Status TrainingLoop::advance_save() {
 
 Status TrainingLoop::finish_save() {
   if (!saver_.busy()) return {};
-  section("checkpoint");
+  section(beat_checkpoint_write);
   const auto whole = saver_.finish(trainer_.group());
   if (!whole.ok()) events_.message("warn", "no checkpoint: " + whole.error().message());
   LH_CHECK(whole);
@@ -226,7 +235,7 @@ Status TrainingLoop::copy_locally(bool advance, bool due) {
     }
   }
   if (!due || copies->busy()) return {};  // one that takes longer than the interval is not waited for
-  section("checkpoint");
+  section(beat_checkpoint);
   return copies->start(trainer_.group(), state());
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string_view>
 
 #include "contracts/event.h"
 #include "engine/checkpoint/checkpoint_saver.h"
@@ -125,6 +126,7 @@ class TrainingLoop {
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
   void section(const char* name);
+  void tell_written(std::int64_t bytes);  // of saves; the training's thread waits for a write
   // training_kernels.cc: before the update of a step, when the device has nothing to do; after it, of a step that took
   // so long.
   void take_kernel_times();
@@ -176,6 +178,7 @@ class TrainingLoop {
   HeartbeatPage* beat_;
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
+  std::string_view section_;
   CheckpointSaver saver_;
   CheckpointReadBack read_back_;
   std::int64_t load_begun_ns_ = 0;  // 0: nothing was to be loaded

@@ -12,8 +12,8 @@ constexpr std::int64_t abandon_deadline_ms = 10'000;  // of a copy on this node 
 
 Status TrainingLoop::roll_back(const StepReport& bad) {
   const std::int64_t begun_ns = clock_.monotonic_ns();
-  section("load");
   LH_CHECK(finish_save());
+  section("load");
   const std::int64_t load_begun_ns = clock_.monotonic_ns();
   const std::int64_t read = trainer_.progress().consumed_samples + trainer_.skipped_samples() + bad.samples;
   TrainingState state = this->state();

@@ -7,6 +7,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/deadlines_text.h"
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/site_constants.h"
@@ -155,6 +156,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
       document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
+    document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
     document.set("ok", fit.empty());
     if (!fit.empty()) put_errors(document, fit);
@@ -171,6 +173,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     print(stdout, "predicted with constants measured at the site: {}\n", table->measured_file);
   if (!servers.empty()) print_text(stdout, "\n" + serving_forecast_text(servers));
   if (site.config.is_slurm()) print_text(stdout, "\n" + jobs_text(site, loaded->plan, jobs));
+  print_text(stdout, deadlines_text(site, loaded->plan, jobs));
   if (asks) print_text(stdout, "\n" + queue_text(queue, SystemClock().wall_ms()));
   if (line.scripts) {
     const std::string runs = runs_folder(line, site.config);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "orchestrator/site/submission_times.h"
 #include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
@@ -20,7 +21,8 @@ class HierarchyOfJob {
         all_(hierarchy_of(resiliency_for(stage.common.resiliency, stage.kind), stage.kind)) {}
 
   TimeoutHierarchy run(const SlurmConfiguration* slurm) {
-    for (Timeout* own : {&all_.host_silent, &all_.suspect, &all_.act, &all_.startup}) place(*own, own->setting);
+    for (Timeout* own : {&all_.host_silent, &all_.suspect, &all_.act, &all_.startup, &all_.ranks_gone})
+      place(*own, own->setting);
     all_.startup_is_default = all_.startup_is_default && all_.startup.where.line == 0;
     if (stage_.common.time_limit.value > 0) all_.wall = of_stage(stage_.common.time_limit.value, "time_limit");
     all_.fabric_silence = of_site(site_.config.network.silence.value, "network.silence");
@@ -30,6 +32,9 @@ class HierarchyOfJob {
     if (stage_.common.time_limit.value != job_.wall_s)
       all_.wall = of_stage(job_.wall_s, "time_limit");  // as the class says: another one may be asked for
     add_grace();
+    all_.submission.seconds = seconds_of(submission_deadline_ms);
+    all_.settle.seconds = seconds_of(in_flight_ms);
+    all_.driver_silent.seconds = seconds_of(driver_silence_ms);
     all_.slurmd_timeout = of_site(site_.config.slurmd_timeout.value, "slurmd_timeout");
     if (slurm) {
       all_.kill_wait.seconds = static_cast<double>(slurm->kill_wait_s);

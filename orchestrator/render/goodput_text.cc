@@ -48,7 +48,8 @@ std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, st
 std::string standing_of(const StageWarning& noticed) {
   if (noticed.over) return "over";
   const std::string& kind = noticed.warning.kind;
-  return kind == "straggler" || kind == "loss_spike" || kind == "agent_lost" ? "now" : "";
+  const bool lasts = kind == "straggler" || kind == "loss_spike" || kind == "agent_lost" || kind == "ranks_stay";
+  return lasts ? "now" : "";
 }
 std::vector<std::string> warning_row(const StageWarning& noticed) {
   const WarningEvent& warning = noticed.warning;

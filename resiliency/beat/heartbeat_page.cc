@@ -194,6 +194,7 @@ BeatSnapshot HeartbeatPage::snapshot() const {
   if (seen.waits_in >= communicators || seen.waits_in < beat_waits_unknown) seen.waits_in = beat_waits_unknown;
   seen.waits_for = page_->waits_for.load(std::memory_order_relaxed);
   seen.computed_ns = page_->computed_ns.load(std::memory_order_relaxed);
+  seen.written_bytes = page_->written_bytes.load(std::memory_order_relaxed);
   seen.polls = page_->polls.load(std::memory_order_relaxed);
   return seen;
 }

@@ -31,6 +31,11 @@ inline constexpr const char* beat_start = "start";
 inline constexpr const char* beat_finished = "finished";
 inline constexpr const char* beat_failed = "failed ";
 
+// The sections of a save: what the training stands still for, and the wait for a file system, in which `written_bytes`
+// of the page is what moves.
+inline constexpr const char* beat_checkpoint = "checkpoint";
+inline constexpr const char* beat_checkpoint_write = "checkpoint_write";
+
 // The section of a rank with a fault that is alive and waits for an order to restart in-process.
 inline constexpr const char* beat_faulted = "faulted";
 
@@ -66,7 +71,8 @@ struct BeatPageLayout {
   std::atomic<std::int32_t> waits_for;      // the launch's rank whose message it waits for; -1: a collective
   std::atomic<std::uint32_t> polls;         // grows while the rank itself looks whether its wait is over
   std::atomic<std::int64_t> computed_ns;    // in steps that are done, without waiting for other ranks; grows
-  std::int32_t reserved3[4];
+  std::atomic<std::int64_t> written_bytes;  // of saves, as far as the rank that waits for them has told; grows
+  std::int32_t reserved3[2];
   char section_names[beat_sections_max][beat_name_bytes];
   Communicator communicator[beat_communicators_max];
   char reserved1[2048 - 104 - beat_sections_max * beat_name_bytes - beat_communicators_max * 48];
@@ -89,7 +95,8 @@ static_assert(sizeof(BeatPageLayout) == beat_page_bytes);
 // The same on every processor: programs of another compiler or language read and write the page by these offsets.
 static_assert(offsetof(BeatPageLayout, version) == 8 && offsetof(BeatPageLayout, pid) == 16 &&
               offsetof(BeatPageLayout, step) == 32 && offsetof(BeatPageLayout, section) == 48 &&
-              offsetof(BeatPageLayout, orders_obeyed) == 64 && offsetof(BeatPageLayout, computed_ns) == 80);
+              offsetof(BeatPageLayout, orders_obeyed) == 64 && offsetof(BeatPageLayout, computed_ns) == 80 &&
+              offsetof(BeatPageLayout, written_bytes) == 88);
 static_assert(offsetof(BeatPageLayout, section_names) == 104 && offsetof(BeatPageLayout, communicator) == 1128 &&
               offsetof(BeatPageLayout, checkpoint_orders) == 2048 && offsetof(BeatPageLayout, end_by_ns) == 2104);
 static_assert(sizeof(BeatPageLayout::Communicator) == 48 && offsetof(BeatPageLayout::Communicator, name) == 16);
@@ -115,6 +122,7 @@ struct BeatSnapshot {
   int waits_for = -1;
   std::uint32_t polls = 0;
   std::int64_t computed_ns = 0;
+  std::int64_t written_bytes = 0;
 };
 
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
@@ -139,6 +147,8 @@ class HeartbeatPage {
   void epoch(std::int64_t epoch);
   // A step is done: so long it computed, without waiting for other ranks. What stragglers are told by.
   void computed(std::int64_t nanoseconds);
+  // So many bytes of saves are written by now, as the rank sees them that waits for their end.
+  void wrote(std::int64_t bytes) { page_->written_bytes.store(bytes, std::memory_order_relaxed); }
   int communicator(const std::string& name);  // -1 when there is no room
   // It is made anew: its members count from 0 again.
   void restart_counters(int communicator);

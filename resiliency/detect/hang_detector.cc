@@ -1,6 +1,7 @@
 #include "resiliency/detect/hang_detector.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -19,6 +20,24 @@ std::string HangFinding::text() const {
   return all;
 }
 
+// FNV-1a over words; the name of the section enters by its hash.
+std::uint64_t movement_mark(const BeatSnapshot& beat) {
+  std::uint64_t mark = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { mark = (mark ^ word) * 0x100000001b3; };
+  add(static_cast<std::uint64_t>(beat.step));
+  add(static_cast<std::uint64_t>(beat.epoch));
+  add(static_cast<std::uint64_t>(beat.pid));
+  add(std::hash<std::string>{}(beat.section));
+  if (beat.section == beat_checkpoint_write) {  // ranks that wait for a write meet again and again meanwhile
+    add(static_cast<std::uint64_t>(beat.written_bytes));
+    return mark;
+  }
+  add(static_cast<std::uint64_t>(beat.waits_in));
+  add(static_cast<std::uint64_t>(beat.waits_for));
+  for (const BeatCommunicator& c : beat.communicators) add(c.enqueued), add(c.completed);
+  return mark;
+}
+
 namespace {
 
 constexpr std::size_t step_times_kept = 64;
@@ -29,20 +48,6 @@ constexpr double suspect_least_s = 1.5, suspect_steps = 2.5;
 
 double seconds_of(std::int64_t ms) {
   return 1e-3 * static_cast<double>(ms);
-}
-
-// Whatever changes here is movement. FNV-1a over words; the name of the section enters by its hash.
-std::uint64_t mark_of(const BeatSnapshot& beat) {
-  std::uint64_t mark = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t word) { mark = (mark ^ word) * 0x100000001b3; };
-  add(static_cast<std::uint64_t>(beat.step));
-  add(static_cast<std::uint64_t>(beat.epoch));
-  add(static_cast<std::uint64_t>(beat.pid));
-  add(std::hash<std::string>{}(beat.section));
-  add(static_cast<std::uint64_t>(beat.waits_in));
-  add(static_cast<std::uint64_t>(beat.waits_for));
-  for (const BeatCommunicator& c : beat.communicators) add(c.enqueued), add(c.completed);
-  return mark;
 }
 
 // It cannot go on by itself, and that is no matter of its section.
@@ -98,10 +103,24 @@ double HangDetector::timeout_s(HangLevel level, const std::string& section) cons
   if (!warm() && !was_warm_) return std::max(chosen, timeouts_.startup_s);
   if (chosen > 0) return chosen;
   if (!longest) return std::max({timeouts_.startup_s, timeouts_.suspect_s, timeouts_.act_s});
-  const double suspect = std::max(base_suspect_s(), longer_than_ever * *longest);
+  double suspect = std::max(base_suspect_s(), longer_than_ever * *longest);
+  if (section == beat_checkpoint_write) suspect = std::max(suspect, timeouts_.floor_s);  // told of, and no sooner
   if (level == HangLevel::suspect) return suspect;
-  const double act = timeouts_.act_s > 0 ? timeouts_.act_s : std::max(timeouts_.factor * *longest, timeouts_.floor_s);
-  return std::max(act, suspect);
+  const double learned = std::max(timeouts_.factor * *longest, timeouts_.floor_s);
+  if (section == beat_checkpoint_write) return std::max({learned, timeouts_.act_s, timeouts_.startup_s, suspect});
+  return std::max(timeouts_.act_s > 0 ? timeouts_.act_s : learned, suspect);
+}
+
+bool HangDetector::waits_for_storage(const RankObservation& seen) const {
+  if (seen.beat.section == beat_checkpoint_write && !is_held(seen.process)) return true;
+  return seen.process == ProcessState::blocked && (several_blocked_ || touches_files(seen.beat.section));
+}
+
+// What is suspected is only told.
+double HangDetector::allowed_s(HangLevel level, const RankObservation& seen) const {
+  const double by_section = timeout_s(level, seen.beat.section);
+  const bool patient = by_section > 0 && level == HangLevel::act && waits_for_storage(seen);
+  return patient ? std::max(by_section, timeouts_.startup_s) : by_section;
 }
 
 void HangDetector::note_step(std::int64_t now_ms, Track& track, std::int64_t step) {
@@ -120,7 +139,7 @@ void HangDetector::follow(std::int64_t now_ms, const RankObservation& seen) {
   if (!seen.seen) return;
   const std::int64_t heard_ms = now_ms - seen.silent_ms;
   const std::int64_t page_ms = std::max(heard_ms - seen.idle_ms, not_before_ms_);
-  const std::uint64_t mark = mark_of(seen.beat);
+  const std::uint64_t mark = movement_mark(seen.beat);
   const auto [found, is_new] = tracks_.try_emplace(seen.rank);
   Track& track = found->second;
   const bool sane = seen.process == ProcessState::running && heard_ms - track.looked_ms <= options_.silent_after_ms;
@@ -128,7 +147,8 @@ void HangDetector::follow(std::int64_t now_ms, const RankObservation& seen) {
     // A counter moves without a time stamp: then all that is known is that it happened since the last look.
     const std::int64_t moved_ms = is_new || page_ms > track.moved_ms ? page_ms : heard_ms;
     const double stay_s = seconds_of(moved_ms - track.moved_ms);
-    if (!is_new && track.teaches && sane && (!track.waited || stay_s < base_suspect_s()))
+    const bool timed = track.section != beat_checkpoint_write;
+    if (!is_new && timed && track.teaches && sane && (!track.waited || stay_s < base_suspect_s()))
       learned_.note(track.section, stay_s);
     track.mark = mark, track.moved_ms = moved_ms, track.polled_ms = heard_ms;
     track.section = seen.beat.section;
@@ -167,7 +187,7 @@ double HangDetector::longest_allowed_elsewhere(std::int64_t now_ms, const std::v
   double longest = 0;
   for (const RankObservation& r : ranks) {
     if (!r.seen || r.process == ProcessState::ended) continue;
-    const double allowed = timeout_s(level, r.beat.section);
+    const double allowed = allowed_s(level, r);
     if (allowed > 0 && idle_s(now_ms, r) < allowed) longest = std::max(longest, allowed);
   }
   return longest;
@@ -211,7 +231,7 @@ std::optional<HangDetector::Judged> HangDetector::judge_one(std::int64_t now_ms,
   }
   if (!is_gone(seen, node, options_)) {
     if (!seen.seen) return node.broken ? over_its_time(seen, timeouts_.startup_s) : std::nullopt;
-    const double own = timeout_s(level, seen.beat.section);
+    const double own = allowed_s(level, seen);
     if (own <= 0 || seen.beat.waits_in != beat_waits_unknown || node.waiters > 0) return over_its_time(seen, own);
     return over_its_time(seen, std::max(own, longest_allowed_elsewhere(now_ms, ranks, level)));
   }
@@ -264,12 +284,15 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   over_ = false;
   double longest_s = 0;
   bool heard = false;
+  std::set<std::string> blocked;
   for (const RankObservation& seen : ranks) {
     follow(now_ms, seen);
+    if (seen.process == ProcessState::blocked) blocked.insert(seen.host);
     if (seen.process == ProcessState::ended) continue;
     longest_s = std::max(longest_s, idle_s(now_ms, seen));
     heard |= seen.seen && seen.silent_ms < options_.silent_after_ms;
   }
+  several_blocked_ = blocked.size() > 1;
   if (hang_ && moved_ms(hang_->rank) > hang_->moved_ms) hang_.reset(), over_ = true;
   double shortest_s = base_suspect_s();
   for (const SectionTimeout& own : timeouts_.sections)
@@ -291,13 +314,14 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   if (!judged) return std::nullopt;
   const RankObservation& who = now[judged->index];
   hang_ = Hang{who.rank, moved_ms(who.rank), judged->level};
-  return HangFinding{judged->level,
-                     who.rank,
-                     who.seen ? who.beat.section : std::string(),
-                     judged->idle_s,
-                     judged->timeout_s,
-                     find_culprits(now, graph, options_),
-                     find_stuck_collective(now, graph, options_)};
+  std::vector<Culprit> culprits = find_culprits(now, graph, options_);
+  const int first = culprits.empty() ? who.rank : culprits.front().rank;
+  const bool of_storage = std::any_of(now.begin(), now.end(), [&](const RankObservation& seen) {
+    return seen.rank == first && waits_for_storage(seen);
+  });
+  return HangFinding{
+      judged->level,       who.rank,   who.seen ? who.beat.section : std::string(), judged->idle_s, judged->timeout_s,
+      std::move(culprits), of_storage, find_stuck_collective(now, graph, options_)};
 }
 
 }  // namespace longhaul

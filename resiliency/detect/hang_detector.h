@@ -11,6 +11,11 @@
 //     since, is judged by that, whatever its section and also in the first steps: no section takes long because of it.
 //     Suspect: 2.5 step times or 1.5 s; act: hang_act, or the floor of learned timeouts. One that a debugger holds, or
 //     that stands in a section which nobody monitors, keeps the times of its section.
+//   - A wait for a file system has no usual length. The section `checkpoint_write` is acted upon after `startup_s` at
+//   the
+//     earliest, or `factor` times the longest write that a checkpoint event told of; its stays teach nothing, and only
+//     bytes that are written are movement in it. `startup_s` is also what a process has that is blocked in the kernel
+//     in a section that touches files (file_sections.h), or while ranks of several hosts are: the storage's fault.
 //   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
 //     nothing either.
 //   - Where nothing is heard of any host there is no finding: what cannot be seen is not known to stand still.
@@ -28,12 +33,16 @@
 #include <vector>
 
 #include "resiliency/detect/culprit.h"
+#include "resiliency/detect/file_sections.h"
 #include "resiliency/detect/hang_timeouts.h"
 #include "resiliency/detect/learned_times.h"
 #include "resiliency/detect/rank_observation.h"
 #include "resiliency/detect/stuck_collective.h"
 
 namespace longhaul {
+
+// Whatever changes here is movement.
+std::uint64_t movement_mark(const BeatSnapshot& beat);
 
 enum class HangLevel { suspect, act };
 const char* to_string(HangLevel level);
@@ -44,6 +53,7 @@ struct HangFinding {
   std::string section;  // of that rank
   double idle_s = 0, timeout_s = 0;
   std::vector<Culprit> culprits;  // most likely first
+  bool of_storage = false;        // the first of them, or who is judged, waits for a file system
   StuckCollective stuck;          // found: all ranks wait in collectives, and nobody keeps them
   // "suspect: rank 5 on n3 stands in micro_batch since 4.1 s (timeout 2 s); ..."
   std::string text() const;
@@ -68,6 +78,8 @@ class HangDetector {
   bool warm() const { return steps_seen_ >= timeouts_.warm_up_steps; }
   // Of this launch, the median of the last ones; 0 before the warm-up is over.
   double step_s() const;
+  // A save's write took so long until it was done.
+  void note_write(double seconds) { learned_.note(beat_checkpoint_write, seconds); }
 
   const LearnedTimes& learned() const { return learned_; }
   // What applies now to a rank that stands in this section; 0: unmonitored.
@@ -119,6 +131,8 @@ class HangDetector {
   double longest_allowed_elsewhere(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                    HangLevel level) const;
   double base_suspect_s() const;
+  bool waits_for_storage(const RankObservation& seen) const;
+  double allowed_s(HangLevel level, const RankObservation& seen) const;
 
   HangTimeouts timeouts_;
   LearnedTimes learned_;
@@ -132,6 +146,7 @@ class HangDetector {
   std::size_t next_step_time_ = 0;
   std::optional<Hang> hang_;
   bool over_ = false;
+  bool several_blocked_ = false;  // hosts with ranks that are blocked in the kernel
 };
 
 }  // namespace longhaul

@@ -34,9 +34,10 @@ std::int64_t LearnedTimes::count(const std::string& section) const {
   return known == sections_.end() ? 0 : known->second.count;
 }
 
-double LearnedTimes::longest_s() const {
+double LearnedTimes::longest_s(const std::string& without) const {
   double longest = 0;
-  for (const auto& [name, section] : sections_) longest = std::max(longest, section.merged());
+  for (const auto& [name, section] : sections_)
+    if (name != without) longest = std::max(longest, section.merged());
   return longest;
 }
 

@@ -24,8 +24,8 @@ class LearnedTimes {
   // The merged value; nothing where nobody ever timed the section.
   std::optional<double> seconds(const std::string& section) const;
   std::int64_t count(const std::string& section) const;  // stays, of all launches
-  // Of all sections the merged value that is longest; 0 where nothing was timed.
-  double longest_s() const;
+  // Of all sections but `without` the merged value that is longest; 0 where nothing was timed.
+  double longest_s(const std::string& without = {}) const;
 
   // A table to be stored beside a checkpoint, and back: corrupt names the section that makes no sense.
   Value to_value() const;

@@ -3,9 +3,10 @@
 // alone.
 //
 // Rule: the time since the newest step is compared with the longest that one took in this launch (saves and held-out
-// loss included, the first `warm_up_steps` not). A rank in a section whose length nobody knows stops the clock: an
-// export takes as long as it takes. Suspect is `factor` times the longest, at least `floor_s`; act also waits for
-// `startup_s`, since what happens once an hour is not in the longest step of the first minutes.
+// loss included, the first `warm_up_steps` not). A rank in a section whose length nobody knows, or that
+// waits for a write, stops the clock: an export takes as long as it takes. Suspect is `factor` times the longest, at
+// least `floor_s`; act also waits for `startup_s`, since what happens once an hour is not in the longest step of the
+// first minutes.
 #pragma once
 
 #include <cstdint>

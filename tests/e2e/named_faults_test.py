@@ -9,7 +9,7 @@ import json
 from scenario import case, expect, longhaul, main, newest_run
 from tiny_inputs import write_pages
 
-SEED, STEPS, AT_STEP = 20261122, 60, 20
+SEED, STEPS, EVERY, AT_STEP = 20261122, 60, 10, 20
 
 
 def training(more):
@@ -32,7 +32,7 @@ steps = {STEPS}
 sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 8
-checkpoint = {{ every_steps = 10 }}
+checkpoint = {{ every_steps = {EVERY} }}
 model = {{ hidden_size = 64, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }}
 parallel = {{ dp_shard = 2, zero = 1 }}
 {more}"""
@@ -53,6 +53,23 @@ def injected(here, name, more=""):
     expect("the training has gone on to its last step", steps and steps[-1] == STEPS, steps[-5:])
     after = [e for e in facts if e["ms"] >= told[0]["ms"]]
     return facts, after
+
+
+@case
+def a_last_save_slower_than_the_hang_floor(here):
+    write_pages(here / "pages", SEED, pages=4)
+    (here / "w.toml").write_text(training('resiliency = { hang_floor = "3s", host_silent = "2s" }\n'))
+    (here / "plan").write_text(f"checkpoint_half_shard delay_ms=8000 nth={STEPS // EVERY}\n")
+    longhaul(here, "run", "w.toml", "--worker-fault-plan", here / "plan", code=0, deadline_s=240)
+    attempts = sorted(newest_run(here).glob("stages/train/attempts/*"))
+    expect("no other job was tried", len(attempts) == 1, attempts)
+    facts = [json.loads(line) for line in (attempts[0] / "events.jsonl").read_text().splitlines()]
+    saved = [e for e in facts if e["kind"] == "checkpoint"]
+    expect("the last save took as long as the plan says", saved[-1]["step"] == STEPS and saved[-1]["write_s"] >= 8, saved)
+    expect("the saves before it were quick", max(e["write_s"] for e in saved[:-1]) < 3, saved)
+    expect("its ranks were started once", len([e for e in facts if e["kind"] == "launched"]) == 1, facts)
+    bad = [e for e in facts if e["kind"] in ("fault", "no_progress")]
+    expect("nobody took it for a hang", not bad, bad)
 
 
 def told_to_end(here, name):

@@ -15,10 +15,12 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/control_times.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
 #include "worker/agent/epoch_promise.h"
+#include "worker/agent/lead_files.h"
 #include "worker/agent/lead_memory.h"
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
@@ -45,7 +47,6 @@ constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250, standby_welcome_ms = 600;
 // What a lead has ordered, and who leads from now on, is looked at more often for a while: somebody waits for it.
 constexpr std::int64_t hurry_ms = 1'000, lost_lead_hurry_ms = 5'000, hurried_look_ms = 50, hurried_retry_ms = 100;
-constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
 constexpr std::int64_t other_lead_after_ms = 200;          // of having lost one: the standby is asked, too
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
 constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
@@ -84,6 +85,8 @@ class Agent {
         stacks_(options.worker_program, clock),
         health_(options.health, clock, log),
         strangers_("no_lead_there", clock, log),
+        files_(LeadFiles::ways_of(options.address_path, options.secret_path), clock,
+               std::hash<std::string>{}(options.host) + static_cast<std::uint64_t>(::getpid())),
         heard_ns_(clock.monotonic_ns()),
         leads_(clock.monotonic_ns()),
         stand_in_({options.worker_program, options.attempt_dir, options.address_path, options.host}, clock, log) {}
@@ -213,15 +216,18 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < next_try_ns_) return {};
     next_try_ns_ = now + (now < hurry_until_ns_ ? hurried_retry_ms : retry_after_ms) * 1'000'000;
-    auto address = next_address();
+    files_.look();
+    LeadFilesSeen seen = files_.seen();
+    auto address = next_address(seen);
     if (!address.ok()) return {};
     asked_ = *address;
     // Read anew each time, for another job of the attempt has another; what was read serves when the file is gone.
-    auto secret = read_lead_secret(options_.secret_path);
-    if (!secret.ok() && secret.error().code != ErrorCode::not_found) return secret.error();
-    if (secret.ok()) secret_ = std::move(*secret);
-    if (secret_.empty()) return {};
-    auto socket = connect_to(address->host, address->port);
+    if (!seen.secret.ok() && seen.secret.error().code != ErrorCode::not_found) return seen.secret.error();
+    if (seen.secret.ok()) secret_ = std::move(*seen.secret);
+    const bool told = address->host == standby_host_ && !standby_address_.empty();
+    const std::string at = told ? standby_address_ : files_.address_of(address->host);
+    if (secret_.empty() || at.empty()) return {};
+    auto socket = connect_to(at, address->port);
     if (!socket.ok()) return {};
     LH_TRY(const std::string nonce, random_hex(32));
     Value hello = Value::make_table();
@@ -255,33 +261,32 @@ class Agent {
   // Whoever sits on a dead node answers nothing at all, and there is another to turn to. The standby's port is open
   // while the lead there is being started.
   std::int64_t welcome_ms() const {
-    if (standby_port_ == 0) return welcome_within_ms;
-    return asks_a_standby_ ? standby_welcome_ms : retry_after_ms;
+    if (asks_a_standby_) return standby_welcome_ms;
+    return standby_port_ > 0 ? retry_after_ms : welcome_within_ms;
   }
 
-  // Once more where it was: a lead that has just taken over sends its agents away, and a broken connection may be all
-  // that was lost; but whoever holds that port by then is not asked where the file names a later lead. Then by the
-  // file; every other time a standby, once a lead is lost: in turn the one that we were told of, and the one that the
-  // lead named last, for it may have had no time to tell us.
-  Result<LeadAddress> next_address() {
-    if (std::exchange(again_, false) && asked_.port > 0) {
-      auto named = read_lead_address(options_.address_path);
-      if (named.ok() && named->lead_epoch() > epoch_) return asks_a_standby_ = false, named;
-      return LeadAddress{"", epoch_.number, asked_.host, asked_.port};
-    }
+  // By the file, where that names a later lead by now. Once more where it was: a lead that has just taken over sends
+  // its agents away, and a broken connection may be all that was lost. Then by the file; every other time a standby,
+  // once a lead is lost: in turn the one that we were told of, and the one that the lead named last, for it may have
+  // had no time to tell us.
+  Result<LeadAddress> next_address(const LeadFilesSeen& seen) {
+    const bool again = std::exchange(again_, false);
+    const bool later = seen.lead.ok() && seen.lead->lead_epoch() > epoch_;
+    if (later && !files_.address_of(seen.lead->host).empty()) return asks_a_standby_ = false, seen.lead;
+    if (again && asked_.port > 0) return LeadAddress{"", epoch_.number, asked_.host, asked_.port};
     const bool lost = clock_.monotonic_ns() - leads_.without_since_ns() > other_lead_after_ms * 1'000'000;
     asks_a_standby_ = lost && !asks_a_standby_;
-    if (!asks_a_standby_) return read_lead_address(options_.address_path);
-    asks_by_file_ = standby_port_ == 0 || !asks_by_file_;
+    if (!asks_a_standby_) return seen.lead;
+    asks_by_file_ = standby_port_ == 0 || (!asks_by_file_ && seen.standby.ok());
     if (!asks_by_file_) return LeadAddress{"", epoch_.number, standby_host_, standby_port_};
-    return read_lead_address(standby_address_path(options_.address_path));
+    return seen.standby;
   }
 
   void be_standby(const Value& state) {
     const bool was = stand_in_.is_standby();
     stand_in_.keep(state, epoch_.number);
     if (was || !stand_in_.is_standby()) return;
-    standby_host_ = options_.host, standby_port_ = stand_in_.port();
+    standby_host_ = options_.host, standby_port_ = stand_in_.port(), standby_address_.clear();
     reported_ns_ = 0;
   }
 
@@ -311,7 +316,7 @@ class Agent {
     if (lead_->session().stranger()) strangers_.note(format("{}:{}", asked_.host, asked_.port), why.message());
     if (was_open) leads_.lost(clock_.monotonic_ns(), silent, only_waits_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
-    if (was_open) again_ = true, next_try_ns_ = 0;
+    if (was_open) again_ = true, next_try_ns_ = 0, files_.lead_lost(standby_port_ > 0);
     lead_.reset();
     words_.lead_lost();
     if (why.code == ErrorCode::unsupported) return why;
@@ -331,7 +336,7 @@ class Agent {
     if (order.kind == AgentOrder::Kind::ping) return;
     if (order.kind == AgentOrder::Kind::state) return be_standby(order.state);
     if (order.kind == AgentOrder::Kind::standby) {
-      standby_host_ = order.host, standby_port_ = order.port;
+      standby_host_ = order.host, standby_port_ = order.port, standby_address_ = order.what;
       if (stand_in_.is_standby() && !stand_in_.running() && order.host != options_.host)
         stand_in_.give_up(order.host), reported_ns_ = 0;
       return;
@@ -539,6 +544,7 @@ class Agent {
   StackDumps stacks_;
   HealthWatch health_;
   StrangerLog strangers_;  // who answers where a lead was looked for
+  LeadFiles files_;
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;
   std::optional<Connection> lead_;
@@ -554,11 +560,11 @@ class Agent {
   std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   LeadMemory leads_;
-  bool clock_told_ = false;
   std::int64_t said_ns_ = 0;  // its last word
   std::int64_t silent_until_ns_ = 0;
-  bool ending_ = false;
-  std::string standby_host_;  // of another agent, or this one
+  bool clock_told_ = false, ending_ = false;
+  std::string standby_host_;     // of another agent, or this one
+  std::string standby_address_;  // where the lead has seen it, as numbers; "": it did not say
   int standby_port_ = 0;
   bool asks_a_standby_ = false, asks_by_file_ = true;  // of the newest try
   StandIn stand_in_;

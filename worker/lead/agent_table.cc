@@ -163,18 +163,18 @@ void AgentTable::take_new_connections() {
 
 bool AgentTable::pump(Link& link) {
   auto frames = link.connection.pump();
-  const auto leave = [&](const std::string& why) {
+  const auto leave = [&](const std::string& why, bool unanswered = false) {
     (void)link.connection.flush().ok();  // the answer to another release
     if (link.host.empty()) {
       refuse(link, why);
     } else if (AgentState& agent = agents_[link.host]; agent.connected) {
       agent.connected = false;
-      agent.lost_ns = clock_.monotonic_ns();
+      agent.lost_ns = clock_.monotonic_ns(), agent.unanswered = unanswered;
       log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
     }
     return false;
   };
-  if (!frames.ok()) return leave(frames.error().message());
+  if (!frames.ok()) return leave(frames.error().message(), frames.error().code == ErrorCode::timeout);
   for (const WireFrame& frame : *frames) {
     if (frame.kind == WireKind::hello) {
       if (!greet(link, frame)) return false;

@@ -37,6 +37,7 @@ struct AgentState {
   std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
   bool connected = false;
   std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
+  bool unanswered = false;   // it broke for want of an answer, and nobody there has closed it
   std::int64_t pid = 0;      // of the newest that has connected, on its host
   PeerAddress peer;          // from where
   NodeReport report;

@@ -35,6 +35,7 @@ FaultClass class_of(const GuardFinding& finding) {
     case GuardFinding::Kind::bad_loss: return FaultClass::loss_nan;
     default: break;
   }
+  if (finding.of_storage) return FaultClass::file_system;
   const bool frozen = is_held(finding.process) || finding.process == ProcessState::blocked;
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
@@ -232,6 +233,9 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
     const bool accused = corruption->is_of_one_rank() && lead_.attempt.steps.empty();
     record.host = accused ? watch_.host_of(corruption->rank) : std::string();
   }
+  // Ranks that wait for a file system are where it shows, and nobody's host is to blame.
+  const bool of_storage = end.finding && end.finding->of_storage && record.fault == FaultClass::file_system;
+  if (of_storage) record.host.clear();
   FaultView view;
   view.rank = record.rank;
   view.host = record.host;
@@ -249,7 +253,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
                                                          : fingerprint(cause.text, spec_.launch.hosts);
   if (corruption && !view.host.empty()) view.cause = format("{} {}", view.fault, view.host);
   // Where memory ran out its own budget says what is tried next, on which host.
-  view.accuses = view.group == FaultGroup::memory ? Accusation::never : info_of(record.fault).accuses;
+  view.accuses = view.group == FaultGroup::memory || of_storage ? Accusation::never : info_of(record.fault).accuses;
   blame_nodes_back(view, end.finding);
   const ToldFacts::Progress progress = told_.progress();
   view.made_progress = progress.further, view.saved_checkpoint = progress.checkpoint;

@@ -12,6 +12,7 @@
 #include "worker/lead/job_lead.h"
 #include "worker/lead/later_attempt.h"
 #include "worker/lead/rank_end.h"
+#include "worker/lead/teardown.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -20,8 +21,8 @@ namespace {
 constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t launcher_sees_ms = 100;    // which rank ended first, and how: before the others are killed, too
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
-constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
+constexpr std::int64_t ends_within_ms = 2'000;      // mostly, also where nobody has time to wait for more
 constexpr std::int64_t room_within_ms = 600'000;    // on a disk that is full
 constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by force and the job's
 
@@ -212,6 +213,8 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       const bool stuck = finding->kind == GuardFinding::Kind::stuck_collective;
       if (stuck || finding->kind == GuardFinding::Kind::hang) finish_stacks();
       if (restart_in_process(*finding)) continue;
+      // Its own cut looks like the loss of all others: ranks that another lead has adopted are not ended.
+      if (is_followed()) continue;
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return End{put, finding};
     }
@@ -286,9 +289,9 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
   const bool by_rank = finding.kind == GuardFinding::Kind::rank_ended;
   const Deadline sees(clock_, by_rank ? launcher_sees_ms : 0);
   const Deadline launcher(clock_, by_rank ? launcher_ends_ms : 0);
-  const Deadline gone(clock_, ranks_gone_ms);
+  const std::int64_t begun_ns = clock_.monotonic_ns();
   std::int64_t next_kill_ns = 0;
-  bool killed = false;
+  bool killed = false, told = false;
   for (;;) {
     if (!end) {
       LH_TRY(end, poll_ranks(ranks, 0, finding.rank < 0 ? finding.host : std::string()));
@@ -307,17 +310,58 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
       ranks.kill();
       killed = true;
     }
-    if ((end || adopted_) && gone.passed()) {
-      if (!end) end = LaunchEnd{finding.rank, ExitStatus{-1, SIGKILL}, {}};
-      for (const int rank : alive) {
-        log_.warn(format("event=rank_does_not_end rank={} host={} next=leave_host", rank, watch_.host_of(rank)));
-        hosts_.leave(watch_.host_of(rank));
+    if (end || adopted_) {
+      const std::int64_t killed_ms = (clock_.monotonic_ns() - begun_ns) / 1'000'000;
+      const TeardownView view = look_at_teardown(alive, killed_ms);
+      if (!view.waits_for.empty() && !std::exchange(told, true)) tell_teardown(view);
+      if (view.over || (killed_ms >= ends_within_ms && ends_soon())) {
+        if (!end) end = LaunchEnd{finding.rank, ExitStatus{-1, SIGKILL}, {}};
+        leave_for_teardown(view);
+        break;
       }
-      break;
     }
     clock_.sleep_ms(10);
   }
   return *end;
+}
+
+TeardownView JobLead::look_at_teardown(const std::vector<int>& alive, std::int64_t killed_ms) const {
+  std::map<std::string, HostTeardown> of_hosts;
+  for (const int rank : alive) {
+    HostTeardown& one = of_hosts[watch_.host_of(rank)];
+    one.host = watch_.host_of(rank);
+    ++one.alive;
+    one.blocked |= watch_.rank(rank)->state == ProcessState::blocked;
+  }
+  std::vector<HostTeardown> left;
+  for (auto& [host, one] : of_hosts) left.push_back(std::move(one));
+  TeardownOptions options;
+  const ResiliencySettings& settings = lead_.attempt.resiliency;
+  options.leave_after_ms = static_cast<std::int64_t>(settings.ranks_gone.value * 1000);
+  options.patience_ms = std::max(options.leave_after_ms, static_cast<std::int64_t>(settings.startup.value * 1000));
+  return judge_teardown(killed_ms, left, static_cast<int>(spec_.launch.hosts.size()), options);
+}
+
+// Nothing that is waited for now would be of use: the job is told to end, or has no time left, or is another lead's.
+bool JobLead::ends_soon() const {
+  const bool out_of_time = end_by_ns_ > 0 && clock_.monotonic_ns() > end_by_ns_ - record_in_time_ms * 1'000'000;
+  return superseded_ || cancelled_ || out_of_time || told_to_stop_waits();
+}
+
+void JobLead::tell_teardown(const TeardownView& view) {
+  WarningEvent warning;
+  warning.kind = "ranks_stay";
+  warning.fault_class = to_string(FaultClass::file_system);
+  warning.text = view.waits_for + "; waits for them, and blames no node";
+  tell_warning(std::move(warning));
+}
+
+void JobLead::leave_for_teardown(const TeardownView& view) {
+  for (const std::string& host : view.leave) {
+    log_.warn(format("event=ranks_do_not_end host={} accused={} next=leave_host", host, view.accused));
+    hosts_.leave(host);
+    if (!view.accused) left_unaccused_.insert(host);
+  }
 }
 
 }  // namespace longhaul

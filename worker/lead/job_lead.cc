@@ -6,7 +6,9 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/control_times.h"
 #include "contracts/host_list.h"
+#include "worker/lead/heard_hosts.h"
 #include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
@@ -18,7 +20,6 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t agents_end_ms = 2'000;
-constexpr std::int64_t ping_interval_ms = 500;
 constexpr std::int64_t news_interval_ms = 10'000;  // to the standby, of what changes all the time
 
 }  // namespace
@@ -67,6 +68,7 @@ JobRecord JobLead::run(std::int64_t started_ms) {
 JobRecord JobLead::record_of_end() {
   record_.nodes_left = hosts_.left();
   record_.saved_step = told_.whole_step();
+  std::erase_if(record_.nodes_left, [this](const std::string& host) { return left_unaccused_.contains(host); });
   return record_;
 }
 
@@ -367,6 +369,7 @@ void JobLead::keep_standby() {
   AgentOrder standby;
   standby.kind = AgentOrder::Kind::standby;
   standby.host = standby_, standby.port = standby_port_;
+  standby.what = agents_->agents().at(standby_).peer.address;  // nobody who has lost us has to ask a name service
   agents_->order_all(standby);
 }
 
@@ -421,12 +424,10 @@ bool JobLead::is_followed() {
 bool JobLead::has_majority() {
   if (!agents_) return true;
   std::vector<std::string> hosts;
-  std::set<std::string> heard;
+  const std::set<std::string> heard = heard_hosts(agents_->agents(), clock_.monotonic_ns());
   const std::vector<std::string> left = hosts_.left();
   for (const auto& [host, agent] : agents_->agents()) {
-    if (std::find(left.begin(), left.end(), host) != left.end()) continue;
-    hosts.push_back(host);
-    if (agent.connected) heard.insert(host);
+    if (std::find(left.begin(), left.end(), host) == left.end()) hosts.push_back(host);
   }
   if (vote_) vote_->note_heard(heard);
   if (is_majority(hosts, heard, {})) return true;

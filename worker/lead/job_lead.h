@@ -44,6 +44,7 @@
 #include "worker/lead/scheduler_vote.h"
 #include "worker/lead/skipped_steps.h"
 #include "worker/lead/stack_round.h"
+#include "worker/lead/teardown.h"
 #include "worker/lead/timeout_watch.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
@@ -128,6 +129,10 @@ class JobLead {
   // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
   // the meantime is the better end.
   Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
+  TeardownView look_at_teardown(const std::vector<int>& alive, std::int64_t killed_ms) const;
+  void tell_teardown(const TeardownView& view);
+  void leave_for_teardown(const TeardownView& view);
+  bool ends_soon() const;
   void signal_ranks(const std::vector<int>& ranks, int signal);
   void signal_here(int rank, int signal);
   std::vector<RankObservation> rank_sights() const;
@@ -216,6 +221,7 @@ class JobLead {
   std::vector<std::string> growing_;  // nodes that this launch is ended for
   std::optional<TimeoutWatch> timeouts_;
   GrowthTrial trial_;                     // of the nodes that came back last
+  std::set<std::string> left_unaccused_;  // nodes that were left for what was not their fault
   int culprit_ = -1;                      // rank that the newest cause speaks of
   std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
   std::optional<GoodputWatch> goodput_;   // since the first launch

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "contracts/control_times.h"
 
 namespace longhaul {
 
 // Asks squeue, which has to answer within the deadline. unavailable: it does not, or says something else than nodes.
-Result<std::vector<std::string>> job_nodes_now(const std::string& job, std::int64_t deadline_ms = 1'500);
+Result<std::vector<std::string>> job_nodes_now(const std::string& job,
+                                               std::int64_t deadline_ms = scheduler_question_ms);
 Result<std::vector<std::string>> parse_job_nodes(const std::string& text);  // for tests
 
 }  // namespace longhaul

@@ -136,11 +136,12 @@ std::vector<HostSight> JobLead::host_sights() const {
       settings.health == "act" && settings.restarts > 0 && lead_.attempt.steps.empty() && !hosts_.spares().empty();
   for (const auto& [host, agent] : agents_->agents()) {
     if (!hosts_.is_working(host)) continue;
-    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}, agent_comes(host)};
+    const bool stands = agent.connected || agent.unanswered;
+    HostSight sight{host, agent.heard_ns > 0, stands, 0, 0, FaultClass::none, {}, agent_comes(host)};
     if (const HostFinding* unfit = health_.unfit(host); unfit && may_leave)
       sight.unfit = unfit->finding.fault, sight.unfit_why = observe_health(unfit->finding, host, unfit->at_ms).what;
     if (agent.heard_ns > 0) sight.silent_ms = (now - agent.heard_ns) / 1'000'000;
-    if (!agent.connected && agent.lost_ns > 0) sight.apart_ms = (now - agent.lost_ns) / 1'000'000;
+    if (!stands && agent.lost_ns > 0) sight.apart_ms = (now - agent.lost_ns) / 1'000'000;
     sights.push_back(sight);
   }
   return sights;
@@ -183,6 +184,7 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
 void JobLead::hear(const std::vector<Event>& events) {
   told_.take(events);
   timeouts_->take(events);
+  guard_.take(events);
   for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
   for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
   skipped_.take(events);

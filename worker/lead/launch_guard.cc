@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/control_times.h"
 #include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
@@ -10,9 +11,13 @@ namespace {
 
 // An agent whose connection was closed comes back within its retry interval (0.25 s) if its node lives.
 constexpr std::int64_t gone_after_ms = 800;
-// Ranks beside a lost node stand still, for they wait for its ranks: longer than a step usually takes, if that is
-// known.
-constexpr std::int64_t still_after_ms = 750;
+// Ranks beside a lost node stand still, for they wait for its ranks: for longer than any of them ever took where it is,
+// and never less than this.
+constexpr std::int64_t still_after_ms = others_still_ms;
+// Agents report twice a second: between words that are farther apart a rank may have moved unseen.
+constexpr std::int64_t heard_often_ms = 1'000;
+// A node that nobody is known to wait for is lost after so many steps without a word.
+constexpr double silent_steps = 3;
 
 // One that has not beaten yet is left to its launcher for so long, which knows more of its end. Not for ever: an mpirun
 // whose rank is killed while ranks still find each other may wait for good, with no rank left.
@@ -33,6 +38,25 @@ constexpr std::int64_t usual_look_ms = 250, pauses_kept_ms = 60'000;
 
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
+}
+
+bool has_rank_on(const std::vector<RankObservation>& ranks, const std::string& host) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host; });
+}
+
+// By what their pages say: every rank of another node is in a collective or waits for a message, and whom it waits for
+// in the end is on that node.
+bool others_wait_for(const std::vector<RankObservation>& ranks, const std::string& host) {
+  const WaitGraph graph = wait_graph(ranks);
+  bool one = false;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].host == host || ranks[i].beat.section == beat_finished) continue;
+    const WaitGraph::Node& node = graph.nodes[i];
+    if (node.silent) continue;
+    if (!node.waits || node.end < 0 || ranks[static_cast<std::size_t>(node.end)].host != host) return false;
+    one = true;
+  }
+  return one;
 }
 
 }  // namespace
@@ -63,6 +87,7 @@ void LaunchGuard::begin(std::int64_t now_ms, std::int64_t epoch) {
   begun_ms_ = now_ms_ = now_ms;
   pauses_.clear();
   progress_.clear();
+  longest_pause_ms_ = 0;
   ended_ms_.clear();
   desyncs_.new_launch();
   stall_.new_launch(now_ms);
@@ -89,13 +114,26 @@ std::int64_t LaunchGuard::not_looked_ms(std::int64_t silent_ms) const {
 
 void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   for (const RankObservation& rank : ranks) {
-    Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, -1, now_ms}).first->second;
+    Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, 0, now_ms, 0}).first->second;
     if (!rank.seen) continue;
-    // Every step changes the page: the newest is no younger than that.
-    const std::int64_t moved_ms = now_ms - std::max<std::int64_t>(0, rank.silent_ms) - rank.idle_ms;
-    if (!known.seen || rank.beat.step != known.step) known.at_ms = moved_ms;
-    known.step = rank.beat.step, known.seen = true;
+    // What a page was written for has a time; a counter has none, and has moved since the last look.
+    const std::int64_t heard_ms = now_ms - std::max<std::int64_t>(0, rank.silent_ms);
+    const std::int64_t page_ms = heard_ms - rank.idle_ms, before_ms = known.at_ms;
+    const std::uint64_t mark = movement_mark(rank.beat);
+    if (!known.seen)
+      known.at_ms = page_ms;
+    else if (page_ms > known.at_ms || mark != known.mark)
+      known.at_ms = page_ms > known.at_ms ? page_ms : heard_ms;
+    const bool watched = known.seen && heard_ms - known.heard_ms < heard_often_ms;
+    if (watched) longest_pause_ms_ = std::max(longest_pause_ms_, known.at_ms - before_ms);
+    known.mark = mark, known.heard_ms = heard_ms, known.seen = true;
   }
+}
+
+void LaunchGuard::take(const std::vector<Event>& events) {
+  for (const Event& event : events)
+    if (event.kind == "checkpoint")
+      hangs_.note_write(std::max(event.fields.get_number("write_s"), event.fields.get_number("stall_s")));
 }
 
 std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string& host) const {
@@ -103,6 +141,16 @@ std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string
   for (const auto& [rank, progress] : progress_)
     if (progress.host != host) newest = std::max(newest, progress.at_ms);
   return now_ms - newest;
+}
+
+std::int64_t LaunchGuard::stillness_ms(const std::vector<RankObservation>& ranks, std::int64_t untimed_ms) const {
+  std::int64_t longest = still_after_ms;
+  for (const RankObservation& rank : ranks) {
+    if (!rank.seen || rank.process == ProcessState::ended || rank.beat.section == beat_finished) continue;
+    const std::optional<double> learned = hangs_.learned().seconds(rank.beat.section);
+    longest = std::max(longest, learned ? static_cast<std::int64_t>(*learned * 1000) : untimed_ms);
+  }
+  return longest;
 }
 
 std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
@@ -248,7 +296,8 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
     found.rank = culprit.rank, found.section = culprit.section;
   }
   found.cause = finding->text();
-  if (finding->stuck.found && !finished) stuck_in_collective(*finding, found);
+  found.of_storage = finding->of_storage;
+  if (finding->stuck.found && !finished && !found.of_storage) stuck_in_collective(*finding, found);
   for (const RankObservation& rank : ranks) {
     found.step = std::max(found.step, rank.beat.step);
     if (rank.rank == found.rank) found.host = rank.host, found.process = rank.process;
@@ -296,20 +345,42 @@ bool LaunchGuard::is_one_held_elsewhere(const std::vector<RankObservation>& rank
   });
 }
 
+bool LaunchGuard::is_gone(const HostSight& host) const {
+  return !host.connected && host.apart_ms - not_looked_ms(host.apart_ms) >= gone_after_ms;
+}
+
+// Nodes that fall silent together have a switch, or a file system that their agents wait for, in common.
+bool LaunchGuard::is_one_of_several_silent(const HostSight& host, const std::vector<RankObservation>& ranks,
+                                           const std::vector<HostSight>& hosts) const {
+  const double together_ms = settings_.host_silent.value * 500;
+  return std::any_of(hosts.begin(), hosts.end(), [&](const HostSight& other) {
+    return other.host != host.host && other.ever_heard && !other.agent_comes && !is_gone(other) &&
+           has_rank_on(ranks, other.host) && static_cast<double>(unheard_ms(other)) >= together_ms;
+  });
+}
+
 // Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
-// too. A closed connection that stays closed says more than one that is only silent (a cut that may heal).
+// too. A connection that the other side has closed and that stays closed says more than one that is only silent (a cut
+// that may heal): of that node others have to be seen to wait for its ranks, or nothing is heard for some steps.
+bool LaunchGuard::is_lost(const HostSight& host, const std::vector<RankObservation>& ranks,
+                          const std::vector<HostSight>& hosts) const {
+  if (!host.ever_heard || host.agent_comes || !has_rank_on(ranks, host.host)) return false;
+  const std::int64_t still_ms = others_still_ms(now_ms_, host.host);
+  if (is_gone(host))
+    return still_ms >= stillness_ms(ranks, still_after_ms) ||
+           (still_ms >= still_after_ms && others_wait_for(ranks, host.host));
+  const auto silent_ms = static_cast<double>(unheard_ms(host));
+  if (silent_ms < settings_.host_silent.value * 1000 || still_ms < stillness_ms(ranks, longest_pause_ms_)) return false;
+  if (is_one_held_elsewhere(ranks, host.host)) return false;
+  if (is_one_of_several_silent(host, ranks, hosts)) return silent_ms >= settings_.startup.value * 1000;
+  return silent_ms >= silent_steps * hangs_.step_s() * 1000 || others_wait_for(ranks, host.host);
+}
+
 std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
                                                    const std::vector<HostSight>& hosts) const {
   for (const HostSight& host : hosts) {
-    if (!host.ever_heard || host.agent_comes) continue;
-    const bool gone = !host.connected && host.apart_ms - not_looked_ms(host.apart_ms) >= gone_after_ms;
-    const std::int64_t unheard_ms = host.silent_ms - not_looked_ms(host.silent_ms);
-    const bool silent = static_cast<double>(unheard_ms) >= settings_.host_silent.value * 1000;
-    if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;
-    if (!gone && is_one_held_elsewhere(ranks, host.host)) continue;
-    const bool has_ranks =
-        std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
-    if (!has_ranks) continue;
+    if (!is_lost(host, ranks, hosts)) continue;
+    const bool gone = is_gone(host);
     GuardFinding found;
     found.kind = GuardFinding::Kind::host_lost;
     found.host = host.host;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "contracts/event.h"
 #include "contracts/settings/resiliency.h"
 #include "contracts/warning_event.h"
 #include "resiliency/detect/desync_watch.h"
@@ -24,7 +25,7 @@ namespace longhaul {
 struct HostSight {
   std::string host;
   bool ever_heard = false;     // its agent has reported in this job
-  bool connected = false;      // its connection stands, as far as can be told
+  bool connected = false;      // its connection stands, as far as can be told, or broke for want of an answer
   std::int64_t silent_ms = 0;  // since its last word
   std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
   // What says for sure that it is not fit to work on, where it may be left for that; none otherwise.
@@ -56,6 +57,7 @@ struct GuardFinding {
   std::string cause;                    // one sentence
   double detect_s = 0;                  // since the culprit's last sign of life
   FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
+  bool of_storage = false;              // a hang of ranks that wait for a file system: no host is accused
   std::string no_order = {};            // of a stuck collective: why no order to go on reaches all ranks; "": it does
 };
 
@@ -82,6 +84,8 @@ class LaunchGuard {
   const std::optional<HangFinding>& suspicion() const { return suspicion_; }
   bool suspicion_over() const { return hangs_.over(); }
   const LearnedTimes& learned() const { return hangs_.learned(); }
+  // How long saves took that came to their end: events `checkpoint`.
+  void take(const std::vector<Event>& events);
 
   // What moves, where nothing may be decided about it.
   void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
@@ -94,6 +98,12 @@ class LaunchGuard {
   std::optional<GuardFinding> ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
                                         const std::vector<HostSight>& hosts) const;
+  bool is_lost(const HostSight& host, const std::vector<RankObservation>& ranks,
+               const std::vector<HostSight>& hosts) const;
+  bool is_gone(const HostSight& host) const;
+  std::int64_t unheard_ms(const HostSight& host) const { return host.silent_ms - not_looked_ms(host.silent_ms); }
+  bool is_one_of_several_silent(const HostSight& host, const std::vector<RankObservation>& ranks,
+                                const std::vector<HostSight>& hosts) const;
   std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
                                          const std::vector<HostSight>& hosts) const;
   std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
@@ -110,12 +120,17 @@ class LaunchGuard {
   std::int64_t not_looked_ms(std::int64_t silent_ms) const;
   void note_look(std::int64_t now_ms);
   bool is_one_held_elsewhere(const std::vector<RankObservation>& ranks, const std::string& host) const;
-  // Since any rank of another node than `host` has taken a step.
+  // Since any rank of another node than `host` has moved, by whatever mark its page has.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
+  // How long they may, and nothing is wrong: the longest that any section took in which one of them is, or one of that
+  // node's. Where a section was never timed, `untimed_ms`.
+  std::int64_t stillness_ms(const std::vector<RankObservation>& ranks, std::int64_t untimed_ms) const;
 
   struct Progress {
     std::string host;
-    std::int64_t step = -1, at_ms = 0;  // until it is seen: since when it is looked for
+    std::uint64_t mark = 0;
+    std::int64_t at_ms = 0;  // until it is seen: since when it is looked for
+    std::int64_t heard_ms = 0;
     bool seen = false;
   };
   ResiliencySettings settings_;
@@ -134,6 +149,7 @@ class LaunchGuard {
   };
   std::vector<Pause> pauses_;  // between two looks, oldest first; of the last minute
   std::map<int, Progress> progress_;
+  std::int64_t longest_pause_ms_ = 0;     // of a rank of this launch between two movements, in whatever section
   std::map<int, std::int64_t> ended_ms_;  // by rank: when its process was first seen to be gone
 };
 

@@ -1,6 +1,10 @@
 #include "worker/lead/timeout_watch.h"
 
+#include <utility>
+
+#include "contracts/fault_event.h"
 #include "contracts/resumable.h"
+#include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
@@ -29,19 +33,30 @@ void TimeoutWatch::take(const SchedulerTimes& times) {
 
 void TimeoutWatch::take(const LearnedTimes& learned) {
   if (!learns_) return;
-  all_.longest_act = {hang_factor_ * learned.longest_s(), "resiliency.hang_act"};
+  // No collective has to last as long as a write: ranks that wait for one meet once a second.
+  all_.longest_act = {hang_factor_ * learned.longest_s(beat_checkpoint_write), "resiliency.hang_act"};
   changed_ = true;
 }
 
 void TimeoutWatch::take(const std::vector<Event>& events) {
   for (const Event& event : events) {
     if (event.kind == "timeouts") told_.insert(event.fields.get_string("text"));
+    if (event.kind == "ranks_stay") waited_ = true;
+    if (event.kind == recovered_event_kind && !std::exchange(waited_, false))
+      take_teardown(event.fields.get_number("stop_s"));
     if (event.kind != "checkpoint") continue;
     const double seconds = event.fields.get_number("stall_s") + event.fields.get_number("write_s");
     if (seconds <= all_.final_checkpoint.seconds) continue;
     all_.final_checkpoint.seconds = seconds;
     changed_ = true;
   }
+}
+
+// From the finding until the last rank was gone.
+void TimeoutWatch::take_teardown(double seconds) {
+  if (seconds <= all_.longest_teardown.seconds) return;
+  all_.longest_teardown.seconds = seconds;
+  changed_ = true;
 }
 
 std::vector<WarningEvent> TimeoutWatch::look() {

@@ -31,10 +31,12 @@ class TimeoutWatch {
   std::vector<WarningEvent> look();
 
  private:
+  void take_teardown(double seconds);
   TimeoutHierarchy all_;
   double hang_factor_;
   bool learns_;  // launches are ended by what was learned
   bool trains_, changed_ = true;
+  bool waited_ = false;         // for ranks that a file system kept: how long says nothing of their end
   std::set<std::string> told_;  // rules, and texts of an earlier lead
 };
 

@@ -28,6 +28,8 @@ void set_options(int fd) {
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   // After a cut that heals, what was lost is sent again in moments, and not after twice as long each time.
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+  const unsigned limit = unanswered_ms;
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
 }
 
 }  // namespace
@@ -41,14 +43,23 @@ short Connection::wanted_events() const {
   return static_cast<short>(POLLIN | (backlog() > 0 || session_.has_outgoing() ? POLLOUT : 0));
 }
 
+Status Connection::broken() {
+  const bool no_answer = errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH;
+  broken_ = no_answer
+                ? make_error(ErrorCode::timeout, std::string("the other side does not answer: ") + std::strerror(errno))
+                : socket_error("the other side is gone");
+  return broken_;
+}
+
 Status Connection::send_what_goes() {
+  LH_CHECK(broken_);
   unsent_ += session_.outgoing();
   while (sent_ < unsent_.size()) {
     const ssize_t n =
         ::send(socket_.get(), unsent_.data() + sent_, unsent_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) break;
-    if (n < 0) return socket_error("the other side is gone");
+    if (n < 0) return broken();
     sent_ += static_cast<std::size_t>(n);
   }
   if (sent_ == unsent_.size()) unsent_.clear(), sent_ = 0;
@@ -66,7 +77,7 @@ Result<std::vector<WireFrame>> Connection::pump() {
     const ssize_t n = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) break;
-    if (n < 0) return socket_error("the other side is gone");
+    if (n < 0) return broken().error();
     if (n == 0) return make_error(ErrorCode::unavailable, "the other side has closed the connection");
     LH_TRY(std::vector<WireFrame> more, session_.take({buffer, static_cast<std::size_t>(n)}));
     for (WireFrame& frame : more) frames.push_back(std::move(frame));
@@ -75,13 +86,31 @@ Result<std::vector<WireFrame>> Connection::pump() {
   return frames;
 }
 
-Result<FileDescriptor> connect_to(const std::string& address, int port) {
+namespace {
+
+using AddressInfo = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+Result<AddressInfo> address_info(const std::string& address, int port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &wanted, &found); code != 0)
     return make_error(ErrorCode::unavailable, "no address of " + address + ": " + ::gai_strerror(code));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  return AddressInfo(found, ::freeaddrinfo);
+}
+
+}  // namespace
+
+Result<std::string> resolve_host(const std::string& name) {
+  LH_TRY(const AddressInfo found, address_info(name, 0));
+  char text[INET_ADDRSTRLEN] = {};
+  const auto* at = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
+  if (!::inet_ntop(AF_INET, &at->sin_addr, text, sizeof text)) return socket_error("no address of " + name);
+  return std::string(text);
+}
+
+Result<FileDescriptor> connect_to(const std::string& address, int port) {
+  LH_TRY(const AddressInfo found, address_info(address, port));
   FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return socket_error("cannot make a socket");
   if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)

@@ -10,15 +10,19 @@
 
 namespace longhaul {
 
+// What was sent and has not been acknowledged for so long breaks a connection, which else stands for a quarter of an
+// hour after a cut. Longer than a network takes to find another way.
+inline constexpr int unanswered_ms = 20'000;
+
 class Connection {
  public:
   Connection(FileDescriptor socket, WireSession session);
 
   int descriptor() const { return socket_.get(); }
   short wanted_events() const;  // for poll(2)
-  // Sends what it can. unavailable: the other side is gone.
+  // Sends what it can. unavailable: the other side is gone; timeout: nobody there has answered for `unanswered_ms`.
   Status flush() { return send_what_goes(); }
-  // Sends what it can and takes what has come. unavailable: the other side is gone; else as WireSession::take.
+  // Sends what it can and takes what has come. unavailable, timeout: as of flush(); else as WireSession::take.
   Result<std::vector<WireFrame>> pump();
   WireSession& session() { return session_; }
   const WireSession& session() const { return session_; }
@@ -27,12 +31,17 @@ class Connection {
 
  private:
   Status send_what_goes();
+  Status broken();  // by errno; the kernel says only once what has broken a connection
 
   FileDescriptor socket_;
   WireSession session_;
   std::string unsent_;
   std::size_t sent_ = 0;  // of unsent_
+  Status broken_;
 };
+
+// The IPv4 address of a host, as text. unavailable: nobody knows it. May take as long as the name service takes.
+Result<std::string> resolve_host(const std::string& name);
 
 // Starts to connect; whether it did shows when the session opens. `address`: an IPv4 address, or a name that the host
 // knows.

@@ -96,7 +96,7 @@ bool RankReport::operator==(const RankReport& other) const {
   const BeatSnapshot &a = beat, &b = other.beat;
   return state == other.state && a.rank == b.rank && a.pid == b.pid && a.epoch == b.epoch && a.step == b.step &&
          a.section == b.section && a.changed_ns == b.changed_ns && a.waits_in == b.waits_in &&
-         a.waits_for == b.waits_for &&
+         a.waits_for == b.waits_for && a.written_bytes == b.written_bytes &&
          std::equal(a.communicators.begin(), a.communicators.end(), b.communicators.begin(), b.communicators.end(),
                     same);
 }
@@ -123,6 +123,7 @@ Value node_report_to_value(const NodeReport& report) {
     one.set("waits_for", rank.beat.waits_for);
     one.set("polls", rank.beat.polls);
     one.set("computed_ns", rank.beat.computed_ns);
+    if (rank.beat.written_bytes > 0) one.set("written_bytes", rank.beat.written_bytes);
     one.set("state", to_string(rank.state));
     one.set("communicators", std::move(communicators));
     ranks.push_back(std::move(one));
@@ -167,6 +168,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
     rank.beat.waits_in = static_cast<int>(one.get_integer("waits_in", beat_waits_unknown));
     rank.beat.waits_for = static_cast<int>(one.get_integer("waits_for", -1));
     rank.beat.computed_ns = one.get_integer("computed_ns");
+    rank.beat.written_bytes = one.get_integer("written_bytes");
     rank.beat.polls = static_cast<std::uint32_t>(one.get_integer("polls"));
     const Value* communicators = one.find("communicators");
     if (rank.beat.rank < 0 || !communicators || !communicators->is_array()) return wrong("a rank or its communicators");
@@ -222,6 +224,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   if (order.epoch > 0) value.set("epoch", order.epoch);
   if (order.lasts_ms > 0) value.set("lasts_ms", order.lasts_ms);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
+  if (order.kind == AgentOrder::Kind::standby && !order.what.empty()) value.set("what", order.what);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   if (order.left_ms > 0) value.set("left_ms", order.left_ms);
   if (order.kind == AgentOrder::Kind::fault) value.set("id", order.id), value.set("what", order.what);

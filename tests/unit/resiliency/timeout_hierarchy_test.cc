@@ -47,6 +47,38 @@ TEST_CASE("a final checkpoint has to fit the notice before the wall time, and th
   CHECK(judge_timeouts(all).empty());
 }
 
+TEST_CASE("deadlines of controllers, agents and saves are rules like all others") {
+  TimeoutHierarchy all;
+  all.submission.seconds = 60, all.settle.seconds = 15, all.driver_silent.seconds = 30;
+  all.lead_question.seconds = 1.6, all.write_still.seconds = 200;
+  all.longest_teardown.seconds = 71, all.ranks_gone = {60, "resiliency.ranks_gone"};
+  all.others_still.seconds = 5;
+  const auto found = judge_timeouts(all);
+  std::vector<std::string> rules;
+  for (const TimeoutContradiction& one : found) rules.push_back(one.rule);
+  CHECK(rules == std::vector<std::string>{
+                     "the silence of a host < the standstill beside a lost host",
+                     "the silence of a lead < a lead's question to the scheduler and the interval of a lead's words",
+                     "the time until a lost submission is known < a submission",
+                     "the silence of a driver < a submission",
+                     "the time that killed ranks have to be gone < the longest that killed ranks took to be gone",
+                     "a save without a byte < the failover of a file system"});
+  REQUIRE(found.size() == 6);
+  CHECK(found[4].error.hint == "raise resiliency.ranks_gone to 71 s or more");
+  CHECK(found[4].mendable);
+}
+
+TEST_CASE("the deadlines that are known are listed from the shortest to the longest") {
+  TimeoutHierarchy all;
+  all.collective.seconds = 600;
+  const auto list = deadlines_in_order(all);
+  REQUIRE(list.size() > 10);
+  CHECK(list.front().name == "the interval of beats");
+  CHECK(list.back().name == "launch start-up");
+  for (std::size_t i = 1; i < list.size(); ++i) CHECK(list[i - 1].timeout.seconds <= list[i].timeout.seconds);
+  CHECK(list[list.size() - 2].name == "the deadline of a collective");
+}
+
 TEST_CASE("InfiniBand gives up after 4.096 us * 2^timeout for each try") {
   CHECK(std::fabs(infiniband_timeout_s(20, 7) - 30.06) < 0.01);
   CHECK(std::fabs(infiniband_timeout_s(22, 7) - 120.26) < 0.01);

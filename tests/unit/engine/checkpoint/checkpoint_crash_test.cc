@@ -112,6 +112,43 @@ TEST_CASE("one of several ranks cannot write: all of them hear of it, and the la
   CHECK(*checkpoints.list() == std::vector<std::string>{"step-00000001"});
 }
 
+TEST_CASE("a write that goes on is waited for however long it takes, and one that stands still is an error of all") {
+  const auto finished = [](const std::string& plan_text) {
+    CheckpointFolder folder;
+    const SystemClock clock;
+    const CheckpointStore checkpoints(clock, folder.path + "/state", 1);
+    const std::string plan = folder.path + "/plan";
+    REQUIRE(write_file_atomic(plan, plan_text).ok());
+    ParallelDims dims;
+    dims.dp_shard = 2, dims.zero = 1;
+    const int exit = in_child([&] {
+      if (!load_fault_plan(plan).ok()) ::_exit(99);
+      std::atomic<int> whole{0}, failed_alike{0}, told{0};
+      on_threads(dims, [&](int, Mesh& mesh) {
+        TrainingSetup setup(16, 20, 2, &mesh);
+        CheckpointSaverOptions options;
+        options.still_ms = 600;
+        std::int64_t most = 0;
+        options.on_writing = [&](std::int64_t bytes) { most = std::max(most, bytes); };
+        CheckpointSaver saver(clock, checkpoints, options);
+        train(setup, 1);
+        if (!saver.start(mesh.world(), test::state_of(setup)).ok()) return;
+        const auto saved = saver.finish(mesh.world());
+        whole += saved.ok();
+        told += most > 0;
+        failed_alike += !saved.ok() && saved.error().code == ErrorCode::timeout &&
+                        saved.error().message().find("1 of 2 ranks") != std::string::npos;
+      });
+      ::_exit(10 * whole + failed_alike + (told > 0 ? 40 : 0));
+    });
+    return exit;
+  };
+  // The slow rank stands for 400 ms three times, and the other one waits for 1.2 s: no 600 ms without a byte.
+  CHECK(finished("checkpoint_before_shard delay_ms=400\ncheckpoint_half_shard delay_ms=400\n"
+                 "checkpoint_after_shard delay_ms=400\n") == 60);
+  CHECK(finished("checkpoint_half_shard delay_ms=2500\n") == 42);
+}
+
 TEST_CASE("a full disk under several shards: the newest whole checkpoint is found, and saving works again") {
   const int exit = in_child([] {
     if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(77);

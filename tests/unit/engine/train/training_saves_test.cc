@@ -56,6 +56,33 @@ TEST_CASE("a broken invariant in a training, as a refused call of a GPU is one, 
   CHECK(said.find("[cudaLaunchKernel: refused] at rank 0 of 1, after step 3\n") != std::string::npos);
 }
 
+TEST_CASE("a page tells that a rank waits for a write, and how many bytes it has written") {
+  for (const bool asynchronous : {true, false}) {
+    CAPTURE(asynchronous);
+    const testing::Scratch scratch;
+    auto page = HeartbeatPage::create(scratch.file("beat-0"), 0);
+    REQUIRE(page.ok());
+    TrainingLoopOptions options;
+    options.checkpoint_every_steps = 2;
+    options.saver.asynchronous = asynchronous;
+    test::TrainingSetup setup(4, 4);
+    const SystemClock clock;
+    const std::atomic<bool> stop{false};
+    EventWriter events(clock, scratch.file("events.jsonl"), 0);
+    CheckpointStore store(clock, scratch.file("checkpoints"), RetentionPolicy{100});
+    TrainingLoop loop(clock, setup.trainer, setup.objective, store, events, stop, &*page, options);
+    REQUIRE(loop.run(nullptr).ok());
+    const BeatSnapshot seen = page->snapshot();
+    CHECK(seen.section == beat_checkpoint_write);  // the last thing that it did
+    std::int64_t on_disk = 0;
+    for (const std::string& name : store.list())
+      for (const auto& file : std::filesystem::directory_iterator(join_path(store.folder(), name)))
+        if (file.path().extension() == ".safetensors") on_disk += static_cast<std::int64_t>(file.file_size());
+    CHECK(on_disk > 0);
+    CHECK(seen.written_bytes == on_disk);
+  }
+}
+
 TEST_CASE("a checkpoint at every step: each is whole, and said so once") {
   for (const bool asynchronous : {true, false}) {
     CAPTURE(asynchronous);

@@ -371,3 +371,79 @@ TEST_CASE("timeouts of hangs that are no times are told at once, with a remedy e
   for (const char* part : {"factor = 0.5", "start-up = -1", "section a: act", "twice"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
 }
+
+TEST_CASE("a last save that takes 300 times as long as the others were seen to is no hang") {
+  HangTimeouts timeouts;
+  timeouts.startup_s = 600;
+  hang_rig::Rig rig(4, timeouts);
+  const auto save = [&] {
+    for (const RankObservation& one : rig.ranks) rig.enter(one.rank, beat_checkpoint);
+    rig.look(400);
+  };
+  for (int i = 0; i < 10; ++i) rig.steps(10), save();
+  rig.steps(1);
+  CHECK(rig.detector.learned().seconds(beat_checkpoint).value() < 0.5);
+  save();
+  rig.alone(0, beat_checkpoint_write, 120'000);
+  CHECK(rig.found.empty());
+  // Bytes are what moves there, and meetings of the ranks that wait are not.
+  for (int i = 0; i < 10; ++i) {
+    rig.ranks[0].beat.written_bytes += 1;
+    rig.look(300'000);
+  }
+  CHECK(rig.found.empty());
+  for (int i = 0; i < 620; ++i) {
+    for (const RankObservation& one : rig.ranks) rig.enter(one.rank, beat_checkpoint_write), rig.wait(one.rank);
+    rig.meet();
+    rig.look(1'000);
+  }
+  REQUIRE(!rig.found.empty());
+  CHECK(rig.found.back().level == HangLevel::act);
+  CHECK(rig.found.back().of_storage);
+  CHECK(!rig.detector.learned().seconds(beat_checkpoint_write));
+  // What was really long is told.
+  rig.detector.note_write(300);
+  CHECK(rig.detector.timeout_s(HangLevel::act, beat_checkpoint_write) == 1500);
+  CHECK(rig.detector.timeout_s(HangLevel::suspect, beat_checkpoint_write) == 450);
+}
+
+TEST_CASE("ranks that the kernel has blocked have the time of a file system that fails over") {
+  HangTimeouts timeouts;
+  timeouts.startup_s = 600;
+  const auto acts_after = [&](hang_rig::Rig& rig) {
+    for (int s = 0; s < 700; ++s) {
+      rig.look(1'000);
+      if (!rig.found.empty() && rig.found.back().level == HangLevel::act) return s;
+    }
+    return 700;
+  };
+  const auto warm = [&] {
+    hang_rig::Rig rig(4, timeouts);
+    for (int i = 0; i < 4; ++i) {
+      rig.steps(10);
+      for (const RankObservation& one : rig.ranks) rig.enter(one.rank, beat_checkpoint);
+      rig.look(200);
+    }
+    return rig;
+  };
+  // In a section of files.
+  hang_rig::Rig saving = warm();
+  saving.ranks[1].process = ProcessState::blocked;
+  saving.alone(1, beat_checkpoint, 100);
+  CHECK(acts_after(saving) >= 598);
+  CHECK(saving.found.back().of_storage);
+  CHECK(saving.found.front().level == HangLevel::suspect);  // told at once
+  // In a step, alone: as ever, for that may be its device.
+  hang_rig::Rig alone = warm();
+  alone.ranks[1].process = ProcessState::blocked;
+  alone.alone(1, "micro_batch", 100);
+  CHECK(acts_after(alone) < 50);
+  CHECK(!alone.found.back().of_storage);
+  // Ranks of two hosts in a step: what they have in common is the storage.
+  hang_rig::Rig two = warm();
+  two.ranks[1].process = two.ranks[2].process = ProcessState::blocked;
+  two.enter(2, "micro_batch");
+  two.enter(1, "micro_batch"), two.wait(0), two.wait(3);
+  CHECK(acts_after(two) >= 598);
+  CHECK(two.found.back().of_storage);
+}

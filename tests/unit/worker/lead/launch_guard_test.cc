@@ -27,9 +27,12 @@ struct GuardRig {
     }
     guard.new_launch(now_ms, 1);
   }
-  std::optional<GuardFinding> look() { return guard.look(now_ms += 50, ranks, hosts); }
+  std::optional<GuardFinding> look() {
+    for (RankObservation& rank : ranks) rank.idle_ms += 50;
+    return guard.look(now_ms += 50, ranks, hosts);
+  }
   void step() {
-    for (RankObservation& rank : ranks) ++rank.beat.step;
+    for (RankObservation& rank : ranks) ++rank.beat.step, rank.idle_ms = 0;
   }
   // Until something is found, at most so long; in ms since now.
   std::optional<std::int64_t> found_after(std::int64_t at_most_ms, bool host_silent, bool stepping = false) {
@@ -51,7 +54,7 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
   rig.step();
   CHECK(!rig.look());
   rig.ranks[2].process = rig.ranks[3].process = ProcessState::ended;
-  rig.ranks[2].idle_ms = 120, rig.ranks[3].idle_ms = 300;
+  rig.ranks[2].idle_ms = 120, rig.ranks[3].idle_ms = 250;
   const auto found = rig.look();
   REQUIRE(found);
   CHECK(found->kind == GuardFinding::Kind::rank_ended);
@@ -133,6 +136,7 @@ TEST_CASE("guard: which node was lost is known also where nobody has looked for 
   rig.step();
   CHECK(!rig.look());
   rig.hosts[1].connected = false, rig.hosts[1].apart_ms = 3'000;
+  for (RankObservation& rank : rig.ranks) rank.idle_ms += 3'000;
   CHECK(rig.guard.lost_host_at(rig.now_ms + 3'000, rig.ranks, rig.hosts)->host == "n2");
   rig.step();  // the others have gone on in the meantime
   CHECK(!rig.guard.lost_host_at(rig.now_ms + 3'100, rig.ranks, rig.hosts));
@@ -279,10 +283,8 @@ GuardRig stuck_rig(int outside = -1) {
 // Looks until a finding, with polls of all that wait but `mute`.
 std::optional<GuardFinding> look_until_found(GuardRig& rig, std::int64_t at_most_ms, int mute = -1) {
   for (const std::int64_t begin = rig.now_ms; rig.now_ms - begin < at_most_ms;) {
-    for (RankObservation& rank : rig.ranks) {
-      rank.idle_ms += 50;
+    for (RankObservation& rank : rig.ranks)
       if (rank.beat.waits_in >= 0 && rank.rank != mute) ++rank.beat.polls;
-    }
     if (auto found = rig.look()) return found;
   }
   return std::nullopt;
