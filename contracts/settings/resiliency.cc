@@ -30,7 +30,8 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                   .min = -1,
                   .max = 1000})
           .field("host_suspicion", &R::host_suspicion,
-                 {.help = "a node with its second fault is left where a spare is there"})
+                 {.help = "a node with its second fault is left where a spare is there; one that keeps a training "
+                          "below the floor of goodput, whatever it costs"})
           .field("on_hang", &R::on_hang,
                  {.help = "ranks that stand still are started again, only reported, or not looked at; empty: started "
                           "again where the stage takes steps",

@@ -1,9 +1,9 @@
 // What the events of an attempt have told so far of which a decision about a fault is made. Every event is taken once,
 // so that a training of weeks with hundreds of faults reads its events no more often than one without. Pure.
 //
-// Progress is a whole checkpoint that is further than any before, counted from where a training went back to: after a
-// roll-back, or where weights were found to be unsound, what was saved later is of no use to it any more. Copies on the
-// nodes get a training further as well, but end with its job.
+// Progress is a whole checkpoint that is further than any before (resiliency/saved_progress.h), counted from where a
+// training went back to: after a roll-back, or where weights were found to be unsound, what was saved later is of no
+// use to it any more. Copies on the nodes get a training further as well, but end with its job.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,9 @@ class ToldFacts {
   struct Progress {
     bool further = false, checkpoint = false;
   };
-  Progress progress() const { return {steps_.saved > judged_.saved, steps_.checkpoint > judged_.checkpoint}; }
+  Progress progress() const {
+    return {got_further(steps_.saved, judged_.saved), got_further(steps_.checkpoint, judged_.checkpoint)};
+  }
   void progress_judged() { judged_ = steps_; }
   const Steps& judged() const { return judged_; }
   void set_judged(const Steps& steps) { judged_ = steps; }

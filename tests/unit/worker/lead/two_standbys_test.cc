@@ -168,14 +168,16 @@ TEST_CASE(
   // It stands still, as before a file system that does not answer. Its agents leave it for the other one.
   std::unique_ptr<AgentTable> other = rig.wait_at(b_at, rig.b, 2);
   int most = 0;
+  const auto look = [&] {
+    other->look();
+    most = std::max(most, other->connected());
+  };
   const auto came = [&] {
     return std::count_if(four.begin(), four.end(), [&](const auto& host) { return other->agents().at(host).pid > 0; });
   };
-  for (const Deadline deadline(rig.clock, 8'000); !deadline.passed() && came() < 4; rig.clock.sleep_ms(10)) {
-    other->look();
-    most = std::max(most, other->connected());
-  }
+  for (const Deadline deadline(rig.clock, 8'000); !deadline.passed() && came() < 4; rig.clock.sleep_ms(10)) look();
   CHECK(came() == 4);
+  for (const Deadline answers(rig.clock, 1'000); !answers.passed(); rig.clock.sleep_ms(10)) look();
   CHECK(most == 0);
   REQUIRE(slow->take_over().ok());
   other.reset();

@@ -101,8 +101,7 @@ void end_in(LeadRig& rig, std::int64_t seconds) {
   const std::string folder = rig.root() + "/bin";
   REQUIRE(make_directories(folder).ok());
   const std::int64_t now_s = rig.clock.wall_ms() / 1000;
-  const std::string end =
-      format("#!/bin/sh\n[ \"$SLURM_TIME_FORMAT\" = %s ] && echo {} {}\n", now_s, now_s + seconds);
+  const std::string end = format("#!/bin/sh\n[ \"$SLURM_TIME_FORMAT\" = %s ] && echo {} {}\n", now_s, now_s + seconds);
   REQUIRE(write_file_atomic(folder + "/squeue", end, 0755).ok());
   rig.environment.emplace_back("PATH", folder + ":/usr/bin:/bin");
   rig.environment.emplace_back("SLURM_JOB_ID", "7");
