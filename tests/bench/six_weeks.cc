@@ -182,6 +182,7 @@ double seconds_of(const std::vector<std::string>& argv, const std::string& outpu
   SpawnSpec spec;
   spec.argv = argv;
   spec.stdout_path = spec.stderr_path = output;
+  spec.working_directory = parent_path(output);  // where the report is made
   const auto child = spawn(spec);
   if (!child.ok()) return -1;
   int status = 0;
