@@ -3,7 +3,7 @@
 // of a job. Jobs are real leads of a program that waits; each ends after a day and leaves further saved state. What a
 // training of 20 s a step says in that day is written into its events. Exit code 1 where a bar is missed.
 //
-//   six_weeks --bin build/release/bin --folder SCRATCH [--days 42] [--keep]
+//   six_weeks --bin build/release/bin --folder SCRATCH [--days 42] [--tick-minutes 5] [--keep]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t minute_ms = 60'000, day_ms = 24 * 60 * minute_ms, tick_ms = 5 * minute_ms, step_ms = 20'000;
+constexpr std::int64_t minute_ms = 60'000, day_ms = 24 * 60 * minute_ms, step_ms = 20'000;
 constexpr int steps_per_checkpoint = 90, steps_per_fault = 480;  // every half hour, nine a day
 constexpr double command_bar_s = 1, log_bar_mb = 20;
 
@@ -95,7 +95,7 @@ struct SixWeeks {
   Logger log{"six-weeks", "", LogLevel::error};
   std::string root, run;
   TickOptions options;
-  std::int64_t step = 0, ticks = 0;
+  std::int64_t step = 0, ticks = 0, tick_ms = 5 * minute_ms;
 
   Status begin(const std::string& folder, const std::string& programs) {
     root = folder;
@@ -182,6 +182,7 @@ double seconds_of(const std::vector<std::string>& argv, const std::string& outpu
   SpawnSpec spec;
   spec.argv = argv;
   spec.stdout_path = spec.stderr_path = output;
+  spec.working_directory = parent_path(output);  // where the report is made
   const auto child = spawn(spec);
   if (!child.ok()) return -1;
   int status = 0;
@@ -216,8 +217,9 @@ bool read_it(const SixWeeks& weeks, const std::string& longhaul) {
   return met && log_mb <= log_bar_mb;
 }
 
-int run(const std::string& bin, const std::string& folder, int days, bool keep) {
+int run(const std::string& bin, const std::string& folder, int days, int tick_minutes, bool keep) {
   SixWeeks weeks;
+  weeks.tick_ms = tick_minutes * minute_ms;
   if (const Status begun = weeks.begin(folder, bin); !begun.ok()) {
     std::fprintf(stderr, "%s\n", begun.error().message().c_str());
     return 2;
@@ -247,7 +249,7 @@ int run(const std::string& bin, const std::string& folder, int days, bool keep) 
 
 int main(int argc, char** argv) {
   std::string bin, folder;
-  int days = 42;
+  int days = 42, tick_minutes = 5;
   bool keep = false;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
@@ -256,10 +258,11 @@ int main(int argc, char** argv) {
     if (option == "--bin") bin = longhaul::absolute_path(argv[i + 1]);
     if (option == "--folder") folder = longhaul::absolute_path(argv[i + 1]);
     if (option == "--days") days = std::atoi(argv[i + 1]);
+    if (option == "--tick-minutes") tick_minutes = std::atoi(argv[i + 1]);
   }
-  if (bin.empty() || folder.empty() || days < 1 || !longhaul::make_directories(folder).ok()) {
-    std::fprintf(stderr, "six_weeks --bin FOLDER --folder SCRATCH [--days N] [--keep]\n");
+  if (bin.empty() || folder.empty() || days < 1 || tick_minutes < 1 || !longhaul::make_directories(folder).ok()) {
+    std::fprintf(stderr, "six_weeks --bin FOLDER --folder SCRATCH [--days N] [--tick-minutes N] [--keep]\n");
     return 2;
   }
-  return longhaul::run(bin, folder, days, keep);
+  return longhaul::run(bin, folder, days, tick_minutes, keep);
 }

@@ -40,7 +40,7 @@ from slurm_cluster import attach
 STEPS_APART, EVERY_STEPS = 12, 10  # between faults, and between checkpoints
 # None of them takes a host for good; of those that do, one.
 FAULTS = [*RANK_FAULTS, "dropped_heartbeat", "dead_standby"]
-AHEAD_HOURS, AHEAD_HOST = 20, "n2"
+AHEAD_HOURS, AHEAD_HOST, LIMIT_HOURS = 20, "n2", 15
 SILENCE = "8s"  # of an agent: longer than a control network is quick, shorter than a step and its save
 AFTER_STALL_S = 30  # in which what was told for a standstill would be told
 DRIVER_AGAIN_S, RIVAL_S = 3, 60
@@ -70,6 +70,8 @@ def slow_workflow(tokens, steps, faults):
             line = "resiliency = { restarts = 30, spares = 2 }"
         if line.startswith("checkpoint ="):
             line = f"checkpoint = {{ every_steps = {EVERY_STEPS}, keep_last = 3 }}"
+        if line.startswith("kind ="):
+            line += f'\ntime_limit = "{LIMIT_HOURS}h"'  # of which the clock that is ahead leaves nothing
         lines.append(line)
     return "\n".join(lines) + "\n"
 

@@ -34,7 +34,7 @@ class Slowness:
         self.points.write_text("".join(f"{point} delay_ms={ms} always\n" for point, ms in
                                        (("engine_step_begin", steps_ms), ("checkpoint_half_shard", saves_ms)) if ms))
         self.controller_points.write_text(f"scheduler_in_flight delay_ms={submissions_ms} always\n" if submissions_ms else "")
-        self.calls.write_text(f"kill {self.programs} delay_ms={teardown_ms} program=longhaul-worker\n" if teardown_ms else "")
+        self.calls.write_text(f"kill - delay_ms={teardown_ms} program=longhaul-worker\n" if teardown_ms else "")
 
     # ------------------------------------------------------------------------------------------------------- how it begins
     def site_file(self, name="test-cluster"):

@@ -125,6 +125,7 @@ def ranks_that_take_their_time_to_go(cluster, runs):
     fault = '[stage.s.faults]\nat = [ { name = "SIGSTOP", rank = 1, step = 5 } ]\n'
     played = Played(cluster, runs, "teardown", tokens_of(runs), 30, 10, steps_ms=300, teardown_ms=20_000, seconds=200,
                     more='resiliency = { hang_floor = "5s" }\n' + fault)
+    played.slowness.check_acted("delay_ms=20000")
     expect("the frozen rank is told of", any(e.get("rank") == 1 for e in played.events("fault")), played.told())
     expect("its host is kept", all(e.get("tier") in ("in_process", "in_job") for e in played.events("fault")), played.told())
     expect("one job", len(played.run.submissions("s")) == 1, played.run.story())
