@@ -58,11 +58,10 @@ struct IdleRig {
                           "; echo 4711;; esac\n");
     program("squeue", "echo x >> " + scratch.file("asked") + "\n");
     program("scontrol", "exit 1\n");
-    program("sinfo", "exit 1\n");
     origin.site_text =
         "name = \"made-up\"\nscheduler = \"slurm\"\nslurm_backend = \"cli\"\n[classes.main]\npartition = "
         "\"main\"\n[programs]\n";
-    for (const char* name : {"sbatch", "squeue", "scontrol", "sinfo"})
+    for (const char* name : {"sbatch", "squeue", "scontrol"})
       origin.site_text += format("{} = \"{}\"\n", name, scratch.file(name));
   }
   int count(const std::string& file) const {
