@@ -316,7 +316,9 @@ class Agent {
     if (lead_->session().stranger()) strangers_.note(format("{}:{}", asked_.host, asked_.port), why.message());
     if (was_open) leads_.lost(clock_.monotonic_ns(), silent, only_waits_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
-    if (was_open) again_ = true, next_try_ns_ = 0, files_.lead_lost(standby_port_ > 0);
+    if (was_open) again_ = true, next_try_ns_ = 0;
+    // Of those that only wait one is lost after the other: what the files say is not put off for each of them.
+    if (was_open && !only_waits_) files_.lead_lost(standby_port_ > 0);
     lead_.reset();
     words_.lead_lost();
     if (why.code == ErrorCode::unsupported) return why;
