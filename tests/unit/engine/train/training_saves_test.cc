@@ -75,7 +75,9 @@ TEST_CASE("a page tells that a rank waits for a write, and how many bytes it has
     const BeatSnapshot seen = page->snapshot();
     CHECK(seen.section == beat_checkpoint_write);  // the last thing that it did
     std::int64_t on_disk = 0;
-    for (const std::string& name : store.list())
+    const auto names = store.list();
+    REQUIRE(names.ok());
+    for (const std::string& name : *names)
       for (const auto& file : std::filesystem::directory_iterator(join_path(store.folder(), name)))
         if (file.path().extension() == ".safetensors") on_disk += static_cast<std::int64_t>(file.file_size());
     CHECK(on_disk > 0);
