@@ -155,9 +155,9 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.state_dir = attempt.state_dir();
   launch.at_least_step = std::max<std::int64_t>(0, saved_step);
   launch.owner = {attempt.attempt, lead.job.restarts, lead.epoch, own_node(lead), number};
+  LH_CHECK(clear_staging(attempt, lead.job.restarts));  // first: on a full disk it makes room for what follows
   LH_CHECK(make_directories(attempt.stage_dir));
   LH_CHECK(take_state(launch.state_dir, launch.owner, no_retry));
-  LH_CHECK(clear_staging(attempt, lead.job.restarts));
   LH_CHECK(make_directories(launch.output_dir));
   launch.milestones_dir = attempt.milestones_dir();
   launch.fault_plan = attempt.fault_plan;

@@ -187,7 +187,7 @@ TEST_CASE("a training that has saved a step does not begin below it") {
   CHECK_FALSE(may_begin_at(100, 240, older, line).ok());
   // A roll-back went behind it; one that is long over does not count.
   CHECK(may_begin_at(100, 240, older, line.rolled_back(100, 8, Value::make_array(), 250)).ok());
-  CHECK_FALSE(may_begin_at(90, 240, older, line.rolled_back(100, 8, Value::make_array(), 250)).ok());
+  CHECK_FALSE(may_begin_at(90, 240, nothing, line.rolled_back(100, 8, Value::make_array(), 250)).ok());
   CHECK_FALSE(may_begin_at(100, 240, older, line.rolled_back(100, 8, Value::make_array(), 150)).ok());
 }
 
