@@ -20,7 +20,7 @@ std::vector<Event> health_events(LeadRig& rig) {
 }  // namespace
 
 TEST_CASE("a lead alone tells of its node's check that failed, with the last line, and lets the work be") {
-  LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../go") + " ]; do sleep 0.02; done");
+  LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../../go") + " ]; do sleep 0.02; done");
   REQUIRE(make_directories(rig.root()).ok());
   REQUIRE(write_file_renamed(rig.root() + "/check", "echo looking; echo fan 3 stands still; exit 4").ok());
   rig.attempt.resiliency.health_command = "sh " + rig.root() + "/check";
@@ -38,7 +38,7 @@ TEST_CASE("a lead alone tells of its node's check that failed, with the last lin
 TEST_CASE("an XID that a test asks for is said by the node's simulated GPU and found there; real GPUs say none") {
   for (const bool simulated : {true, false}) {
     CAPTURE(simulated);
-    LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../go") + " ]; do sleep 0.02; done");
+    LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../../go") + " ]; do sleep 0.02; done");
     REQUIRE(make_directories(rig.root() + "/lib").ok());
     const std::string library = LONGHAUL_BINARY_DIR "/bin/liblonghaul_fake_nvml.so";
     if (simulated) REQUIRE(::symlink(library.c_str(), (rig.root() + "/lib/libnvidia-ml.so.1").c_str()) == 0);
@@ -73,7 +73,7 @@ TEST_CASE("a lead that is told not to look at health does not") {
 }
 
 TEST_CASE("a program that ends soon after its node's check failed is told of with what was found there") {
-  LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../go") + " ]; do sleep 0.02; done; kill -9 $$");
+  LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../../go") + " ]; do sleep 0.02; done; kill -9 $$");
   REQUIRE(make_directories(rig.root()).ok());
   REQUIRE(write_file_renamed(rig.root() + "/check", "echo fan 3 stands still; exit 4").ok());
   rig.attempt.resiliency.health_command = "sh " + rig.root() + "/check";
