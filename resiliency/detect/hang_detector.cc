@@ -151,10 +151,15 @@ void HangDetector::follow(std::int64_t now_ms, const RankObservation& seen) {
     if (!is_new && timed && track.teaches && sane && (!track.waited || stay_s < base_suspect_s()))
       learned_.note(track.section, stay_s);
     track.mark = mark, track.moved_ms = moved_ms, track.polled_ms = heard_ms;
+    track.unseen_ms = track.stored_ms = 0;
     track.section = seen.beat.section;
     track.teaches = !is_new && warm();
     track.waited = false;
     note_step(moved_ms, track, seen.beat.step);
+  } else if (const std::int64_t gap_ms = heard_ms - track.looked_ms; gap_ms > options_.silent_after_ms) {
+    track.unseen_ms += gap_ms;
+  } else if (gap_ms > 0 && waits_for_storage(seen)) {
+    track.stored_ms += gap_ms;
   }
   if (seen.process != ProcessState::running || !sane) track.teaches = false;
   if (seen.process != ProcessState::stopped)
@@ -177,7 +182,13 @@ std::int64_t HangDetector::unheard_ms(const RankObservation& seen) const {
 }
 
 double HangDetector::idle_s(std::int64_t now_ms, const RankObservation& seen) const {
-  return std::max(0.0, seconds_of(now_ms - unheard_ms(seen) - moved_ms(seen.rank)));
+  const auto track = tracks_.find(seen.rank);
+  std::int64_t excused_ms = 0;
+  if (track != tracks_.end()) {
+    excused_ms = track->second.unseen_ms;
+    if (!waits_for_storage(seen)) excused_ms += track->second.stored_ms;
+  }
+  return std::max(0.0, seconds_of(now_ms - unheard_ms(seen) - moved_ms(seen.rank) - excused_ms));
 }
 
 // The longest time that some other rank may still stay where it is. A rank whose program does not say whether it waits
@@ -285,14 +296,15 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   double longest_s = 0;
   bool heard = false;
   std::set<std::string> blocked;
+  for (const RankObservation& seen : ranks)
+    if (seen.process == ProcessState::blocked) blocked.insert(seen.host);
+  several_blocked_ = blocked.size() > 1;
   for (const RankObservation& seen : ranks) {
     follow(now_ms, seen);
-    if (seen.process == ProcessState::blocked) blocked.insert(seen.host);
     if (seen.process == ProcessState::ended) continue;
     longest_s = std::max(longest_s, idle_s(now_ms, seen));
     heard |= seen.seen && seen.silent_ms < options_.silent_after_ms;
   }
-  several_blocked_ = blocked.size() > 1;
   if (hang_ && moved_ms(hang_->rank) > hang_->moved_ms) hang_.reset(), over_ = true;
   double shortest_s = base_suspect_s();
   for (const SectionTimeout& own : timeouts_.sections)

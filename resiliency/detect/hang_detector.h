@@ -16,6 +16,10 @@
 //     earliest, or `factor` times the longest write that a checkpoint event told of; its stays teach nothing, and only
 //     bytes that are written are movement in it. `startup_s` is also what a process has that is blocked in the kernel
 //     in a section that touches files (file_sections.h), or while ranks of several hosts are: the storage's fault.
+//   - What stands still together with those who look at it, as all do whose file system fails over, is not judged by
+//   that
+//     time once it is over: a rank counts as standing still since it moved, without the gaps in which nothing was heard
+//     of its host, and without the time that it waited for a file system, as soon as it does not any more.
 //   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
 //     nothing either.
 //   - Where nothing is heard of any host there is no finding: what cannot be seen is not known to stand still.
@@ -97,6 +101,9 @@ class HangDetector {
     bool teaches = false;  // this stay, so far
     bool waited = false;
     std::int64_t stopped_ms = -1;  // since when it was seen stopped at every look; -1: it is not
+    // Of the time since it moved: in which nothing was heard of its host, or this lead did not look; and in which it
+    // waited for a file system.
+    std::int64_t unseen_ms = 0, stored_ms = 0;
   };
   struct Hang {
     int rank = -1;

@@ -447,3 +447,28 @@ TEST_CASE("ranks that the kernel has blocked have the time of a file system that
   CHECK(acts_after(two) >= 598);
   CHECK(two.found.back().of_storage);
 }
+
+TEST_CASE("who stood still with a file system is not blamed when that is over") {
+  for (const bool seen_by_others : {true, false}) {
+    CAPTURE(seen_by_others);
+    hang_rig::Rig rig(4);
+    rig.steps(20);
+    for (RankObservation& one : rig.ranks) ++one.beat.step, rig.enter(one.rank, "micro_batch");
+    if (seen_by_others) {  // the kernel has blocked ranks of all hosts, and their agents say so
+      for (RankObservation& one : rig.ranks) one.process = ProcessState::blocked;
+      rig.look(60'800);
+    } else {  // nobody looks: agents and the lead wait for that file system as well
+      rig.now_ms += 60'800;
+      for (RankObservation& one : rig.ranks) one.idle_ms += 60'800;
+    }
+    // It is over, and nobody has moved yet.
+    for (RankObservation& one : rig.ranks) one.process = ProcessState::running;
+    rig.look(1'000);
+    for (const HangFinding& finding : rig.found) CHECK(finding.level == HangLevel::suspect);
+    // Who does not go on then has its time, and no more.
+    rig.look(46'000);
+    REQUIRE_FALSE(rig.found.empty());
+    CHECK(rig.found.back().level == HangLevel::act);
+    CHECK(rig.found.back().idle_s < 46);
+  }
+}
