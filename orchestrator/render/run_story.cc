@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "contracts/event.h"
+#include "orchestrator/render/thinned_events.h"
 #include "orchestrator/state/run_folder.h"
 
 namespace longhaul {
@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t warnings_max = 20;
 constexpr std::size_t samples_max = 100;
+constexpr std::size_t points_max = 5'000;  // of an attempt's curves: more than a page has columns to draw them in
 
 using CurveMap = std::map<std::string, std::map<double, double>>;
 
@@ -58,10 +59,8 @@ StageStory read_stage_story(const std::string& stage_dir, const std::string& art
   CurveMap curves;
   for (int attempt : attempt_numbers(stage_dir)) {
     story.samples.clear();  // of the newest attempt only; curves go on where a checkpoint was taken up
-    std::uint64_t offset = 0;
-    const auto events = read_events(join_path(stage_dir, format("attempts/{}/events.jsonl", attempt)), offset);
-    if (!events.ok()) continue;
-    for (const Event& event : *events)
+    const std::string path = join_path(stage_dir, format("attempts/{}/events.jsonl", attempt));
+    for (const Event& event : read_thinned_events(path, points_max))
       if (event.fields.is_table()) fold_event(event, story, curves);
   }
   for (const auto& [name, points] : curves) {

@@ -152,7 +152,7 @@ TEST_CASE("a port that is taken, and a host without token, are refused") {
   other.settings.port = holder.target().port;
   const auto refused = other.deploy();
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().what.find("cannot listen") != std::string::npos);
+  CHECK_MESSAGE(refused.error().what.find("cannot listen") != std::string::npos, refused.error().message());
 }
 
 }  // namespace longhaul
