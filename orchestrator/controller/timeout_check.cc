@@ -32,8 +32,9 @@ class HierarchyOfJob {
     if (stage_.common.time_limit.value != job_.wall_s)
       all_.wall = of_stage(job_.wall_s, "time_limit");  // as the class says: another one may be asked for
     add_grace();
-    all_.submission.seconds = seconds_of(submission_deadline_ms);
-    all_.settle.seconds = seconds_of(in_flight_ms);
+    all_.submission = of_site(site_.config.submit_deadline.value, "submit_deadline");
+    all_.settle.seconds =
+        seconds_of(in_flight_ms_of(static_cast<std::int64_t>(site_.config.submit_deadline.value * 1e3)));
     all_.driver_silent.seconds = seconds_of(driver_silence_ms);
     all_.slurmd_timeout = of_site(site_.config.slurmd_timeout.value, "slurmd_timeout");
     if (slurm) {

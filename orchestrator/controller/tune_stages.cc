@@ -111,8 +111,8 @@ TuneStages::TuneStages(const std::string& run_dir, const FrozenRun& run, const T
 Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,
                                                      const std::string& folder) const {
   const std::string path = join_path(folder, candidates_file_name);
-  LH_TRY(const bool written, is_there(path));
-  if (!written) {
+  LH_TRY(const bool found_before, is_there(path));
+  if (!found_before) {
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
     const PlannedStage known = with_vocabulary(target, run_.plan);
     std::vector<Trial> found = written_candidates(tune);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/site/submission_times.h"
 
 namespace longhaul {
 
@@ -18,8 +19,9 @@ struct OpenedSlurmPort {
 // `choice`: "auto", "libslurm" or "cli". `programs_dir`: where longhaul-slurm may be. "auto" takes the helper if it is
 // there and fits the controller's release, else the commands if sbatch is on PATH. not_found: neither is there.
 // unsupported: the helper was asked for and does not fit.
-// `programs`: paths of Slurm's commands, as a site has them.
+// `programs`: paths of Slurm's commands, as a site has them. `deadline_ms`: of one call.
 Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir,
-                                        const std::map<std::string, std::string>& programs = {});
+                                        const std::map<std::string, std::string>& programs = {},
+                                        std::int64_t deadline_ms = submission_deadline_ms);
 
 }  // namespace longhaul

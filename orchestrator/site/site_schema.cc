@@ -197,6 +197,9 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("driver_stay", &S::driver_stay,
                  {.help = "how long each of them watches the run; 0s: it goes when there is nothing to do", .min = 0})
           .field("poll_interval", &S::poll_interval, {.help = "between two questions to the scheduler", .min = 0.1})
+          .field(
+              "submit_deadline", &S::submit_deadline,
+              {.help = "of one submission; one without an answer is believed lost after half as long again", .min = 2})
           .field("max_submitted", &S::max_submitted,
                  {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})
           .field("account", &S::account, {.help = "that pays"})

@@ -117,6 +117,7 @@ struct SiteConfig {
   std::map<std::string, std::string> programs;  // "sbatch" -> its path; others are found in PATH
   std::string driver = "auto";                  // of ticks
   Seconds poll_interval{30};
+  Seconds submit_deadline{60};
   Seconds driver_interval{300};  // scrontab: whole minutes
   Seconds driver_stay{0};
   int max_submitted = 0;

@@ -41,7 +41,8 @@ POINTS = [
     "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_index",
     "controller_after_request", "controller_end_of_tick",
 ]
-SLOW_MS = 4_000  # longer than another controller waits before it believes that a job was never submitted
+SUBMIT_DEADLINE_S = 4  # what gave no answer is believed lost after half as long again
+SLOW_MS = 8_000  # longer than another controller waits before it believes that a job was never submitted
 RUN_DEADLINE_S = 240
 TAKEN_OVER, INTERRUPTED, KILLED = 9, 7, -9
 
@@ -115,6 +116,7 @@ class Run:
         if run is None:
             words = ["submit", self.folder / "w.toml", "--driver", "lead"] if self.lead else ["run", self.folder / "w.toml"]
             return words + ["--runs-dir", self.folder / "runs", "--site", "test-cluster", "--set", 'site.poll_interval="0.5s"',
+                            "--set", f'site.submit_deadline="{SUBMIT_DEADLINE_S}s"',
                             "--set", f'site.slurm_backend="{self.backend}"']
         if self.cancel_at is not None and len(self.done_effects()) >= self.cancel_at and \
                 (not self.asked_cancel or self.rng.random() < 0.5):
