@@ -262,12 +262,12 @@ TEST_CASE("sequences that are not dealt evenly are padded, and the curve stays")
 }
 
 TEST_CASE("one rank of a cp group that fails ends all of them at once, with its words") {
-  const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 2 && step == 2; };
+  const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 2 && step == 1; };
   for (const ContextAttentionKind kind : kinds)
     for (const RankRun& run : train_on_threads(layout(4), context_steps, DType::f32, fail, setup_of(kind, false))) {
       REQUIRE_FALSE(run.status.ok());
       CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
-      CHECK(run.losses.size() == 2);
+      CHECK(run.losses.size() == 1);
     }
 }
 
