@@ -278,8 +278,8 @@ Status HelperPort::command(Value order) {
   return {};
 }
 
-bool HelperPort::submit_window(const std::vector<SlurmSubmission>& submissions, std::size_t begin, std::size_t end,
-                               std::vector<Result<std::string>>& ids) {
+bool HelperPort::submit_part(const std::vector<SlurmSubmission>& submissions, std::size_t begin, std::size_t end,
+                             std::vector<Result<std::string>>& ids) {
   const Status started = start();
   if (!started.ok()) {
     for (std::size_t i = begin; i < end; ++i) ids.emplace_back(started.error());
@@ -326,7 +326,7 @@ std::vector<Result<std::string>> HelperPort::submit(const std::vector<SlurmSubmi
   ids.reserve(submissions.size());
   const auto window = static_cast<std::size_t>(std::max(1, options_.window));
   for (std::size_t begin = 0; begin < submissions.size(); begin += window) {
-    if (submit_window(submissions, begin, std::min(begin + window, submissions.size()), ids)) continue;
+    if (submit_part(submissions, begin, std::min(begin + window, submissions.size()), ids)) continue;
     while (ids.size() < submissions.size())
       ids.emplace_back(make_error(ErrorCode::unavailable,
                                   "not attempted: submissions before this one were not answered",

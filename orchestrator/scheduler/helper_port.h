@@ -69,8 +69,8 @@ class HelperPort final : public SlurmPort {
   Result<Value> request(Value question, bool is_question, const RowSink& row);
   Status command(Value order);
   Result<std::vector<SlurmJob>> read_jobs(Value question);
-  bool submit_window(const std::vector<SlurmSubmission>& submissions, std::size_t begin, std::size_t end,
-                     std::vector<Result<std::string>>& ids);
+  bool submit_part(const std::vector<SlurmSubmission>& submissions, std::size_t begin, std::size_t end,
+                   std::vector<Result<std::string>>& ids);
 
   std::string program_;
   Options options_;
