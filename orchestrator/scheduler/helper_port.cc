@@ -88,7 +88,8 @@ SlurmJob job_of(const Value& row) {
 
 }  // namespace
 
-HelperPort::HelperPort(std::string program, Options options) : program_(std::move(program)), options_(options) {}
+HelperPort::HelperPort(std::string program, Options options)
+    : program_(std::move(program)), options_(std::move(options)) {}
 
 HelperPort::~HelperPort() {
   end_helper();
