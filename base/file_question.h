@@ -9,7 +9,7 @@
 namespace longhaul {
 
 // Anything of that name, a link without target included. Only "there is no such file", also for want of a folder on the
-// way, is a no; io: it cannot be told.
+// way, is a no; io: there is no answer.
 Result<bool> is_there(const std::string& path);
 
 // For whoever deletes or refuses what is not there: false on doubt.

@@ -24,7 +24,7 @@ struct JobRecord {
   int signal = 0;
   std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
-  // "wall_time": told by the scheduler that its time is nearly over; "time_limit": the stage's own limit has passed;
+  // "wall_time": the scheduler has said that its time is nearly over; "time_limit": the stage's own limit has passed;
   // "host_lost"; "fault"; "" otherwise.
   std::string ended_by;
   std::int64_t step = -1;  // newest of any rank, -1: none was seen

@@ -1,4 +1,4 @@
-// Who may write what a stage keeps between jobs (stages/<stage>/state): one launch, told by a file beside that folder.
+// Who may write what a stage keeps between jobs (stages/<stage>/state): one launch, named by a file beside it.
 // A job that the scheduler has queued again, or a later attempt, may run while ranks of the one before still do, on
 // nodes that nobody reaches any more. The lead writes its launch there before it starts any rank, never over a later
 // one; ranks and leads look there before and after what they do with the state, and refuse where a later launch is.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t round_least_ms = 50, round_most_ms = 1'000, tell_ms = 100;
 
-// What a rank tells the others of a write that all wait for. Whether it is too long all decide alike, from what was
-// told.
+// What each rank sends the others about a write that all wait for. All decide from the same numbers whether it takes
+// too long, so they decide alike.
 struct WriteRound {
   enum Field { pending, bytes, late, fields };
 };

@@ -26,7 +26,7 @@ std::vector<SharedDeadlines> deadlines_of(const Site& site, const RunPlan& plan,
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const PlannedStage& stage = plan.stages[i];
     if (!trains(stage.kind)) continue;
-    Diagnostics known;  // what is wrong with a job was told before
+    Diagnostics known;  // what is wrong with a job was reported before
     const JobPlan job = i < jobs.size() ? jobs[i] : plan_job(site, stage, known);
     std::vector<NamedDeadline> deadlines = deadlines_in_order(job_timeouts(site, stage, job));
     const auto same = std::find_if(all.begin(), all.end(),

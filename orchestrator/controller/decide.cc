@@ -164,7 +164,7 @@ class Round {
   }
 
   // Two submissions of one intent may both come through. The scheduler tells of the job that holds the attempt, which
-  // need not be the one that some controller was told of: that one is nobody's, and this one the attempt's.
+  // need not be the one whose number a controller got: that one is nobody's, and this one the attempt's.
   void adopt(const LedgerStage& stage, const JobInfo& info) {
     const LedgerAttempt& attempt = *stage.newest();
     const bool lives = info.state == JobState::queued || info.state == JobState::running;

@@ -105,7 +105,7 @@ std::string kept_because(const Known& run) {
   return serves(run) ? "it serves a model" : "";
 }
 
-// Oldest first: steps have leading zeros. What cannot be told to be whole is not among `whole`, and nothing is deleted
+// Oldest first: steps have leading zeros. What is not known to be whole is not among `whole`, and nothing is deleted
 // of what is not.
 struct CheckpointNames {
   std::vector<std::string> all, whole;

@@ -10,7 +10,7 @@
 namespace longhaul {
 
 // What a tick would come to where nothing is to be decided, done or moved on; messages that wait are sent. nullopt: a
-// controller has something to do, or it cannot be told without being one (the local scheduler, tune and search stages).
+// controller has something to do, or nobody but a controller can say (the local scheduler, tune and search stages).
 Result<std::optional<TickOutcome>> look_if_idle(const std::string& run_dir, const TickOptions& options, Clock& clock,
                                                 Logger& log);
 
