@@ -67,7 +67,7 @@ void NextRound::start(const std::string& record) {
     }
   }
   spec.environment_removed = {"SLURM_*", "SBATCH_*", "SRUN_*", "PMIX_*", "PMI_*", "OMPI_*"};
-  spec.environment_kept = {"SLURM_CONF"};
+  spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
   spec.own_group = spec.dies_with_starter = true;
   spec.stdout_path = spec.stderr_path = log_path_;
   const auto pid = spawn(spec);

@@ -122,15 +122,17 @@ TEST_CASE("rounds at given times run beside the ranks, and the last one when the
   const std::string root = rig.root();
   rig.attempt.doorbell = root + "/bell";
   rig.attempt.rounds_at_s = {0.05};
-  // What a round finds; it knows nothing of the job that it is started from, but where Slurm's configuration is.
+  // What a round finds; it knows nothing of the job that it is started from, but where Slurm's configuration is, and
+  // the token that a site without munge asks for.
   rig.attempt.at_end = {"/bin/sh", "-c",
                         "r=running; test -e " + rig.attempt.record_path() + " && test -e " + root +
                             "/bell && r=ended; echo \"$r ${SLURM_JOB_ID:-none} ${SLURM_CONF:-none} "
-                            "${SBATCH_ACCOUNT:-none}\" >> " +
+                            "${SLURM_JWT:-none} ${SBATCH_ACCOUNT:-none}\" >> " +
                             root + "/rounds"};
-  rig.environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_CONF", "/etc/slurm.conf"}, {"SBATCH_ACCOUNT", "x"}};
+  rig.environment = {
+      {"SLURM_JOB_ID", "77"}, {"SLURM_CONF", "/etc/slurm.conf"}, {"SLURM_JWT", "token"}, {"SBATCH_ACCOUNT", "x"}};
   CHECK(rig.wait(rig.start()).success());
-  CHECK(rig.text("rounds") == "running none /etc/slurm.conf none\nended none /etc/slurm.conf none\n");
+  CHECK(rig.text("rounds") == "running none /etc/slurm.conf token none\nended none /etc/slurm.conf token none\n");
 }
 
 TEST_CASE("the last round is begun again when a signal ends it, a few times, and its failure is not the job's") {
