@@ -62,7 +62,8 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
 
 QueueOutlook queue_outlook(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                            const Installation& installation) {
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs);
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs,
+                                submission_deadline_ms, site.config.cluster);
   if (opened.ok()) return ask_queue(*opened->port, plan, jobs);
   QueueOutlook none;
   none.problem = opened.error().message();

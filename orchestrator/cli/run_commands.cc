@@ -279,7 +279,8 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 Status check_jobs(const Site& site, const RunPlan& plan, const Installation& installation, Diagnostics& diagnostics) {
   const auto jobs = plan_jobs(site, plan, diagnostics);
   if (!diagnostics.empty()) return {};
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs);
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs,
+                                submission_deadline_ms, site.config.cluster);
   Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
   if (asked.ok())

@@ -95,7 +95,8 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   std::string asked_of = "a local site: there is no cluster to compare with";
   ExitCode exit = ExitCode::ok;
   if (site->config.is_slurm()) {
-    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir, site->config.programs);
+    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir, site->config.programs,
+                                  submission_deadline_ms, site->config.cluster);
     const auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
     if (facts.ok()) {
       asked_of =

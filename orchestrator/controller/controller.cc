@@ -251,6 +251,7 @@ Status Controller::ask_scheduler(const std::vector<OpenJob>& open, Observations&
     for (const OpenJob& job : open)
       if (auto ended = end_by_record(job)) seen.jobs.insert_or_assign(job.key, *std::move(ended));
   }
+  seen.notices = scheduler_->notices();
   if (options_.unwritten_record) take_unwritten(open, seen);
   return {};
 }

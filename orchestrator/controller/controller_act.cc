@@ -16,7 +16,9 @@
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/saved_state.h"
+#include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/controller/step_plan.h"
+#include "orchestrator/scheduler/slurm_identity.h"
 #include "orchestrator/state/run_access.h"
 
 namespace longhaul {
@@ -179,6 +181,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   context.attempt_dir = job.attempt_dir;
   context.array = array;
   context.of_attempt = attempt_directives(first, plan);
+  job.name = submission_name(sbatch_job_name("lh-" + context.run + "-" + context.stage), job.key);
   LH_TRY(const std::string script, job_script(plan, context));
   LH_CHECK(write_file_renamed(job.script, script, 0755));
   return job;

@@ -33,6 +33,7 @@ class Round {
     for (LedgerStage& stage : now_.stages)
       if (stage.job_open()) look_at_job(stage);
     if (resumed_) try_again();
+    look_at_notices();
     look_at_orders();
     look_at_milestones();
     if (now_.cancel_requested) cancel_everything();
@@ -104,6 +105,16 @@ class Round {
     order.id = ends_with(request, ".json") ? request.substr(0, request.size() - 5) : request;
     fields.set("stage", told.stage);
     fields.set("order", order_to_value(order));
+  }
+
+  void look_at_notices() {
+    for (const SchedulerNotice& notice : seen_.notices) {
+      if (now_.noticed(notice.id)) continue;
+      Value fields = Value::make_table();
+      fields.set("id", notice.id);
+      fields.set("text", notice.text);
+      emit(FactKind::noticed, {}, 0, std::move(fields));
+    }
   }
 
   // An order ends when its lead says so, or with its stage.

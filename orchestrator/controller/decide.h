@@ -66,6 +66,7 @@ struct SchedulingRules {
 struct Observations {
   std::int64_t now_ms = 0;
   std::vector<RequestSeen> requests;
+  std::vector<SchedulerNotice> notices = {};      // all that the scheduler has found
   std::vector<HostSeen> hosts = {};               // the scheduler's; empty: not asked, or not known
   std::map<std::string, JobInfo> jobs;            // by submission key: what the scheduler, or only records, told
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded

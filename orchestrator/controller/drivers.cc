@@ -78,6 +78,15 @@ std::string driver_key(const FrozenRun& frozen) {
   return submission_key(frozen.name, "driver", 0);
 }
 
+std::string driver_script(const std::string& run_dir) {
+  return join_path(run_dir, "driver/driver.sbatch");
+}
+
+// Also where the site changes comments.
+bool is_driver_job(const SlurmJob& job, const std::string& run_dir, const FrozenRun& frozen) {
+  return !job.other_user && (job.comment == driver_key(frozen) || job.command == driver_script(run_dir));
+}
+
 std::string begin_mark(const std::string& run) {
   return "# longhaul run " + run + ": begin\n";
 }
@@ -129,10 +138,11 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
 Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
                         const std::string& own_job, const TickOptions& options, Logger& log) {
   const std::string programs = driving_programs(run_dir, options.programs_dir);
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs,
+                                                 submission_deadline_ms, site.config.cluster));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
-    if (job.comment == driver_key(frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
+    if (is_driver_job(job, run_dir, frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
       return {};
   double wall_s = 0;
   LH_TRY(const auto directives, driver_directives(site, wall_s));
@@ -149,8 +159,8 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   text += format("exec {} tick {} --for {:.0f}s\n", shell_quote(join_path(programs, "longhaul")), shell_quote(run_dir),
                  std::max(30.0, wall_s - driver_job_margin_s));
   SlurmSubmission submission;
-  submission.script = join_path(run_dir, "driver/driver.sbatch");
-  submission.options = {{"comment", driver_key(frozen)}};
+  submission.script = driver_script(run_dir);
+  if (site.config.identity != "name") submission.options.emplace_back("comment", driver_key(frozen));
   if (!own_job.empty()) submission.options.emplace_back("dependency", "afterany:" + own_job);
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_CHECK(write_file_renamed(submission.script, text, 0755));
@@ -159,12 +169,13 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   return {};
 }
 
-Status cancel_driver_jobs(const std::string& programs, const FrozenRun& frozen, const Site& site,
-                          const std::string& own_job) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs));
+Status cancel_driver_jobs(const std::string& programs, const std::string& run_dir, const FrozenRun& frozen,
+                          const Site& site, const std::string& own_job) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs,
+                                                 submission_deadline_ms, site.config.cluster));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
-    if (job.comment == driver_key(frozen) && job.id != own_job && job.state == "PENDING")
+    if (is_driver_job(job, run_dir, frozen) && job.id != own_job && job.state == "PENDING")
       LH_CHECK(opened.port->cancel(job.id));
   return {};
 }
@@ -227,7 +238,7 @@ Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const S
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                   const TickOptions& options, Logger&) {
   if (frozen.driver == "job")
-    return cancel_driver_jobs(driving_programs(run_dir, options.programs_dir), frozen, site, own_job);
+    return cancel_driver_jobs(driving_programs(run_dir, options.programs_dir), run_dir, frozen, site, own_job);
   if (frozen.driver != "scrontab") return {};
   LH_TRY(const std::string table, read_scrontab(site));
   const std::string wanted = without_scrontab_lines(table, frozen.name);

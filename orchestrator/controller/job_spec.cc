@@ -17,6 +17,10 @@ int slots_of_stage(const PlannedStage& planned, int cores) {
   return ranks * std::max(1, planned.common.threads > 0 ? planned.common.threads : share);
 }
 
+std::string array_folder(const std::string& run_dir, const std::string& stage, const std::string& array) {
+  return join_path(stage_folder(run_dir, stage.substr(0, stage.find('/'))), "arrays/" + array);
+}
+
 JobSpec job_spec(const std::string& run_dir, const PlannedStage& planned, std::span<const PendingAct> acts, int cores,
                  bool by_script) {
   const LedgerStage& stage = *acts[0].stage;
@@ -24,14 +28,16 @@ JobSpec job_spec(const std::string& run_dir, const PlannedStage& planned, std::s
   const bool array = by_script && !first.array.empty();
   JobSpec job;
   job.key = array ? first.array : first.key;
-  job.attempt_dir = array ? join_path(stage_folder(run_dir, planned.stage), "arrays/" + first.array)
-                          : attempt_folder(run_dir, stage.id, first.number);
+  job.attempt_dir =
+      array ? array_folder(run_dir, planned.stage, first.array) : attempt_folder(run_dir, stage.id, first.number);
   job.worker = join_path(run_dir, "bin/longhaul-worker");
   job.slots = slots_of_stage(planned, cores);
   job.withdrawn =
       std::all_of(acts.begin(), acts.end(), [](const PendingAct& act) { return act.attempt->cancel_wanted; });
   if (!by_script) return job;
   job.script = join_path(job.attempt_dir, "job.sbatch");
+  job.work_dir = run_dir;
+  job.wanted_ms = first.wanted_ms;
   if (array) {
     for (const PendingAct& act : acts) job.array_tasks.push_back(act.attempt->task);
     job.array_throttle = planned.common.job.throttle;

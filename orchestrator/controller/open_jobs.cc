@@ -1,5 +1,6 @@
 #include "orchestrator/controller/open_jobs.h"
 
+#include "orchestrator/controller/job_spec.h"
 #include "orchestrator/scheduler/attempt_traces.h"
 #include "orchestrator/state/run_folder.h"
 
@@ -8,7 +9,12 @@ namespace longhaul {
 std::vector<OpenJob> open_jobs(const std::string& run_dir, const RunLedger& ledger) {
   std::vector<OpenJob> open;
   const auto add = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
-    open.push_back({attempt.key, attempt.job, attempt_folder(run_dir, stage.id, attempt.number), attempt.restarts});
+    OpenJob job{attempt.key, attempt.job, attempt_folder(run_dir, stage.id, attempt.number), attempt.restarts};
+    job.folder = attempt.array.empty() ? job.attempt_dir : array_folder(run_dir, stage.id, attempt.array);
+    job.work_dir = run_dir;
+    job.wanted_ms = attempt.wanted_ms;
+    job.answered_ms = attempt.submitted_ms;
+    open.push_back(std::move(job));
   };
   for (const LedgerStage& stage : ledger.stages) {
     if (stage.job_open()) add(stage, *stage.newest());

@@ -47,12 +47,13 @@ Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::
                                                    Logger& log) {
   const auto deadline_ms = static_cast<std::int64_t>(site.config.submit_deadline.value * 1e3);
   LH_TRY(OpenedSlurmPort opened,
-         open_slurm_port(site.config.slurm_backend, programs, site.config.programs, deadline_ms));
+         open_slurm_port(site.config.slurm_backend, programs, site.config.programs, deadline_ms, site.config.cluster));
   log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
   SlurmSchedulerOptions options;
   options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);
   options.settle_ms = std::clamp<std::int64_t>(options.poll_interval_ms, 2'000, 15'000);
   options.in_flight_ms = in_flight_ms_of(deadline_ms);
+  options.comments = site.config.identity != "name";
   options.record_grace_ms = std::clamp<std::int64_t>(2 * options.poll_interval_ms, 10'000, 60'000);
   return std::make_unique<SlurmScheduler>(std::move(opened.port), options, clock, log);
 }

@@ -80,8 +80,12 @@ std::string CliPort::description() const {
   return format("sbatch and squeue ({})", version_);
 }
 
+Result<RunOutput> CliPort::query(std::vector<std::string> argv) const {
+  return run_slurm_query(for_cluster(std::move(argv), cluster_), deadline_ms_, programs_);
+}
+
 Result<std::string> CliPort::ask(const std::string& what, std::vector<std::string> argv) const {
-  LH_TRY(RunOutput output, run_slurm_query(std::move(argv), deadline_ms_, programs_));
+  LH_TRY(RunOutput output, query(std::move(argv)));
   if (!output.status.success()) return slurm_command_error(what, output);
   return std::move(output.out);
 }
@@ -98,7 +102,7 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
     }
     std::vector<std::string> argv = {"sbatch", "--parsable"};
     for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
-    const auto output = run_slurm_submission(std::move(argv), deadline_ms_, programs_);
+    const auto output = run_slurm_submission(for_cluster(std::move(argv), cluster_), deadline_ms_, programs_);
     if (!output.ok()) {
       ids.emplace_back(output.error());
       silent = output.error().code == ErrorCode::unavailable;
@@ -125,7 +129,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
   std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o"};
   // The comment, in which anything may stand, is the last field.
   std::string fields;
-  for (const char letter : std::string("AFKTrENPajQVSelk")) {
+  for (const char letter : std::string("AFKTrENPajQVSelUZok")) {
     if (!fields.empty()) fields += separators_.field();
     fields += std::string("%") + letter;
   }
@@ -135,7 +139,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
   std::vector<SlurmJob> jobs;
   std::map<std::string, std::size_t> place;
   for (const auto& record : separators_.read(text)) {
-    if (record.size() < 16) return make_error(ErrorCode::unavailable, what + ": squeue's answer has no such fields");
+    if (record.size() < 19) return make_error(ErrorCode::unavailable, what + ": squeue's answer has no such fields");
     SlurmJob job;
     job.id = record[0];
     job.array_tasks = read_slurm_text(record[2]);
@@ -154,7 +158,10 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (started) job.started_s = read_slurm_time(record[12]);
     if (started && job.state != "RUNNING" && job.state != "SUSPENDED") job.ended_s = read_slurm_time(record[13]);
     job.time_limit_s = read_slurm_duration(record[14]);
-    job.comment = record[15] == "(null)" ? std::string() : record[15];
+    job.other_user = record[15] != std::to_string(::getuid());
+    job.work_dir = read_slurm_text(record[16]);
+    job.command = read_slurm_text(record[17]);
+    job.comment = record[18] == "(null)" ? std::string() : record[18];
     place[job.id] = jobs.size();
     jobs.push_back(std::move(job));
   }
@@ -191,20 +198,20 @@ Result<std::vector<SlurmJob>> CliPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> CliPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, deadline_ms_, programs_);
+  return read_accounting(ids, deadline_ms_, programs_, cluster_);
 }
 
 Status CliPort::signal(const std::string& id, int signal_number, bool batch_only) {
   std::vector<std::string> argv = {"scancel", format("--signal={}", signal_number)};
   if (batch_only) argv.emplace_back("--batch");
   argv.push_back(id);
-  LH_TRY(const RunOutput output, run_slurm_query(argv, deadline_ms_, programs_));
+  LH_TRY(const RunOutput output, query(argv));
   if (output.status.success() && output.err.find("error") == std::string::npos) return {};
   return slurm_command_error("cannot signal job " + id, output);
 }
 
 Status CliPort::cancel(const std::string& id) {
-  LH_TRY(const RunOutput output, run_slurm_query({"scancel", id}, deadline_ms_, programs_));
+  LH_TRY(const RunOutput output, query({"scancel", id}));
   if (output.status.success() && output.err.find("error") == std::string::npos) return {};
   if (output.err.find("already completing or completed") != std::string::npos) return {};
   return slurm_command_error("cannot cancel job " + id, output);
@@ -239,7 +246,7 @@ Status CliPort::update(const std::string& id, const std::vector<std::pair<std::s
 Result<SlurmWillRun> CliPort::will_run(const SlurmSubmission& submission) {
   std::vector<std::string> argv = {"sbatch", "--test-only"};
   for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
-  LH_TRY(const RunOutput output, run_slurm_query(std::move(argv), deadline_ms_, programs_));
+  LH_TRY(const RunOutput output, query(std::move(argv)));
   if (!output.status.success()) return slurm_command_error(submission.script + " would not run", output);
   // "sbatch: Job 7 to start at 1795252879 using 4 processors on nodes n[1-2] in partition main"
   const auto after = [&](const std::string& phrase) {

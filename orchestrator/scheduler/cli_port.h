@@ -14,8 +14,10 @@ namespace longhaul {
 
 class CliPort final : public SlurmPort {
  public:
-  explicit CliPort(std::int64_t deadline_ms = submission_deadline_ms, ProgramPaths programs = {})
-      : deadline_ms_(deadline_ms), programs_(std::move(programs)) {}
+  // `cluster`: of several the one that is asked; "": the one that the commands ask by themselves.
+  explicit CliPort(std::int64_t deadline_ms = submission_deadline_ms, ProgramPaths programs = {},
+                   std::string cluster = {})
+      : deadline_ms_(deadline_ms), programs_(std::move(programs)), cluster_(std::move(cluster)) {}
   // "22.05.8", of sbatch. not_found: there is none on PATH.
   static Result<std::string> installed_version(const ProgramPaths& programs = {});
 
@@ -37,12 +39,14 @@ class CliPort final : public SlurmPort {
   Result<SlurmConfiguration> configuration() override;
 
  private:
+  Result<RunOutput> query(std::vector<std::string> argv) const;
   // The output of a query that succeeded.
   Result<std::string> ask(const std::string& what, std::vector<std::string> argv) const;
   Result<std::vector<SlurmJob>> read_queue(const std::string& what, const std::vector<std::string>& which) const;
 
   std::int64_t deadline_ms_;
   ProgramPaths programs_;
+  std::string cluster_;
   UniqueSeparators separators_;
   mutable std::string version_;
 };

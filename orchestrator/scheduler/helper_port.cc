@@ -75,6 +75,9 @@ SlurmJob job_of(const Value& row) {
   job.reason = row.get_string("reason");
   job.dependency = row.get_string("dependency");
   job.nodes = row.get_string("nodes");
+  job.work_dir = row.get_string("work_dir");
+  job.command = row.get_string("command");
+  job.other_user = row.get_bool("other_user");
   job.exit_code = static_cast<int>(row.get_integer("exit_code"));
   job.exit_signal = static_cast<int>(row.get_integer("exit_signal"));
   job.restarts = static_cast<int>(row.get_integer("restarts"));
@@ -109,6 +112,7 @@ Status HelperPort::spawn_helper() {
   words_.reset(::memfd_create("longhaul-slurm", MFD_CLOEXEC));
   SpawnSpec spec;
   spec.argv = {program_};
+  if (!options_.cluster.empty()) spec.argv.insert(spec.argv.end(), {"--cluster", options_.cluster});
   spec.stdin_fd = spec.stdout_fd = theirs.get();
   if (words_.valid()) spec.stderr_path = format("/proc/self/fd/{}", words_.get());
   spec.dies_with_starter = true;
@@ -352,7 +356,7 @@ Result<std::vector<SlurmJob>> HelperPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> HelperPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, options_.deadline_ms, options_.programs);
+  return read_accounting(ids, options_.deadline_ms, options_.programs, options_.cluster);
 }
 
 Status HelperPort::signal(const std::string& id, int signal_number, bool batch_only) {

@@ -25,6 +25,7 @@ class HelperPort final : public SlurmPort {
         submission_deadline_ms;                        // between two answers; libslurm itself gives up after about 10 s
     int window = 256;                                  // submissions under way
     std::map<std::string, std::string> programs = {};  // paths of sacct, which is asked for accounting
+    std::string cluster = {};                          // of several the one that is asked; "": slurm.conf's
   };
   explicit HelperPort(std::string program) : HelperPort(std::move(program), Options()) {}
   HelperPort(std::string program, Options options);

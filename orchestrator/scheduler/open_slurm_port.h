@@ -19,9 +19,11 @@ struct OpenedSlurmPort {
 // `choice`: "auto", "libslurm" or "cli". `programs_dir`: where longhaul-slurm may be. "auto" takes the helper if it is
 // there and fits the controller's release, else the commands if sbatch is on PATH. not_found: neither is there.
 // unsupported: the helper was asked for and does not fit.
-// `programs`: paths of Slurm's commands, as a site has them. `deadline_ms`: of one call.
+// `programs`: paths of Slurm's commands, as a site has them. `deadline_ms`: of one call. `cluster`: of several the one
+// that is asked; "": the one that Slurm's commands ask by themselves.
 Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir,
                                         const std::map<std::string, std::string>& programs = {},
-                                        std::int64_t deadline_ms = submission_deadline_ms);
+                                        std::int64_t deadline_ms = submission_deadline_ms,
+                                        const std::string& cluster = {});
 
 }  // namespace longhaul

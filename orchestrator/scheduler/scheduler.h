@@ -41,6 +41,10 @@ struct JobSpec {
   std::string after;             // id of a job that has to end before this one starts, however it ends; "" for none
   std::vector<int> array_tasks;  // empty: no array. Otherwise the indices (lines of tasks.txt, from 0)
   int array_throttle = 0;        // tasks that run at the same time; 0: no limit
+  // By which the job is also known where a site changes comments (slurm_identity.h). "": as the script says.
+  std::string name = {};
+  std::string work_dir = {};
+  std::int64_t wanted_ms = 0;  // when it was decided; 0: not known
 };
 // The key of one task of an array.
 std::string array_task_key(const std::string& key, int task);  // "<key>+<task>"
@@ -93,6 +97,16 @@ struct OpenJob {
   std::string id;           // "" until its submission was answered
   std::string attempt_dir;  // where its record will be
   int restarts = 0;         // as far as we know: the scheduler may have queued it again since
+  // Of its submission, by which it is also known (slurm_identity.h): the script's argument and work folder, and when it
+  // was decided and known to be submitted. "", 0: not known.
+  std::string folder = {}, work_dir = {};
+  std::int64_t wanted_ms = 0, answered_ms = 0;
+};
+
+// Something about the scheduler that people should know, once for each run.
+struct SchedulerNotice {
+  std::string id;    // "comment_changed"
+  std::string text;  // one or two sentences
 };
 
 class Scheduler {
@@ -117,6 +131,8 @@ class Scheduler {
   virtual Status exclude_only(const std::string& id, const std::vector<std::string>& hosts);
   // Every host there is. Empty where that is not known; unavailable: the scheduler does not answer.
   virtual Result<std::vector<HostSeen>> hosts() { return std::vector<HostSeen>(); }
+  // All that were found since the scheduler was opened.
+  virtual std::vector<SchedulerNotice> notices() const { return {}; }
   // Politeness: at least this long between two snapshots while nothing has rung. 0: ask as often as you like.
   virtual std::int64_t poll_interval_ms() const { return 0; }
   // The most tasks that one array may have; 0: there are no arrays.

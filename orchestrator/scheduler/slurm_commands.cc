@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t words_max = 500;
 constexpr const char* accounting_fields =
-    "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,Comment";
+    "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,WorkDir,Comment";
 // slurmdbd may take the question and never answer; slurmctld's own deadline would be a long time to stand still.
 constexpr std::int64_t accounting_deadline_ms = 20'000;
 
@@ -114,14 +114,20 @@ Error slurm_command_error(const std::string& what, const RunOutput& output) {
   return make_error(ErrorCode::invalid_input, text);
 }
 
+std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::string& cluster) {
+  if (!cluster.empty()) argv.insert(argv.begin() + 1, {"-M", cluster});
+  return argv;
+}
+
 Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
-                                              const ProgramPaths& programs) {
+                                              const ProgramPaths& programs, const std::string& cluster) {
   if (ids.empty()) return std::vector<SlurmJob>{};
   const UniqueSeparators separators;
   // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
   // separator. Not asked for: the reason, for accounting keeps the one for which a job waited, not that of its end.
-  auto output = run_slurm_query({"sacct", "-X", "-D", "-n", "-p", "--delimiter=" + separators.field(), "-S",
-                                 "now-366days", "-j", join(ids, ","), "-o", accounting_fields},
+  auto output = run_slurm_query(for_cluster({"sacct", "-X", "-D", "-n", "-p", "--delimiter=" + separators.field(), "-S",
+                                             "now-366days", "-j", join(ids, ","), "-o", accounting_fields},
+                                            cluster),
                                 std::min(deadline_ms, accounting_deadline_ms), programs);
   if (!output.ok() && output.error().code == ErrorCode::not_found)
     return make_error(ErrorCode::unavailable, "there is no sacct here");
@@ -131,7 +137,7 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
     error.code = ErrorCode::unavailable;
     return error;
   }
-  constexpr std::size_t fields_per_job = 13;
+  constexpr std::size_t fields_per_job = 14;
   const auto fields = split_by(output->out, separators.field());
   std::vector<SlurmJob> jobs;
   for (std::size_t at = 0; at + fields_per_job < fields.size() + 1 && at + fields_per_job <= fields.size();
@@ -158,7 +164,8 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
     job.started_s = read_slurm_time(field(9));
     job.ended_s = read_slurm_time(field(10));
     job.time_limit_s = number_of(field(11)) * 60;
-    job.comment = field(12);
+    job.work_dir = field(12);
+    job.comment = field(13);
     jobs.push_back(std::move(job));
   }
   return jobs;

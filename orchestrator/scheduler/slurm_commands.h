@@ -33,7 +33,10 @@ Error slurm_command_error(const std::string& what, const RunOutput& output);
 // its own, and so has every job that was given the same number. A comment is kept where the site stores comments, and
 // only from the job's end on; there is no reason.
 Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
-                                              const ProgramPaths& programs = {});
+                                              const ProgramPaths& programs = {}, const std::string& cluster = {});
+
+// `argv` of one of Slurm's commands, for the cluster of this name; "": as it is.
+std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::string& cluster);
 
 // Pieces of a text between separators that nobody can have written into a comment: random for each process.
 class UniqueSeparators {

@@ -14,7 +14,7 @@ Result<std::string> SlurmScheduler::submit_without_dependency(const JobSpec& spe
   const bool ended = jobs.ok() && std::none_of(jobs->begin(), jobs->end(), is_live);
   if (!forgotten && !ended) return refusal;
   log_.info(format("event=dependency_left_out key={} predecessor={} reason='it has ended'", spec.key, spec.after));
-  return port_->submit({submission_of(spec, false)}).front();
+  return port_->submit({submission_of(spec, false, options_.comments)}).front();
 }
 
 // 22.05 accepts a dependency on a job that it has forgotten, drops it, and starts the dependent.

@@ -30,19 +30,25 @@ bool SlurmScheduler::is_preferred(const Seen& one, const Seen& other, const std:
 
 SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& jobs, const OpenByKey& open) {
   std::map<std::string, std::vector<Seen>> all;
+  owners_.clear();
   for (const SlurmJob& job : jobs) {
-    if (!is_key(job.comment)) continue;
+    const std::string key = key_of(job);
+    owners_.emplace(submission_id(job), key);
+    if (key.empty()) continue;
+    if (const SlurmIdentity* identity = identities_.find(job)) notice_changes(job, *identity);
     if (job.array_id.empty()) {
-      all[job.comment].push_back({&job, job.id});
+      all[key].push_back({&job, job.id});
       continue;
     }
     for (const int task : expand_indices(job.array_tasks))
-      all[array_task_key(job.comment, task)].push_back({&job, format("{}_{}", job.array_id, task)});
+      all[array_task_key(key, task)].push_back({&job, format("{}_{}", job.array_id, task)});
   }
   SeenByKey seen;
+  copies_.clear();
   for (const auto& [key, candidates] : all) {
     std::string claimed_by;
     const auto wanted = open.find(key);
+    if (candidates.size() > 1 && wanted != open.end()) note_copies(candidates);
     if (candidates.size() > 1 && wanted != open.end()) claimed_by = id_left_by_newest_lead(wanted->second->attempt_dir);
     const Seen* best = &candidates.front();
     for (const Seen& one : candidates)
@@ -51,6 +57,12 @@ SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& job
     if (!claimed_by.empty() && best->id == claimed_by && is_live(*best->job)) cancel_others(key, candidates, *best);
   }
   return seen;
+}
+
+void SlurmScheduler::note_copies(const std::vector<Seen>& candidates) {
+  for (const Seen& one : candidates)
+    for (const Seen& other : candidates)
+      if (&one != &other && is_live(*other.job)) copies_[one.id].push_back(other.id);
 }
 
 // They would wait for their nodes only to find the attempt claimed. One that runs finds it by itself. Whoever only

@@ -27,11 +27,12 @@ bool is_live(const SlurmJob& job) {
   return is_pending(job) || job.state == "RUNNING" || job.state == "SUSPENDED";
 }
 
-SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
+SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency, bool with_comment) {
   SlurmSubmission submission;
   submission.script = spec.script;
   submission.arguments = {spec.attempt_dir};
-  submission.options = {{"comment", spec.key}};
+  if (with_comment) submission.options.emplace_back("comment", spec.key);
+  if (!spec.name.empty()) submission.options.emplace_back("job-name", spec.name);
   if (!spec.array_tasks.empty()) {
     std::string indices = compress_indices(spec.array_tasks);
     if (spec.array_throttle > 0) indices += format("%{}", spec.array_throttle);
@@ -98,19 +99,23 @@ std::vector<int> expand_indices(const std::string& text) {
   return indices;
 }
 
-const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::string& id, const std::string& key) {
+const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::string& id,
+                              const SlurmIdentity& identity) {
   const auto is_asked_for = [&](const SlurmJob& job) {
     return id == (job.array_id.empty() ? job.id : format("{}_{}", job.array_id, job.array_tasks));
   };
   const auto is_over = [](const SlurmJob& job) {
     return job.ended_s > 0 && job.state != "PENDING" && job.state != "RUNNING" && job.state != "SUSPENDED";
   };
-  const bool comments_stored = std::any_of(
-      records.begin(), records.end(), [&](const SlurmJob& job) { return is_asked_for(job) && job.comment == key; });
+  const bool comments_stored = std::any_of(records.begin(), records.end(), [&](const SlurmJob& job) {
+    return is_asked_for(job) && job.comment == identity.key;
+  });
   const SlurmJob* newest = nullptr;
   for (const SlurmJob& job : records) {
-    if (!is_asked_for(job) || (!job.comment.empty() && job.comment != key)) continue;
-    if (comments_stored && job.comment.empty() && is_over(job)) continue;
+    if (!is_asked_for(job)) continue;
+    const bool ours = known_by(job, identity) != KnownBy::nothing;
+    if (!ours && !job.comment.empty()) continue;
+    if (!ours && comments_stored && is_over(job)) continue;
     if (!newest || job.submitted_s >= newest->submitted_s) newest = &job;
   }
   return newest && is_over(*newest) ? newest : nullptr;

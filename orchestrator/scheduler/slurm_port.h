@@ -29,7 +29,10 @@ struct SlurmJob {
   std::string ends_as;  // while COMPLETING: the state that it will end in, "" where the backend cannot tell
   std::string reason;   // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
   std::string dependency;
-  std::string nodes;  // "n[1-2]"; "" before it starts
+  std::string nodes;     // "n[1-2]"; "" before it starts
+  std::string work_dir;  // absolute
+  std::string command;   // script and its arguments, separated by blanks; "" where the backend does not say it
+  bool other_user = false;
   int exit_code = 0, exit_signal = 0;
   int restarts = 0;
   bool held = false;  // priority 0

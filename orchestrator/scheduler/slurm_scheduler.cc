@@ -1,7 +1,6 @@
 #include "orchestrator/scheduler/slurm_scheduler.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/fault_point.h"
 #include "base/file_question.h"
@@ -41,6 +40,20 @@ Status check_spec(const JobSpec& spec, int array_tasks_max) {
   return {};
 }
 
+// "a" of the task "a+3".
+std::string submission_key_of(const std::string& key) {
+  return key.substr(0, key.find('+'));
+}
+
+SlurmIdentity identity_of(const OpenJob& open) {
+  return {.key = submission_key_of(open.key),
+          .id = open.id.substr(0, open.id.find('_')),
+          .folder = open.folder,
+          .work_dir = open.work_dir,
+          .wanted_ms = open.wanted_ms,
+          .answered_ms = open.answered_ms};
+}
+
 std::string known_id(const OpenJob& open) {
   if (!open.id.empty()) return open.id;
   const std::string left = id_left_by_newest_lead(open.attempt_dir);
@@ -53,6 +66,7 @@ struct SlurmScheduler::Round {
   std::vector<std::pair<std::int64_t, JobInfo>> infos;  // with the time of submission
   std::vector<OpenJob> missing;                         // unknown to Slurm, without a record
   std::set<std::string> submissions;                    // that Slurm's list has something of
+  std::set<std::string> anothers;                       // keys of those whose number is another job's
   int single_questions = 0;
 };
 
@@ -108,16 +122,21 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
     for (const std::size_t i : wanted) answers[i] = on_its_way(specs[i]);
     return;
   }
+  for (const std::size_t i : wanted)
+    identities_.add({.key = specs[i].key,
+                     .folder = specs[i].attempt_dir,
+                     .work_dir = specs[i].work_dir,
+                     .wanted_ms = specs[i].wanted_ms});
   const auto jobs = all_jobs();
   std::map<std::string, std::string> ids;
   if (jobs.ok())
     for (const SlurmJob& job : *jobs)
-      if (is_key(job.comment)) ids.emplace(job.comment, submission_id(job));
+      if (const std::string key = key_of(job); !key.empty()) ids.emplace(key, submission_id(job));
   for (const std::size_t i : wanted) {
     if (!jobs.ok()) {
       answers[i] = jobs.error().with_context("looking for " + specs[i].key);
     } else if (const auto found = ids.find(specs[i].key); found != ids.end()) {
-      note_id(specs[i].key, found->second);
+      note_id(specs[i], found->second);
       answers[i] = found->second;
     } else {
       missed_ns_[specs[i].key] = clock_.monotonic_ns();
@@ -126,10 +145,16 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
   }
 }
 
-void SlurmScheduler::note_id(const std::string& key, const std::string& id) {
-  known_[key] = id;
-  unanswered_ns_.erase(key);
-  missed_ns_.erase(key);
+void SlurmScheduler::note_id(const JobSpec& spec, const std::string& id) {
+  known_[spec.key] = id;
+  identities_.add({.key = spec.key,
+                   .id = id,
+                   .folder = spec.attempt_dir,
+                   .work_dir = spec.work_dir,
+                   .wanted_ms = spec.wanted_ms,
+                   .answered_ms = clock_.wall_ms()});
+  unanswered_ns_.erase(spec.key);
+  missed_ns_.erase(spec.key);
 }
 
 std::int64_t SlurmScheduler::settle_ms_of(const JobSpec& spec) const {
@@ -190,7 +215,7 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
     }
     std::vector<SlurmSubmission> window;
     window.reserve(end - begin);
-    for (std::size_t i = begin; i < end; ++i) window.push_back(submission_of(specs[rest[i]], true));
+    for (std::size_t i = begin; i < end; ++i) window.push_back(submission_of(specs[rest[i]], true, options_.comments));
     if (auto fault = fault_here(FaultPoint::scheduler_in_flight)) {
       for (std::size_t i = begin; i < rest.size(); ++i) answers[rest[i]] = *fault;
       return;
@@ -204,7 +229,7 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
       if (!id.ok() && !spec.after.empty() && id.error().code == ErrorCode::invalid_input)
         id = submit_without_dependency(spec, id.error());
       if (id.ok()) {
-        note_id(spec.key, *id);
+        note_id(spec, *id);
         if (!spec.after.empty()) {
           dependent.push_back(spec);
           dependent_ids.push_back(*id);
@@ -227,7 +252,10 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
   const auto jobs = all_jobs();
   if (!jobs.ok()) return jobs.error();
   OpenByKey open_by_key;
-  for (const OpenJob& job : open) open_by_key.emplace(job.key, &job);
+  for (const OpenJob& job : open) {
+    open_by_key.emplace(job.key, &job);
+    know(job);
+  }
   const SeenByKey seen = index(*jobs, open_by_key);
   std::erase_if(memory_, [&](const auto& entry) { return !open_by_key.contains(entry.first); });
 
@@ -255,7 +283,7 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
   }
   settle_missing(round);
   name_lost_nodes(round);
-  note_others(open, *jobs);
+  note_others(open);
   std::stable_sort(round.infos.begin(), round.infos.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, number_of_job(a.second.id)) < std::pair(b.first, number_of_job(b.second.id));
   });
@@ -292,17 +320,6 @@ void SlurmScheduler::name_lost_nodes(Round& round) {
       info.lost_node = lost_node(info.nodes, nodes);
     }
     if (memory.final) memory.final->lost_node = info.lost_node;
-  }
-}
-
-// After a crash of slurmctld a number may be given again: to a job of the same user that has nothing to do with ours.
-void SlurmScheduler::note_others(const std::vector<OpenJob>& open, const std::vector<SlurmJob>& jobs) {
-  std::unordered_map<std::string, const std::string*> comments;
-  for (const SlurmJob& job : jobs) comments.emplace(submission_id(job), &job.comment);
-  others_.clear();
-  for (const OpenJob& job : open) {
-    const auto found = comments.find(job.id.substr(0, job.id.find('_')));
-    if (found != comments.end() && *found->second != job.key.substr(0, job.key.find('+'))) others_.insert(job.id);
   }
 }
 
@@ -428,7 +445,10 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   if (!job.nodes.empty()) memory.last_state = JobState::running;
   if (memory.last_started_ms == 0) memory.last_started_ms = job.started_s * 1000;
   // Also for a process that looks once and ends: long ago by any clock.
-  const bool long_ago = job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
+  const SlurmIdentity* identity = identities_.find(job);
+  const bool clock_agrees = !identity || submitted_then(job, *identity);
+  const bool long_ago =
+      clock_agrees && job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
   const bool waited = is_waited_for_long_enough(open);
   if (!waited && (!long_ago || unread_.contains(open.key)))
     return await(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round);
@@ -468,16 +488,21 @@ void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
 }
 
 // Asked for by itself. Only a plain "no such job" lets it be forgotten: it may be there after all, or nobody answers.
-bool SlurmScheduler::is_forgotten(const OpenJob& open, Round& round) {
-  if (!is_job_id(open.id)) return true;
-  if (round.single_questions >= single_questions_max) return false;  // politeness: the rest in the next round
+SlurmScheduler::Known SlurmScheduler::ask_about(const OpenJob& open, Round& round) {
+  if (!is_job_id(open.id)) return Known::forgotten;
+  if (round.single_questions >= single_questions_max) return Known::not_said;  // politeness: the rest in the next round
   ++round.single_questions;
   const auto found = port_->job(open.id);
-  if (!found.ok()) return found.error().code == ErrorCode::not_found;
-  // After a crash of slurmctld the id may be another job's.
-  const std::string key = open.key.substr(0, open.key.find('+'));
-  return std::none_of(found->begin(), found->end(),
-                      [&](const SlurmJob& job) { return covers(job, open.id) && job.comment == key; });
+  if (!found.ok()) return found.error().code == ErrorCode::not_found ? Known::forgotten : Known::not_said;
+  const std::string key = submission_key_of(open.key);
+  bool covered = false;
+  for (const SlurmJob& job : *found) {
+    if (!covers(job, open.id)) continue;
+    if (key_of(job) == key) return Known::alive;
+    covered = true;
+  }
+  // Of another user, or given again after a crash of slurmctld.
+  return covered ? Known::anothers : Known::forgotten;
 }
 
 // Slurm forgets a job some time after its end. Where that time is as long as ours, no more has to be waited for a job
@@ -502,7 +527,10 @@ void SlurmScheduler::settle_missing(Round& round) {
     const std::string id = known_id(open);
     const bool waited = is_waited_for_long_enough(open);
     const bool over = waited || (slurm_waited(open, round) && !unread_.contains(open.key));
-    if (!over || !is_forgotten(open, round)) {
+    const Known known = over ? ask_about(open, round) : Known::not_said;
+    if (known == Known::anothers) round.anothers.insert(open.key);
+    // Where we have another job's number, ours may be on its way to Slurm's list.
+    if (known != Known::forgotten && !(known == Known::anothers && waited)) {
       await(open, id, "Slurm's list does not have it, its record is awaited", round);
       continue;
     }
@@ -532,7 +560,10 @@ void SlurmScheduler::settle_missing(Round& round) {
     info.restarts = memory.last_restarts;
     info.nodes = memory.last_nodes;
     info.end = SchedulerEnd::forgotten;
-    if (const SlurmJob* told = accounted_end(accounted, open.id, open.key.substr(0, open.key.find('+')))) {
+    const SlurmIdentity identity = identity_of(open);
+    const SlurmJob* told = accounted_end(accounted, open.id, identity);
+    if (told && round.anothers.contains(open.key) && known_by(*told, identity) == KnownBy::nothing) told = nullptr;
+    if (told) {
       info.end = scheduler_end_of(*told);
       info.nodes = told->nodes;
       if (info.started_ms == 0 && !told->nodes.empty()) info.started_ms = told->started_s * 1000;
@@ -541,35 +572,16 @@ void SlurmScheduler::settle_missing(Round& round) {
       const auto unread = unread_.find(open.key);
       info.cause = "Slurm no longer knows the job and its lead left no record";
       if (unread != unread_.end()) info.cause = "Slurm no longer knows the job" + no_record(open.key);
+      if (round.anothers.contains(open.key))
+        info.cause =
+            format("the number {} is another job's, and no job of ours is this attempt", open.id) + no_record(open.key);
     }
     conclude(std::move(info), round);
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------------
-// control
-Status SlurmScheduler::cancel(const std::string& id) {
-  if (starts_with(id, "gone-")) return {};
-  if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
-  if (others_.contains(id)) {
-    log_.warn(format("event=cancel_left_out job={} reason='the number is another job's by now'", id));
-    return {};
-  }
-  const auto refused = refused_cancels_.find(id);
-  if (refused != refused_cancels_.end() && clock_.monotonic_ns() < refused->second.again_ns) return refused->second.why;
-  Status cancelled = port_->cancel(id);
-  // Slurm forgets only what has ended.
-  if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
-  if (cancelled.ok()) cancelled_.insert(id);
-  if (cancelled.ok() || cancelled.error().code == ErrorCode::unavailable) return cancelled;
-  refused_cancels_.insert_or_assign(
-      id, RefusedCancel{cancelled.error(), clock_.monotonic_ns() + options_.poll_interval_ms * 1'000'000});
-  return cancelled;
-}
-
-Status SlurmScheduler::release(const std::string& id) {
-  if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
-  return port_->release(id);
+void SlurmScheduler::know(const OpenJob& open) {
+  identities_.add(identity_of(open));
 }
 
 }  // namespace longhaul

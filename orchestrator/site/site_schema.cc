@@ -184,6 +184,15 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("slurm_backend", &S::slurm_backend,
                  {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
                   .choices = {"auto", "libslurm", "cli"}})
+          .field("cluster", &S::cluster,
+                 {.help =
+                      "of a site with several Slurm clusters, the one that jobs go to (-M of Slurm's commands); empty: "
+                      "the one that the commands ask by themselves"})
+          .field("identity", &S::identity,
+                 {.help =
+                      "what names a job as ours beside its name, its script's argument and its number: its comment; or "
+                      "name, where a submit filter takes the comment for something else (an account) or forbids it",
+                  .choices = {"comment", "name"}})
           .field(
               "programs", &S::programs,
               {.help =

@@ -114,6 +114,8 @@ struct SiteConfig {
   std::string constants;       // file of measured constants; "": constants/<name>.toml beside the site's file
 
   std::string slurm_backend = "auto";
+  std::string cluster;                          // of several: the one that is asked, with -M; "": the commands' own
+  std::string identity = "comment";             // what carries a submission's key beside its name
   std::map<std::string, std::string> programs;  // "sbatch" -> its path; others are found in PATH
   std::string driver = "auto";                  // of ticks
   Seconds poll_interval{30};

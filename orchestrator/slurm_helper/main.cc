@@ -99,7 +99,7 @@ std::uint32_t number_of(const submit_response_msg_t& response) {
 
 class Helper {
  public:
-  explicit Helper(pid_t starter) : starter_(starter) {}
+  Helper(pid_t starter, std::string cluster) : starter_(starter), cluster_(std::move(cluster)) {}
 
   int run() {
     std::string line;
@@ -178,6 +178,10 @@ class Helper {
   Result<Value> carry_out(const Value& request) {
     const std::string op = request.get_string("op");
     if (op == "hello") return hello();
+    if (!cluster_.empty()) {
+      LH_CHECK(turn_to_cluster(cluster_));
+      cluster_.clear();
+    }
     if (op == "submit") return submit(request);
     if (op == "will_run") return will_run(request);
     if (op == "configuration") return configuration();
@@ -379,6 +383,7 @@ class Helper {
   }
 
   pid_t starter_;
+  std::string cluster_;  // that is still to be turned to
   std::string input_, output_;
   std::size_t read_ = 0;
   std::int64_t id_ = -1;
@@ -397,9 +402,12 @@ int main(int argc, char** argv) {
     std::printf("longhaul-slurm (libslurm %s)\n", longhaul::header_version().c_str());
     return 0;
   }
-  if (argc > 1) {
-    std::fprintf(stderr,
-                 "longhaul-slurm takes requests on stdin, one JSON object per line; --version says what it is\n");
+  const bool has_cluster = argc == 3 && std::strcmp(argv[1], "--cluster") == 0;
+  if (argc > 1 && !has_cluster) {
+    std::fprintf(
+        stderr,
+        "longhaul-slurm takes requests on stdin, one JSON object per line; --cluster NAME is the cluster that is "
+        "asked, --version says what this is\n");
     return 2;
   }
   if (!longhaul::library_fits_header()) {
@@ -410,5 +418,5 @@ int main(int argc, char** argv) {
   // Lists of array tasks are cut at 64 characters otherwise. Slurm's own variables do not reach the jobs.
   ::setenv("SLURM_BITSTR_LEN", "0", 1);
   slurm_init(nullptr);
-  return longhaul::Helper(starter).run();
+  return longhaul::Helper(starter, has_cluster ? argv[2] : "").run();
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <slurm/slurmdb.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,9 @@ Value job_row(const slurm_job_info_t& job) {
                        " ", "_"));
   row.text("dependency", job.dependency);
   row.text("nodes", job.nodes);
+  row.text("work_dir", job.work_dir);
+  row.text("command", job.command);
+  row.flag("other_user", job.user_id != ::getuid());
   const int status = static_cast<int>(job.exit_code);
   row.number("exit_code", WIFEXITED(status) ? WEXITSTATUS(status) : 0);
   row.number("exit_signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
@@ -302,6 +306,22 @@ Status list_reservations(const RowSink& sink) {
     sink(row.take());
   }
   slurm_free_reservation_info_msg(message);
+  return {};
+}
+
+Status turn_to_cluster(const std::string& name) {
+  std::string names = name;
+  errno = 0;
+  auto* clusters = slurmdb_get_info_cluster(names.data());
+  const std::string what = "cannot find the cluster '" + name + "'";
+  if (!clusters && errno != 0) return slurm_error(what, errno);
+  auto* iterator = clusters ? slurm_list_iterator_create(clusters) : nullptr;
+  auto* record = iterator ? static_cast<slurmdb_cluster_rec_t*>(slurm_list_next(iterator)) : nullptr;
+  if (!record)
+    return make_error(ErrorCode::invalid_input, what + ": slurmdbd knows none of that name, or its slurmctld is not up",
+                      "correct cluster in the site file: `sacctmgr show cluster` lists them");
+  slurm_list_iterator_destroy(iterator);
+  working_cluster_rec = record;  // lives in the list, and as long as this process
   return {};
 }
 

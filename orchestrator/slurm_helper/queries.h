@@ -19,6 +19,9 @@ Status list_nodes(const RowSink& sink);
 Status list_partitions(const RowSink& sink);
 Status list_reservations(const RowSink& sink);
 
+// Every later request of this process goes to the slurmctld of this cluster, as slurmdbd knows it.
+Status turn_to_cluster(const std::string& name);
+
 struct ControllerFacts {
   Value configuration;
   std::string version;

@@ -41,6 +41,7 @@ enum class FactKind {
   milestone,    // a training published one, whatever becomes of it    step, artifact, digest, figures
   lift_exclusions,    // intent: a waiting job may use these hosts     exclude, used_all_the_same, why
   exclusions_lifted,  // outcome
+  noticed,            // about the scheduler, once in a run          id, text
   kept,               // all that is believed of earlier epochs lies  file, digest, facts
   count
 };

@@ -135,7 +135,7 @@ LedgerAttempt attempt_of(const Fact& fact) {
   attempt.after = static_cast<int>(fact.fields.get_integer("after"));
   attempt.wall_s = fact.fields.get_number("wall_s");
   attempt.exclude = names_in(fact, "exclude");
-  attempt.waits_since_ms = fact.wall_ms;
+  attempt.wanted_ms = attempt.waits_since_ms = fact.wall_ms;
   return attempt;
 }
 
@@ -167,7 +167,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.started_ms = stage.ended_ms = 0;
       break;
     case F::submitted:
-      if (attempt) attempt->job = fact.text("job");
+      if (attempt) attempt->job = fact.text("job"), attempt->submitted_ms = fact.wall_ms;
       break;
     case F::refused:
       if (attempt) attempt->refused = fact.text("cause");
@@ -322,6 +322,10 @@ bool RunLedger::answered(const std::string& id) const {
   return std::ranges::any_of(requests, [&](const LedgerRequest& request) { return request.id == id; });
 }
 
+bool RunLedger::noticed(const std::string& id) const {
+  return std::ranges::any_of(notices, [&](const LedgerNotice& notice) { return notice.id == id; });
+}
+
 void RunLedger::apply(const Fact& fact) {
   ++facts;
   switch (fact.kind) {
@@ -344,6 +348,7 @@ void RunLedger::apply(const Fact& fact) {
       cancel_requested = fact.text("what") == "cancel";
       if (!cancel_requested) ended = false, state = RunState::running, ended_ms = 0;
       return;
+    case F::noticed: notices.push_back({fact.text("id"), fact.text("text")}); return;
     case F::order_ended:
       for (LedgerOrder& order : orders)
         if (order.order.id == fact.text("id") && order.outcome.empty())

@@ -42,16 +42,17 @@ struct LedgerAttempt {
   std::int64_t step = -1;                   // newest that it reached, -1: not known
   std::string node;                         // the only one that it ran on, or that was lost under it
   std::int64_t ended_ms = 0;
-  std::int64_t ran_ms = 0;              // from its start to its end
-  std::string array;                    // key of the submission that it is a task of; "" for a job of its own
-  int task = -1;                        // its index there
-  int after = 0;                        // the attempt that has to end first; 0: none
-  std::vector<std::string> exclude;     // nodes not to use
-  bool lift_wanted = false;             // of those, fewer than it was submitted with
-  std::int64_t waits_since_ms = 0;      // in the scheduler's queue, or since an exclusion was lifted
-  std::vector<std::string> nodes_left;  // of its own, that its lead did not use any more
-  double wall_s = 0;                    // of the job; 0: as planned
-  std::int64_t intent_epoch = 0;        // in which it was decided
+  std::int64_t ran_ms = 0;                       // from its start to its end
+  std::string array;                             // key of the submission that it is a task of; "" for a job of its own
+  int task = -1;                                 // its index there
+  int after = 0;                                 // the attempt that has to end first; 0: none
+  std::vector<std::string> exclude;              // nodes not to use
+  bool lift_wanted = false;                      // of those, fewer than it was submitted with
+  std::int64_t wanted_ms = 0, submitted_ms = 0;  // decided; known to be submitted, 0: not yet
+  std::int64_t waits_since_ms = 0;               // in the scheduler's queue, or since an exclusion was lifted
+  std::vector<std::string> nodes_left;           // of its own, that its lead did not use any more
+  double wall_s = 0;                             // of the job; 0: as planned
+  std::int64_t intent_epoch = 0;                 // in which it was decided
 
   bool answered() const { return !job.empty() || !refused.empty(); }
 };
@@ -107,6 +108,11 @@ struct LedgerRequest {
   std::int64_t uid = -1, wall_ms = 0;
 };
 
+// Something about the scheduler that people should know.
+struct LedgerNotice {
+  std::string id, text;
+};
+
 // Who drove the run in an epoch.
 struct LedgerDriver {
   std::int64_t epoch = 0;
@@ -119,6 +125,7 @@ struct RunLedger {
   std::vector<LedgerStage> stages;      // in plan order
   std::vector<LedgerRequest> requests;  // that were answered
   std::vector<LedgerOrder> orders;      // as they were accepted
+  std::vector<LedgerNotice> notices;    // in order
   bool cancel_requested = false;
   bool ended = false;  // run_ended was the last word
   RunState state = RunState::running;
@@ -138,6 +145,7 @@ struct RunLedger {
   // Every stage has ended, and no job is left in the queue that nobody waits for.
   bool all_final() const;
   bool answered(const std::string& request) const;
+  bool noticed(const std::string& notice) const;
 
   void apply(const Fact& fact);
 

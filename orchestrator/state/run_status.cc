@@ -92,6 +92,7 @@ std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRu
                            spent_node_hours(ledger, frozen.plan, SystemClock().wall_ms()),
                            frozen.plan.budget_node_hours));
   if (!frozen.fork.empty()) notes.push_back(frozen.fork.text());
+  for (const LedgerNotice& notice : ledger.notices) notes.push_back(notice.text);
   const DeliveryReport messages = outbox_backlog(run_dir);
   if (messages.waiting > 0)
     notes.push_back(format("{} messages wait to be sent: longhaul notify {}", messages.waiting, frozen.name));

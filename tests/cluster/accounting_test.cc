@@ -46,7 +46,7 @@ SlurmJob end_of(ClusterRig& rig, const std::string& id, const std::string& key) 
     if (!is_forgotten(rig, id)) return false;
     const auto records = rig.port().accounted({id});
     REQUIRE(records.ok());
-    const SlurmJob* told = accounted_end(*records, id, key);
+    const SlurmJob* told = accounted_end(*records, id, {.key = key});
     if (told) end = *told;
     return told != nullptr;
   });
@@ -130,9 +130,9 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   const auto records = helper.accounted({ids["again"], ids["three"], "4000000"});
   REQUIRE(records.ok());
   CHECK(std::count_if(records->begin(), records->end(), [&](const auto& job) { return job.id == ids["again"]; }) == 2);
-  CHECK(accounted_end(*records, ids["three"], "three")->exit_code == 3);
-  CHECK(accounted_end(*records, ids["three"], "of-another") == nullptr);
-  CHECK(accounted_end(*records, "4000000", "three") == nullptr);
+  CHECK(accounted_end(*records, ids["three"], {.key = "three"})->exit_code == 3);
+  CHECK(accounted_end(*records, ids["three"], {.key = "of-another"}) == nullptr);
+  CHECK(accounted_end(*records, "4000000", {.key = "three"}) == nullptr);
   play({"heal"});
 }
 
@@ -184,6 +184,35 @@ TEST_CASE("a job that left no record and is forgotten is lost for the cause that
   });
   CHECK(seen.end == SchedulerEnd::failed);
   CHECK(seen.cause.find("accounting says FAILED, exit code 9 on n") != std::string::npos);
+}
+
+TEST_CASE("either port goes to the cluster that the site names, and says so of one that slurmdbd does not know") {
+  const auto configuration = CliPort().configuration();
+  REQUIRE(configuration.ok());
+  const auto port = [](bool helper, const std::string& cluster) -> std::unique_ptr<SlurmPort> {
+    HelperPort::Options options;
+    options.cluster = cluster;
+    if (helper) return std::make_unique<HelperPort>(testing::helper_path(), options);
+    return std::make_unique<CliPort>(submission_deadline_ms, ProgramPaths(), cluster);
+  };
+  for (const bool helper : {true, false}) {
+    CAPTURE(helper);
+    ClusterRig rig(port(helper, configuration->cluster));
+    const std::string id = rig.submit(rig.with(rig.job("named", 10, 0), "hold", ""));
+    CHECK(rig.only(id).comment == "named");
+    const auto jobs = rig.port().jobs();
+    REQUIRE(jobs.ok());
+    CHECK(std::any_of(jobs->begin(), jobs->end(), [&](const SlurmJob& job) { return job.id == id; }));
+    CHECK(rig.port().accounted({id}).ok());
+    CHECK(rig.port().nodes()->size() == 2);
+    CHECK(rig.port().configuration()->cluster == configuration->cluster);
+    CHECK(rig.port().update(id, {{"comment", "renamed"}}).ok());
+    CHECK(rig.port().cancel(id).ok());
+    CHECK(rig.wait_state(id, "CANCELLED").comment == "renamed");
+    const auto nowhere = port(helper, "nowhere")->jobs();
+    REQUIRE_FALSE(nowhere.ok());
+    CHECK(nowhere.error().what.find("nowhere") != std::string::npos);
+  }
 }
 
 // The last one: the cluster goes on to enforce.

@@ -266,10 +266,10 @@ class Run:
         ids = collections.Counter(r["JobId"] for r in records)
         if twice := [id for id, n in ids.items() if n > 1]:
             self.wrong.append(f"jobs with more than one life: {twice}")
-        jobs = collections.Counter(r["Name"] for r in records)
+        jobs = collections.Counter(r["Name"].rsplit(".", 2)[0] for r in records)  # without attempt and digits of its key
         for name in sorted(set(jobs) | set(expected)):
             if jobs[name] > expected.get(name, 0) or (complete and jobs[name] != expected.get(name, 0)):
-                ids = [(r["JobId"], r["JobState"], r["SubmitTime"]) for r in records if r["Name"] == name]
+                ids = [(r["JobId"], r["JobState"], r["SubmitTime"]) for r in records if r["Name"].startswith(name + ".")]
                 self.wrong.append(f"{jobs[name]} jobs {name} instead of {expected.get(name, 0)}: {ids}")
 
     def whole(self):

@@ -93,6 +93,17 @@ struct DecideRig {
 
 }  // namespace
 
+TEST_CASE("decide: what the scheduler has found out is a fact of the run, once") {
+  DecideRig rig({decide_stage("a")});
+  rig.seen.notices = {{"comment_changed", "this site changes --comment"}};
+  CHECK(rig.round().find("noticed") != std::string::npos);
+  CHECK(rig.round().find("noticed") == std::string::npos);
+  rig.seen.notices.push_back({"clock_differs", "by a day"});
+  CHECK(rig.round().find("noticed") != std::string::npos);
+  REQUIRE(rig.ledger.notices.size() == 2);
+  CHECK(rig.ledger.notices[1].text == "by a day");
+}
+
 TEST_CASE("a chain goes one by one, a fork side by side, and the end is said once") {
   DecideRig rig({decide_stage("a"), decide_stage("b", {"a"}), decide_stage("c", {"a"})});
   CHECK(rig.round() == "ready a, submit a");

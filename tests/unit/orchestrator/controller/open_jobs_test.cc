@@ -66,6 +66,33 @@ TEST_CASE("open jobs: the newest attempt of an open stage and its successor, wit
   CHECK(open[1].restarts == 0);
 }
 
+TEST_CASE("open jobs: each with what else its job is known by, where a site changes comments") {
+  RunLedger ledger({"sft/lr=1"});
+  const auto apply = [&](FactKind kind, std::int64_t at_ms, const Value& fields) {
+    ledger.apply({kind, "sft/lr=1", kind == FactKind::ready ? 0 : 1, fields, at_ms});
+  };
+  apply(FactKind::ready, 1'000, Value::make_table());
+  Value task = Value::make_table();
+  task.set("key", "array+0");
+  task.set("array", "array");
+  task.set("task", 0);
+  apply(FactKind::submit, 2'000, task);
+  auto open = open_jobs("/run", ledger);
+  REQUIRE(open.size() == 1);
+  CHECK(open[0].folder == "/run/stages/sft/arrays/array");
+  CHECK(open[0].work_dir == "/run");
+  CHECK(open[0].wanted_ms == 2'000);
+  CHECK(open[0].answered_ms == 0);
+  Value answer = Value::make_table();
+  answer.set("job", "7_0");
+  apply(FactKind::submitted, 3'000, answer);
+  open = open_jobs("/run", ledger);
+  CHECK(open[0].answered_ms == 3'000);
+  ledger = ledger_of_open_jobs();
+  open = open_jobs("/run", ledger);
+  CHECK(open[0].folder == open[0].attempt_dir);  // the script's argument, of a job of its own
+}
+
 TEST_CASE("a record ends a job only in the life that the log knows of, and while no later one has begun") {
   const testing::Scratch scratch;
   OpenJob job{"k", "7", scratch.path()};

@@ -56,7 +56,9 @@ std::vector<FakeSlurm::Job*> FakeSlurm::find(const std::string& id) {
 Result<std::string> FakeSlurm::accept(const SlurmSubmission& submission) {
   if (refuse)
     if (auto error = refuse(submission)) return *error;
-  const std::string comment = option_of(submission, "comment"), array = option_of(submission, "array");
+  const std::string array = option_of(submission, "array"), comment = option_of(submission, "comment");
+  const std::string key = comment.empty() ? option_of(submission, "job-name") : comment;
+  if (answers_for_nothing) return wrong_answer.value_or("1");
   std::vector<int> tasks = array.empty() ? std::vector<int>{-1} : expand_indices(array);
   if (tasks.empty() || tasks.back() >= options_.max_array_size)
     return make_error(ErrorCode::invalid_input, "Invalid job array specification");
@@ -87,8 +89,13 @@ Result<std::string> FakeSlurm::accept(const SlurmSubmission& submission) {
     job->number = next_number_++;
     job->shown.id = std::to_string(task < 0 ? number : job->number);
     if (task >= 0) job->shown.array_id = std::to_string(number);
+    job->key = key;
     job->shown.comment = comment;
     job->shown.name = option_of(submission, "job-name");
+    job->shown.work_dir = option_of(submission, "chdir");
+    if (job->shown.work_dir.empty()) job->shown.work_dir = parent_path(submission.script);
+    job->shown.command = join({submission.script, join(submission.arguments, " ")}, " ");
+    if (submission.arguments.empty()) job->shown.command = submission.script;
     job->shown.partition = "main";
     job->shown.state = "PENDING";
     job->shown.reason = "Resources";
@@ -96,20 +103,22 @@ Result<std::string> FakeSlurm::accept(const SlurmSubmission& submission) {
     job->shown.dependency = after.empty() ? "" : after + "(unfulfilled)";
     job->after = after.empty() ? "" : after.substr(after.find(':') + 1);
     job->throttle = percent == std::string::npos ? 0 : std::stoi(array.substr(percent + 1));
-    job->play = play(comment, task);
+    job->play = play(key, task);
     if (task < 0 && !submission.arguments.empty()) job->attempt_dir = submission.arguments[0];
     if (task >= 0 && static_cast<std::size_t>(task) < folders.size())
       job->attempt_dir = folders[static_cast<std::size_t>(task)];
     if (answers_to_lose > 0) job->visible_ms = clock_.wall_ms() + appears_after_ms;
     job->shown.held = std::any_of(submission.options.begin(), submission.options.end(),
                                   [](const auto& option) { return option.first == "hold"; });
+    if (filter) filter(job->shown);
     jobs_.push_back(std::move(job));
   }
-  ++submissions_[comment];
+  ++submissions_[key];
   if (answers_to_lose > 0) {
     --answers_to_lose;
     return make_error(ErrorCode::unavailable, "Socket timed out on send/recv operation");
   }
+  if (wrong_answer) return *std::exchange(wrong_answer, std::nullopt);
   return std::to_string(number);
 }
 
@@ -132,7 +141,7 @@ std::string FakeSlurm::id_for_lead(const Job& job) {
 
 void FakeSlurm::write_claim_of(const Job& job, std::int64_t at_ms) {
   if (job.attempt_dir.empty() || !job.play.leaves_claim || !is_directory(job.attempt_dir)) return;
-  const std::string key = job.task < 0 ? job.shown.comment : array_task_key(job.shown.comment, job.task);
+  const std::string key = job.task < 0 ? job.key : array_task_key(job.key, job.task);
   (void)write_claim(join_path(job.attempt_dir, claim_file_name(job.shown.restarts)),
                     {.key = key, .host = "n1", .process = {}, .started_ms = at_ms, .scheduler_job = id_for_lead(job)})
       .ok();
@@ -141,7 +150,7 @@ void FakeSlurm::write_claim_of(const Job& job, std::int64_t at_ms) {
 void FakeSlurm::write_record_of(const Job& job) {
   if (job.attempt_dir.empty() || !is_directory(job.attempt_dir)) return;
   JobRecord record;
-  record.key = job.task < 0 ? job.shown.comment : array_task_key(job.shown.comment, job.task);
+  record.key = job.task < 0 ? job.key : array_task_key(job.key, job.task);
   record.host = "n1";
   record.scheduler_job = id_for_lead(job);
   record.restarts = job.shown.restarts;
@@ -244,7 +253,15 @@ std::vector<SlurmJob> FakeSlurm::shown_jobs() const {
     if (tasks.front()->throttle > 0) group.array_tasks += format("%{}", tasks.front()->throttle);
     shown.push_back(group);
   }
+  for (SlurmJob& job : shown)
+    for (std::int64_t* time : {&job.submitted_s, &job.started_s, &job.ended_s})
+      if (*time > 0) *time += clock_off_s;
   return shown;
+}
+
+int FakeSlurm::live() const {
+  return static_cast<int>(
+      std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return !job->forgotten && is_live(*job); }));
 }
 
 void FakeSlurm::lose(const std::string& id) {
@@ -323,6 +340,14 @@ class FakeSlurmPort final : public SlurmPort {
     std::vector<SlurmJob> found;
     for (const SlurmJob& job : slurm_.shown_jobs())
       if (job.id == number || job.array_id == number) found.push_back(job);
+    if (slurm_.of_other_users.contains(number)) {
+      SlurmJob theirs;
+      theirs.id = number;
+      theirs.name = theirs.comment = "theirs";
+      theirs.state = "RUNNING";
+      theirs.other_user = true;
+      found.push_back(theirs);
+    }
     if (found.empty()) return unknown_job(id);
     return found;
   }

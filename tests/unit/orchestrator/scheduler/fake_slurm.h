@@ -39,7 +39,7 @@ class FakeSlurm {
   FakeSlurm(ManualClock& clock, Options options) : clock_(clock), options_(options) {}
   std::unique_ptr<SlurmPort> port();
 
-  // What a job does, by its comment and its array task (-1: none).
+  // What a job does, by the comment (without one: the name) that it was submitted with and its array task (-1: none).
   std::function<Play(const std::string& comment, int task)> play = [](const std::string&, int) { return Play{}; };
 
   // Faults.
@@ -51,6 +51,11 @@ class FakeSlurm {
   bool drop_live_dependency = false;  // of the next submission
   std::function<std::optional<Error>(const SlurmSubmission&)> refuse;
   std::optional<Error> refuse_cancel;
+  std::function<void(SlurmJob&)> filter;           // what the site makes of a submission: job_submit.lua, a wrapper
+  std::optional<std::string> wrong_answer;         // to the next submission, which is accepted
+  bool answers_for_nothing = false;                // ... and which is not
+  std::set<std::string> of_other_users;            // numbers of jobs that only job() tells of
+  std::int64_t clock_off_s = 0;                    // of slurmctld: of all times that it tells
   std::map<std::string, std::string> node_states;  // "n2" -> "DOWN+NOT_RESPONDING"; the others are idle
   // slurmctld crashed before it saved: the job is unknown, wherever it was.
   void lose(const std::string& id);
@@ -65,8 +70,10 @@ class FakeSlurm {
   // Told to end, and not yet gone from its nodes.
   void begin_to_end(const std::string& id, const std::string& ends_as);
 
-  // Counted by slurmctld itself.
+  // Counted by slurmctld itself, by the comment (without one: the name) that was asked for.
   int submissions(const std::string& comment) const;
+  // Jobs that wait or run.
+  int live() const;
   int starts() const { return starts_; }
   int queries() const { return queries_; }  // jobs(): whole lists
   int cancels() const { return cancels_; }  // asked for
@@ -76,6 +83,7 @@ class FakeSlurm {
   friend class FakeSlurmPort;
   struct Job {
     SlurmJob shown;
+    std::string key;  // as submitted
     int task = -1;
     std::int64_t number = 0;
     int throttle = 0;

@@ -119,7 +119,9 @@ inline void slurm_port_submits_and_tells_ends(SlurmPortRig& rig) {
   const std::string odd = "a|b 'c' \"d\" $(e) `f` %k \\ \xc3\xbc; \x1f\x1e,=";
   auto bad = rig.job("bad", 10, 0);
   bad.script = "/nowhere/job.sbatch";
-  const auto ids = rig.port().submit({rig.job("first", 10, 0), bad, rig.job(odd, 10, 3)});
+  auto with_arguments = rig.job("first", 10, 0);
+  with_arguments.arguments = {"an", "argument"};
+  const auto ids = rig.port().submit({with_arguments, bad, rig.job(odd, 10, 3)});
   REQUIRE(ids.size() == 3);
   REQUIRE(ids[0].ok());
   REQUIRE_FALSE(ids[1].ok());
@@ -129,6 +131,10 @@ inline void slurm_port_submits_and_tells_ends(SlurmPortRig& rig) {
   CHECK(first.exit_code == 0);
   CHECK(first.exit_signal == 0);
   CHECK(first.comment == "first");
+  CHECK_FALSE(first.other_user);
+  CHECK(starts_with(first.work_dir, "/"));
+  CHECK(ends_with(first.command, ".sbatch an argument"));
+  CHECK(starts_with(first.command, "/"));
   CHECK_FALSE(first.nodes.empty());
   CHECK(first.array_id.empty());
   CHECK(first.submitted_s > 1'500'000'000);

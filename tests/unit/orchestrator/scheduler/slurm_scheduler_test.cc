@@ -327,7 +327,7 @@ TEST_CASE("slurm: of accounting's records the newest of this very job tells the 
     return job;
   };
   const auto state = [](const std::vector<SlurmJob>& records) {
-    const SlurmJob* told = accounted_end(records, "12", "k");
+    const SlurmJob* told = accounted_end(records, "12", {.key = "k"});
     return told ? told->state : std::string("nothing");
   };
   CHECK(state({}) == "nothing");
@@ -343,9 +343,15 @@ TEST_CASE("slurm: of accounting's records the newest of this very job tells the 
   SlurmJob task = record("FAILED", "k", 5, 9);
   task.array_id = "7";
   task.array_tasks = "3";
-  CHECK(accounted_end({task}, "7_3", "k") != nullptr);
-  CHECK(accounted_end({task}, "7_2", "k") == nullptr);
-  CHECK(accounted_end({task}, "12", "k") == nullptr);
+  CHECK(accounted_end({task}, "7_3", {.key = "k"}) != nullptr);
+  CHECK(accounted_end({task}, "7_2", {.key = "k"}) == nullptr);
+  CHECK(accounted_end({task}, "12", {.key = "k"}) == nullptr);
+  SlurmJob changed = record("FAILED", "the site's", 5, 9);
+  changed.name = submission_name("lh-run-stage", "k");
+  CHECK(state({changed}) == "FAILED");  // ours by its name
+  CHECK(state({changed, record("TIMEOUT", "other", 15, 19)}) == "FAILED");
+  changed.comment.clear();
+  CHECK(state({changed, record("TIMEOUT", "k", 3, 4)}) == "FAILED");
 }
 
 TEST_CASE("slurm: a requeued id is queued again and its restarts have grown") {

@@ -27,6 +27,7 @@ struct SlurmWorld {
 
   void new_controller() {
     SlurmSchedulerOptions options;
+    options.comments = comments;
     options.settle_ms = settle_ms;
     options.record_grace_ms = grace_ms;
     scheduler = std::make_unique<SlurmScheduler>(slurm.port(), options, clock, log);
@@ -40,9 +41,19 @@ struct SlurmWorld {
             .maybe_known = maybe_known,
             .script = scratch.file("job.sbatch"),
             .after = {},
-            .array_tasks = {}};
+            .array_tasks = {},
+            .name = submission_name("lh-world", key),
+            .work_dir = scratch.path(),
+            .wanted_ms = clock.wall_ms()};
   }
-  OpenJob open(const std::string& key, const std::string& id) { return {key, id, scratch.file(key)}; }
+  // As the log tells of it when its submission was just answered.
+  OpenJob open(const std::string& key, const std::string& id) {
+    OpenJob made{key, id, scratch.file(key)};
+    made.folder = made.attempt_dir;
+    made.work_dir = scratch.path();
+    made.answered_ms = clock.wall_ms();
+    return made;
+  }
   std::optional<JobInfo> look(const OpenJob& job) {
     if (std::none_of(looked_at.begin(), looked_at.end(), [&](const OpenJob& other) { return other.key == job.key; }))
       looked_at.push_back(job);
@@ -62,6 +73,7 @@ struct SlurmWorld {
   FakeSlurm slurm;
   Logger log;
   std::vector<OpenJob> looked_at;  // all of them are open
+  bool comments = true;            // of the site: identity = "comment"
   std::unique_ptr<SlurmScheduler> scheduler;
 };
 
