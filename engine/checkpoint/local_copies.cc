@@ -7,11 +7,13 @@
 #include "base/file_retry.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/held_folder.h"
 #include "base/hmac.h"
 #include "base/json.h"
 #include "base/owned_folder.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/local_copies.h"
 #include "engine/checkpoint/local_set.h"
 
 namespace longhaul {
@@ -59,6 +61,14 @@ Result<std::string> folder_of(const std::string& parent, const std::string& id) 
   return made.error();
 }
 
+// Held for as long as this rank may read and write copies there, and with the name of whose copies they are: once
+// nobody holds it, whoever comes next on this node can tell whether they are still of use.
+Result<HeldFolder> hold_for(const std::string& folder, const std::string& state_dir) {
+  LH_TRY(HeldFolder held, HeldFolder::make(folder));
+  LH_CHECK(write_file_atomic(join_path(folder, copies_of_name), absolute_path(state_dir), 0600));
+  return held;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, CollectiveGroup& group,
@@ -73,9 +83,11 @@ Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, Col
   LH_CHECK(group.agree(mine));
   LH_TRY(const std::vector<std::string> ids, group.all_gather_text(*id));
   const auto folder = folder_of(options.folder, ids.front());
-  LH_CHECK(group.agree(folder.ok() ? Status() : Status(folder.error())).with_context("checkpoint.local_dir"));
+  auto held = folder.ok() ? hold_for(*folder, state_dir) : Result<HeldFolder>(folder.error());
+  LH_CHECK(group.agree(held.ok() ? Status() : Status(held.error())).with_context("checkpoint.local_dir"));
   std::unique_ptr<LocalCopies> copies(new LocalCopies(clock, *folder, ids.front(), options));
   copies->rank_ = group.rank();
+  copies->held_ = std::move(*held);
   return copies;
 }
 

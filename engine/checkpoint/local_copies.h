@@ -20,6 +20,7 @@
 // partners; hashing and writing are done by a thread. A copy that fails costs nothing but itself.
 #pragma once
 
+#include "base/held_folder.h"
 #include "engine/checkpoint/background_job.h"
 #include "engine/checkpoint/checkpoint_share.h"
 #include "engine/checkpoint/checkpoint_store.h"
@@ -90,6 +91,7 @@ class LocalCopies {
 
   const Clock& clock_;
   std::string folder_, key_;  // of this training on this node
+  HeldFolder held_;
   LocalCopiesOptions options_;
   bool busy_ = false;
   SavedCheckpoint saved_;

@@ -23,6 +23,7 @@
 #include "orchestrator/render/text_table.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/site/runs_mount.h"
+#include "resiliency/health/left_folders.h"
 
 namespace longhaul {
 namespace {
@@ -133,6 +134,22 @@ std::pair<std::string, std::string> slurm_state(const Installation& installation
                           found->accounting ? "with accounting" : "without accounting", found->min_job_age_s)};
 }
 
+// What jobs keep or have left in this host's memory, and what becomes of it.
+std::string node_memory_text() {
+  constexpr const char* memory = "/dev/shm";
+  std::vector<std::string> found;
+  for (const NodeFolder& folder : node_folders(memory)) {
+    const TrainingOnDisk training = folder.state_dir.empty() ? TrainingOnDisk() : training_on_disk(folder.state_dir);
+    const std::string why = why_left(folder, training);
+    const std::string what = folder.use == FolderUse::used      ? "in use"
+                             : folder.use == FolderUse::unknown ? "nobody was ever seen to use it; it stays"
+                             : why.empty()                      ? "copies that " + folder.state_dir + " may go on from"
+                                           : "left: " + why + "; your next job on this host removes it";
+    found.push_back(format("{} ({}, {})", folder.path, human_bytes(static_cast<double>(folder.bytes)), what));
+  }
+  return found.empty() ? format("nothing of yours in {}", memory) : join(found, ", ");
+}
+
 // Whom new runs of the local site are open to.
 std::string readers_of_runs(const Installation& installation) {
   const auto site = load_site("local", installation.site_folders());
@@ -194,6 +211,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"libslurm", libslurm_state(installation)},
       {"slurm backend", slurm.first},
       {"slurm controller", slurm.second},
+      {"node memory", node_memory_text()},
       {"shared files",
        installation.shared_dir.empty() ? "none: only the site 'local', no recipes" : installation.shared_dir},
   };

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/held_folder.h"
 #include "base/result.h"
 
 namespace longhaul {
@@ -11,5 +12,8 @@ namespace longhaul {
 // to be a private folder of ours (base/owned_folder.h): invalid_input, with owner and mode, if it is not. Elsewhere it
 // belongs to a run, whose folders say themselves who may write there.
 Status make_beat_folder(const std::string& path);
+// The same, and where all users share the place it is held (base/held_folder.h): who comes after a job that was killed
+// removes what nobody holds any more.
+Result<HeldFolder> hold_beat_folder(const std::string& path, HeldFolder::Until until = HeldFolder::Until::closed);
 
 }  // namespace longhaul

@@ -163,6 +163,22 @@ class Training:
         return not self.local
 
 
+def make_inputs(here, draw):
+    """Two tokenized corpora, by the names of the task's inputs."""
+    source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
+    inputs = {}
+    for input_name, amount in (("tokens", 4000), ("code", 1500)):
+        inputs[input_name] = here / input_name
+        inputs[input_name].mkdir()
+        shutil.copy(source, inputs[input_name] / "tokenizer.json")
+        documents = []
+        while sum(map(len, documents)) < amount:
+            start, stride = draw.randrange(250), draw.randint(1, 7)
+            documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
+        write_dataset(inputs[input_name] / "train", documents)
+    return inputs
+
+
 def kill_at_random_steps(training, kills, steps, draw):
     killed = 0
     while True:
@@ -198,17 +214,7 @@ def main():
     engine = pathlib.Path(arguments.bin).resolve() / f"longhaul-engine{'-emulated-gpu' if arguments.gpu else ''}"
     with tempfile.TemporaryDirectory(prefix="longhaul-kill-training-") as name:
         here = pathlib.Path(name)
-        source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
-        inputs = {}
-        for input_name, amount in (("tokens", 4000), ("code", 1500)):
-            inputs[input_name] = here / input_name
-            inputs[input_name].mkdir()
-            shutil.copy(source, inputs[input_name] / "tokenizer.json")
-            documents = []
-            while sum(map(len, documents)) < amount:
-                start, stride = draw.randrange(250), draw.randint(1, 7)
-                documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
-            write_dataset(inputs[input_name] / "train", documents)
+        inputs = make_inputs(here, draw)
         whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local,
                          device)
         log = whole.start()

@@ -464,8 +464,9 @@ class Agent {
     if (order.folder != beat_folder_) sockets_.close(), orders_.clear();
     beat_folder_ = order.folder;
     // Before anything is looked for or made in it. Ranks refuse a folder that is not ours as well.
-    const Status made = order.ranks.empty() ? Status() : make_beat_folder(order.folder);
-    if (!made.ok()) log_.error("event=beat_folder_refused error='" + made.error().message() + "'");
+    auto held = order.ranks.empty() ? Result<HeldFolder>(HeldFolder()) : hold_beat_folder(order.folder);
+    if (!held.ok()) log_.error("event=beat_folder_refused error='" + held.error().message() + "'");
+    beat_folder_held_ = held.ok() ? std::move(*held) : HeldFolder();
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
     pages_.must_end_by(end_by_ns(order));
     words_.watch(order.launch, order.ranks.empty() ? std::string() : order.words);
@@ -543,6 +544,7 @@ class Agent {
   BeatSockets sockets_;
   WordCarrier words_;
   std::string beat_folder_;
+  HeldFolder beat_folder_held_;
   StackDumps stacks_;
   HealthWatch health_;
   StrangerLog strangers_;  // who answers where a lead was looked for

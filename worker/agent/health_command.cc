@@ -1,13 +1,16 @@
 #include "worker/agent/health_command.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <set>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "resiliency/health/health_news.h"
 #include "resiliency/health/host_figures.h"
+#include "resiliency/health/left_folders.h"
 
 namespace longhaul {
 namespace {
@@ -15,7 +18,7 @@ namespace {
 constexpr const char* health_usage =
     "longhaul-worker health [--json] [--nvml PATH|none] [--gpus N] [--folder PATH]... [--idle] "
     "[--check 'PROGRAM ARGUMENT...'] [--deadline SECONDS] [--check-deadline SECONDS] [--watch SECONDS] [--measure] "
-    "[--job-pids]";
+    "[--job-pids] [--clean FOLDER]... [--training STATE_DIR]";
 
 Result<int> whole_number(const std::string& word, const std::string& text) {
   char* end = nullptr;
@@ -39,6 +42,37 @@ Value findings_value(const HealthFindings& findings) {
   for (const HealthFinding& finding : findings) array.push_back(to_value(finding));
   return array;
 }
+
+// In a thread of its own, for hundreds of GB take a while, and looks go on meanwhile.
+class CleanUp {
+ public:
+  explicit CleanUp(const HealthCommand& command) {
+    if (!command.clean.empty())
+      removed_ = std::async(std::launch::async, [folders = command.clean, state_dir = command.state_dir] {
+        std::vector<RemovedFolder> all;
+        for (const std::string& folder : folders)
+          for (RemovedFolder& one : remove_left_folders(folder, state_dir)) all.push_back(std::move(one));
+        return all;
+      });
+  }
+  // What was removed, once it is known; null before, and afterwards.
+  Value news() {
+    if (!removed_.valid() || removed_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
+    Value array = Value::make_array();
+    for (const RemovedFolder& one : removed_.get()) {
+      Value value = Value::make_table();
+      value.set("path", one.path);
+      value.set("why", one.why);
+      value.set("bytes", one.bytes);
+      if (!one.outcome.ok()) value.set("error", one.outcome.error().message());
+      array.push_back(std::move(value));
+    }
+    return array.as_array().empty() ? Value() : array;
+  }
+
+ private:
+  std::future<std::vector<RemovedFolder>> removed_;
+};
 
 }  // namespace
 
@@ -64,13 +98,15 @@ Result<HealthCommand> parse_health_command(const std::vector<std::string>& words
       command.job_pids = true;
       continue;
     }
-    const std::set<std::string> known = {"--nvml",  "--gpus",     "--folder",        "--check",
-                                         "--watch", "--deadline", "--check-deadline"};
+    const std::set<std::string> known = {"--nvml",     "--gpus",           "--folder", "--check",   "--watch",
+                                         "--deadline", "--check-deadline", "--clean",  "--training"};
     if (!known.count(word)) return make_error(ErrorCode::invalid_input, "unknown option " + word, health_usage);
     if (i + 1 == words.size()) return make_error(ErrorCode::invalid_input, word + " needs a value", health_usage);
     const std::string& value = words[++i];
     if (word == "--nvml") command.options.nvml_path = value == "none" ? "" : value;
     if (word == "--folder") command.options.folders.push_back(value);
+    if (word == "--clean") command.clean.push_back(value);
+    if (word == "--training") command.state_dir = value;
     if (word == "--check") {
       command.options.site_check = split(value, ' ');
       std::erase(command.options.site_check, "");
@@ -105,6 +141,7 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
   HostFigures figures;
   if (command.measure) figures = measure_host();
   bool seen_gpus = false;  // at any time
+  CleanUp clean_up(command);
   for (;;) {
     const Deadline next(clock, interval_ms);
     Value line = Value::make_table();
@@ -118,9 +155,11 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
     if (!write(to_json(line) + "\n")) return;
     while (!next.passed()) {
       const HealthFindings told = fresh(host.wait(std::min(wait_at_most_ms, next.left_ms())));
-      if (told.empty()) continue;
+      const Value removed = clean_up.news();
+      if (told.empty() && removed.is_null()) continue;
       Value between = Value::make_table();
       between.set("findings", findings_value(told));
+      if (!removed.is_null()) between.set("removed", removed);
       if (!write(to_json(between) + "\n")) return;
     }
   }

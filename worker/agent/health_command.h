@@ -20,16 +20,20 @@ struct HealthCommand {
   bool measure = false;  // HostFigures before the first look
   bool job_pids =
       false;  // the owner tells on standard input which processes are the job's (worker/protocol/job_pids.h)
+  std::vector<std::string> clean;  // folders of the node in which earlier jobs may have left something
+  std::string state_dir;           // of the training whose copies there are not touched
 };
 // Words behind "health": --json, --nvml PATH (or "none"), --gpus N, --folder PATH (may be repeated), --idle (no process
 // may use a GPU), --check "PROGRAM ARGUMENT...", --deadline SECONDS (of a folder, and of the check), --check-deadline
 // SECONDS,
-// --watch SECONDS, --measure, --job-pids. invalid_input: another word.
+// --watch SECONDS, --measure, --job-pids, --clean FOLDER (may be repeated), --training STATE_DIR. invalid_input:
+// another word.
 Result<HealthCommand> parse_health_command(const std::vector<std::string>& words,
                                            std::vector<std::pair<std::string, std::string>> environment);
 
 // Looks again and again: a line of JSON with what is new for each look ({"look": true, "findings": [...]}), and one for
-// what the GPU's driver tells in between, at once. Until `write` says that nobody reads.
+// what the GPU's driver tells in between, at once. Once, beside the looks, what earlier jobs have left is removed, and
+// told as {"removed": [{"path", "why", "bytes", "error"}]}. Until `write` says that nobody reads.
 void watch_health(const HealthCommand& command, Clock& clock, const std::function<bool(const std::string&)>& write);
 
 std::string health_text(const HealthFindings& findings, const std::string& host, std::size_t gpus);

@@ -81,6 +81,7 @@ Result<std::string> StandIn::write_state() {
   if (state_folder_.empty()) {
     LH_TRY(state_folder_,
            make_unique_private_folder(parent_path(node_beat_prefix), file_name(node_beat_prefix) + "standby-"));
+    LH_TRY(state_folder_held_, HeldFolder::make(state_folder_));
   }
   const std::string path = join_path(state_folder_, "state");
   LH_CHECK(write_file_atomic(path, to_json(state_), 0600));

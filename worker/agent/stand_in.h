@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/held_folder.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "worker/protocol/connection.h"
@@ -56,6 +57,7 @@ class StandIn {
   std::optional<Listener> waiting_;
   Value state_;
   std::string state_folder_;
+  HeldFolder state_folder_held_;
   pid_t pid_ = -1;
 };
 

@@ -27,7 +27,7 @@ Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const 
     return errno_error(ErrorCode::io, "cannot redirect to " + path, errno);
   fd.reset();
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
-  LH_CHECK(make_beat_folder(beat_dir));
+  LH_TRY(const HeldFolder pages, hold_beat_folder(beat_dir, HeldFolder::Until::children_end));
   // The program finds its page made: an end before its first beat is seen, too.
   const int rank = std::atoi(rank_text.c_str());
   const std::string page = beat_page_path(beat_dir, rank);

@@ -76,8 +76,8 @@ Status BeatSockets::open(const std::string& folder, const std::vector<int>& rank
       continue;
     if (path.size() > beat_socket_path_max)
       return make_error(ErrorCode::io, format("{} has more than {} bytes", path, beat_socket_path_max));
-    LH_CHECK(make_beat_folder(parent_path(path)));
     auto rank = std::make_unique<Rank>();
+    LH_TRY(rank->held, hold_beat_folder(parent_path(path)));
     rank->folder = folder, rank->rank = number, rank->socket_path = path;
     LH_TRY(rank->socket, listen_at(path));
     ranks_.push_back(std::move(rank));
@@ -88,7 +88,8 @@ Status BeatSockets::open(const std::string& folder, const std::vector<int>& rank
 void BeatSockets::close() {
   for (const std::unique_ptr<Rank>& rank : ranks_) {
     ::unlink(rank->socket_path.c_str());
-    if (parent_path(rank->socket_path) != rank->folder) ::rmdir(parent_path(rank->socket_path).c_str());
+    rank->held.leave();
+    if (parent_path(rank->socket_path) != rank->folder) (void)remove_left_folder(parent_path(rank->socket_path)).ok();
   }
   ranks_.clear();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/held_folder.h"
 #include "base/log.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
@@ -65,6 +66,7 @@ class BeatSockets {
     std::string folder;
     int rank = 0;
     std::string socket_path;
+    HeldFolder held;  // the socket's
     FileDescriptor socket;
     std::optional<HeartbeatPage> page;
     std::vector<std::unique_ptr<Link>> links;  // oldest first

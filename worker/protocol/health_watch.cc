@@ -19,7 +19,8 @@ constexpr std::size_t notes_max = 32;  // a report stays small; the lead reads t
 constexpr std::size_t line_max = 1 << 20;
 constexpr std::int64_t start_again_ms = 30'000;  // one that has ended by itself
 constexpr std::int64_t file_system_ms = 5'000;   // HostHealthOptions::file_system_deadline_ms
-constexpr std::int64_t slack_ms = 60'000;        // a GPU's driver that is slow to start, foreign processes
+constexpr const char* node_memory_folder = "/dev/shm";
+constexpr std::int64_t slack_ms = 60'000;  // a GPU's driver that is slow to start, foreign processes
 
 std::string local_copies_folder(const Value& task) {
   const Value* const checkpoint = task.is_table() ? task.find("checkpoint") : nullptr;
@@ -41,7 +42,11 @@ HealthWatchOptions health_watch_options(const Attempt& attempt, const Value& tas
     options.program.insert(options.program.end(), {"--folder", folder});
     options.silent_max_ms += file_system_ms;
   }
-  options.program.push_back("--job-pids");
+  // What earlier jobs have left: in the node's memory, and where this training keeps its copies.
+  std::set<std::string> cleaned = {node_memory_folder};
+  if (const std::string folder = local_copies_folder(task); !folder.empty()) cleaned.insert(folder);
+  for (const std::string& folder : cleaned) options.program.insert(options.program.end(), {"--clean", folder});
+  options.program.insert(options.program.end(), {"--training", attempt.state_dir(), "--job-pids"});
   if (attempt.gpus_per_node > 0)
     options.program.insert(options.program.end(), {"--gpus", format("{}", attempt.gpus_per_node)});
   if (settings.preflight_floor > 0) options.program.push_back("--measure");
@@ -166,7 +171,18 @@ void HealthWatch::take(const std::string& line) {
   if (const Value* figures = value->find("figures")) report_.figures = host_figures_from_value(*figures);
   if (const Value* findings = value->find("findings"); findings && findings->is_array())
     for (const Value& one : findings->as_array()) add(health_finding_from_value(one));
+  if (const Value* removed = value->find("removed"); removed && removed->is_array())
+    for (const Value& one : removed->as_array()) tell_removed(one);
   if (value->get_bool("look", false)) ++report_.looks, report_.gpu_script = value->get_string("gpu_script");
+}
+
+// What earlier jobs of this user have left on the node (resiliency/health/left_folders.h).
+void HealthWatch::tell_removed(const Value& one) {
+  const std::string error = one.get_string("error");
+  const std::string text = format("event=left_folder folder={} bytes={} why='{}'", one.get_string("path"),
+                                  one.get_integer("bytes"), one.get_string("why"));
+  if (error.empty()) return log_.info(text + " next=removed");
+  log_.warn(text + " next=stays error='" + error + "'");
 }
 
 void HealthWatch::add(const HealthFinding& finding) {

@@ -50,6 +50,7 @@ class HealthWatch {
  private:
   void start();
   void take(const std::string& line);
+  void tell_removed(const Value& one);
   void read_lines();
   void end_program();
   void tell_job_pids();
