@@ -74,7 +74,7 @@ bool is_option_name(const std::string& name) {
 
 }  // namespace
 
-Result<Directive> parse_job_option(const std::string& text) {
+Result<Directive> parse_job_option(const std::string& text, bool own_comments) {
   const std::size_t equals = text.find('=');
   const std::string name =
       starts_with(text, "--") ? text.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
@@ -82,9 +82,11 @@ Result<Directive> parse_job_option(const std::string& text) {
     return make_error(ErrorCode::invalid_input, "'" + one_line(text) + "' is not an sbatch option",
                       "write \"--name=value\" or \"--name\", with the long name");
   const auto owned = owned_options().find(name);
-  if (owned != owned_options().end())
+  if (owned != owned_options().end() && !(own_comments && name == "comment"))
     return make_error(ErrorCode::invalid_input, "--" + name + " cannot be set by options",
-                      owned->second.empty() ? "it is set for every job by the controller" : "use " + owned->second);
+                      name == "comment" ? "it is set for every job by the controller, unless site.identity is \"name\""
+                      : owned->second.empty() ? "it is set for every job by the controller"
+                                              : "use " + owned->second);
   std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (const auto word = sbatch_word(value); !word.ok()) return word.error().with_context("--" + name);
   if (equals != std::string::npos && value.empty())

@@ -9,8 +9,8 @@
 namespace longhaul {
 
 // "--name=value" or "--name". invalid_input: another form, or an option that has a key of its own or that only the
-// controller may set; the hint says which key.
-Result<Directive> parse_job_option(const std::string& text);
+// controller may set; the hint says which key. Comments are the user's own at a site whose identity is "name".
+Result<Directive> parse_job_option(const std::string& text, bool own_comments = false);
 
 bool is_slurm_memory(const std::string& text);    // "200G", "0"
 bool is_slurm_switches(const std::string& text);  // "1", "1@01:00:00"

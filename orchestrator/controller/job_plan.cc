@@ -449,7 +449,7 @@ void JobPlanner::plan_options() {
   const auto take = [&](const std::vector<std::string>& options, const std::string& origin, const SourcePos& where,
                         bool by_user) {
     for (const std::string& text : options) {
-      const auto option = parse_job_option(text);
+      const auto option = parse_job_option(text, config_.identity == "name");
       if (!option.ok()) {
         diagnostics_.add(where, option.error().what, option.error().hint);
         continue;

@@ -126,7 +126,8 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
 
 Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
                                                   const std::vector<std::string>& which) const {
-  std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o"};
+  // --all: also in hidden partitions, which a submit filter may have routed it to.
+  std::vector<std::string> argv = {"squeue", "-h", "--all", "-t", "all", "-o"};
   // The comment, in which anything may stand, is the last field.
   std::string fields;
   for (const char letter : std::string("AFKTrENPajQVSelUZok")) {
@@ -168,7 +169,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
   if (jobs.empty()) return jobs;
   // Restarts and exit codes have no letter. Asked for afterwards: a job that was queued again in between has grown its
   // restarts before its state is seen to go back, never the other way round.
-  std::vector<std::string> more = {"squeue", "-h", "-t", "all", "-O", "JobID:16 ,RestartCnt:8 ,exit_code:12"};
+  std::vector<std::string> more = {"squeue", "-h", "--all", "-t", "all", "-O", "JobID:16 ,RestartCnt:8 ,exit_code:12"};
   more.insert(more.end(), which.begin(), which.end());
   LH_TRY(const std::string counts, ask(what, more));
   for (const std::string& line : split(counts, '\n')) {

@@ -46,6 +46,12 @@ bool submitted_then(const SlurmJob& job, const SlurmIdentity& identity) {
   return job.submitted_s <= identity.answered_ms / 1000 + submit_time_slack_s;
 }
 
+std::int64_t our_ms(std::int64_t slurm_s, const SlurmJob& job, const SlurmIdentity* identity) {
+  if (slurm_s <= 0 || !identity || submitted_then(job, *identity)) return slurm_s * 1000;
+  const std::int64_t submitted_ms = identity->answered_ms > 0 ? identity->answered_ms : identity->wanted_ms;
+  return submitted_ms + (slurm_s - job.submitted_s) * 1000;
+}
+
 KnownBy known_by(const SlurmJob& job, const SlurmIdentity& identity) {
   if (job.other_user) return KnownBy::nothing;
   if (job.comment == identity.key) return KnownBy::comment;

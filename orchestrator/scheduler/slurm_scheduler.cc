@@ -336,7 +336,7 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
               (job.held || job.reason.find("requeued_held") != std::string::npos);
   info.restarts = job.restarts;
   info.nodes = job.nodes;
-  if (info.state == JobState::running) info.started_ms = job.started_s * 1000;
+  if (info.state == JobState::running) info.started_ms = our_ms(job.started_s, job, identities_.find(job));
   if (!open) return info;
   Memory& memory = memory_[key];
   memory.missing_since_ns = -1;
@@ -423,6 +423,8 @@ void SlurmScheduler::await(const OpenJob& open, const std::string& id, const std
 void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round& round) {
   const SlurmJob& job = *seen.job;
   const SchedulerEnd end = scheduler_end_of(job);
+  const SlurmIdentity* identity = identities_.find(job);
+  const std::int64_t ended_ms = our_ms(job.ended_s, job, identity);
   Memory& memory = memory_[open.key];
   note_nodes(memory, job);
   if (take_record(open, seen.id, job.restarts, end, round)) return;
@@ -437,18 +439,15 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   if (never_started && end == SchedulerEnd::cancelled) {
     // No lead was there to write a record.
     info.state = JobState::ended;
-    info.record = never_started_record(open.key, seen.id, job.restarts, job.ended_s * 1000, words_of_end(job, "Slurm"));
+    info.record = never_started_record(open.key, seen.id, job.restarts, ended_ms, words_of_end(job, "Slurm"));
     info.started_ms = info.record->started_ms;
     return conclude(std::move(info), round);
   }
   // A running job that is seen to have ended: it was running until now.
   if (!job.nodes.empty()) memory.last_state = JobState::running;
-  if (memory.last_started_ms == 0) memory.last_started_ms = job.started_s * 1000;
+  if (memory.last_started_ms == 0) memory.last_started_ms = our_ms(job.started_s, job, identity);
   // Also for a process that looks once and ends: long ago by any clock.
-  const SlurmIdentity* identity = identities_.find(job);
-  const bool clock_agrees = !identity || submitted_then(job, *identity);
-  const bool long_ago =
-      clock_agrees && job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
+  const bool long_ago = ended_ms > 0 && clock_.wall_ms() - ended_ms > 2 * options_.record_grace_ms;
   const bool waited = is_waited_for_long_enough(open);
   if (!waited && (!long_ago || unread_.contains(open.key)))
     return await(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round);

@@ -8,6 +8,7 @@ more are put together at random, from the seed that is printed (LONGHAUL_FILTER_
 """
 import os
 import random
+import signal
 import sys
 import time
 
@@ -41,8 +42,9 @@ FORBIDDEN = """if job_desc.comment ~= nil and job_desc.comment ~= "" then
 
 
 class Site:
-    def __init__(self, name, what, lines, told, options=()):
+    def __init__(self, name, what, lines, told, options=(), driver="lead", killed=False):
         self.name, self.what, self.lines, self.told, self.options = name, what, lines, told, options
+        self.driver, self.killed = driver, killed  # killed: the controller that submits dies before it writes the number down
         self.run = None
 
     def branch(self):
@@ -54,6 +56,7 @@ def known_sites():
     """What sites do."""
     sites = [Site("comment" + str(i), f"comment {word}", [line], 0 if word == "kept" else 1)
              for i, (word, line) in enumerate(COMMENTS.items())]
+    sites.append(Site("driven", "comment cleared, driven by jobs", [COMMENTS["cleared"]], 1, driver="job"))
     return [*sites, Site("forbidden", "comments forbidden", [FORBIDDEN], 0, ["--set", 'site.identity="name"'])]
 
 
@@ -64,10 +67,10 @@ def random_sites():
     sites = []
     for i in range(RANDOM_SITES):
         comment, name, more = (dice.choice(list(table)) for table in (COMMENTS, NAMES, MORE))
-        backend = dice.choice(["cli", "libslurm"])
-        sites.append(Site(f"random{i}", f"comment {comment}, name {name}, adds {more}, by {backend}",
+        backend, killed = dice.choice(["cli", "libslurm"]), dice.random() < 0.5
+        sites.append(Site(f"random{i}", f"comment {comment}, name {name}, adds {more}, by {backend}{', killed' * killed}",
                           [COMMENTS[comment], NAMES[name], MORE[more]], 0 if comment == "kept" else 1,
-                          ["--set", f'site.slurm_backend="{backend}"']))
+                          ["--set", f'site.slurm_backend="{backend}"'], killed=killed))
     return sites
 
 
@@ -86,6 +89,11 @@ def jobs_of(cluster, sites):
     return {s.name: {job: state for job, state, folder in shown if folder == str(s.run.folder)} for s in sites}
 
 
+def driver_jobs_of(cluster, site):
+    shown = cluster.call("squeue", "-h", "-o", "%A %T %o").stdout.splitlines()
+    return [line for line in shown if line.endswith(f" {site.run.folder}/driver/driver.sbatch")]
+
+
 def living(jobs):
     return [job for job, state in jobs.items() if state not in ("CANCELLED", "COMPLETED", "FAILED", "TIMEOUT")]
 
@@ -94,10 +102,18 @@ def play(cluster, runs, sites):
     """Two stages each, the second of which is cancelled while it runs."""
     set_filters(cluster, sites)
     text = stage("a", 'echo done > "$LONGHAUL_OUT/text"', SMALL) + stage("b", "sleep 300", 'needs = ["a"]\n' + SMALL)
+    plan = runs.folder / "killed"
+    plan.write_text("controller_after_submit kill nth=1\n")
     for site in sites:
-        site.run = runs.start(site.name, text, "--set", 'site.poll_interval="1s"', *site.options, driver="lead")
+        fault = ["--fault-plan", plan] if site.killed else []
+        site.run = runs.start(site.name, text, "--set", 'site.poll_interval="1s"', *site.options, *fault, driver=site.driver)
+    for site in sites:
+        if site.killed:
+            expect(f"{site.what}: the controller is killed", site.run.process.wait(30) == -signal.SIGKILL, site.run.story())
     for site in sites:
         def second_runs(site=site):
+            if not site.run.submissions("b"):
+                runs.longhaul("tick", site.run.folder, code=None)
             jobs = site.run.submissions("b") and jobs_of(cluster, [site])[site.name]
             return jobs and jobs.get(site.run.job("b")) == "RUNNING"
         wait_for(f"{site.what}: the second stage's job runs", second_runs, 40, site.run.story)
@@ -107,6 +123,8 @@ def play(cluster, runs, sites):
     for site, jobs in zip(sites, jobs_of(cluster, sites).values()):
         expect(f"{site.what}: one job for each stage", len(jobs) == 2 and len(site.run.submissions()) == 2,
                f"{jobs}\n{site.run.story()}")
+        drivers = driver_jobs_of(cluster, site)
+        expect(f"{site.what}: a driver job and the next one at the most", len(drivers) <= 2, drivers)
         runs.longhaul("cancel", site.run.folder, code=None)
     for site in sites:
         def nothing_left(site=site):
@@ -121,6 +139,7 @@ def play(cluster, runs, sites):
             expect(f"{site.what}: status tells it", "changes --comment" in shown, shown)
     for site, jobs in zip(sites, jobs_of(cluster, sites).values()):
         expect(f"{site.what}: no other job came", len(jobs) == 2, f"{jobs}\n{site.run.story()}")
+        wait_for(f"{site.what}: no driver job is left", lambda site=site: not driver_jobs_of(cluster, site), 30)
 
 
 CASES = {

@@ -328,7 +328,7 @@ TEST_CASE("jobs that a site would refuse are refused first, with place and remed
       {"job = { options = [\"-p acc\"] }", "'-p acc' is not an sbatch option"},
       {"job = { options = [\"--partition=acc\"] }", "--partition cannot be set by options; use job.partition"},
       {"job = { options = [\"--comment=x\"] }",
-       "--comment cannot be set by options; it is set for every job by the controller"},
+       "--comment cannot be set by options; it is set for every job by the controller, unless site.identity is"},
       {"job = { options = [\"--hint=a\", \"--hint=b\"] }", "--hint is set already"},
       {"job = { options = [\"--hint=a\\nb\"] }", "holds a newline or a control character"},
       {"job = { partition = \"a\\nb\" }", "has no partition 'a?b'"},

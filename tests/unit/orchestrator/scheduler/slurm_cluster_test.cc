@@ -56,6 +56,7 @@ TEST_CASE("slurm cluster: each of Slurm's commands names the site's cluster, and
       const bool of_the_program = call == "sbatch --version";
       const std::string rest = call.substr(call.find(' ') + 1);
       CHECK((starts_with(rest, "-M far ") == !cluster.empty() || of_the_program));
+      if (starts_with(call, "squeue")) CHECK(rest.find("--all ") != std::string::npos);  // hidden partitions as well
       ++count;
     }
     CHECK(count >= 15);

@@ -167,6 +167,19 @@ TEST_CASE("slurm identity: tasks of an array are known without their comment") {
   CHECK(world.slurm.live() == 0);
 }
 
+TEST_CASE("slurm identity: the script of an attempt that somebody submits by hand is a job of its own") {
+  SlurmWorld world;
+  world.slurm.play = runs_long();
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  const OpenJob open = world.open("k", *id);
+  const auto by_hand = world.scheduler->port().submit({SlurmSubmission{world.job("k").script, {}, {}}});
+  REQUIRE(by_hand[0].ok());
+  CHECK(world.look(open)->id == *id);
+  CHECK(world.scheduler->cancel(*id).ok());
+  CHECK(world.slurm.live() == 1);
+  CHECK(world.look(open)->state == JobState::ended);
+}
+
 TEST_CASE("slurm identity: a wrapper that answers another user's number leaves no job behind, and touches none") {
   for (const bool looked : {false, true}) {
     CAPTURE(looked);
@@ -263,6 +276,9 @@ TEST_CASE("slurm identity: a slurmctld whose clock is off by a day loses no job,
     const auto id = world.scheduler->submit_one(world.job("late")), other = world.scheduler->submit_one(world.job("k"));
     OpenJob open = world.open("late", *id);
     open.wanted_ms = open.answered_ms;
+    const auto started = world.look(open);
+    REQUIRE(started->state == JobState::running);
+    CHECK(started->started_ms == world.clock.wall_ms());  // by our clock
     world.clock.advance_ms(5'000);
     // It has ended, by slurmctld's clock long ago, and its record is on its way.
     CHECK(world.look(open)->state != JobState::lost);
