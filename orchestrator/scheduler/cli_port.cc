@@ -1,6 +1,5 @@
 #include "orchestrator/scheduler/cli_port.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -179,9 +178,9 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (words.size() != 3 || !place.contains(words[0])) continue;
     SlurmJob& job = jobs[place[words[0]]];
     job.restarts = whole(words[1]);
-    const int status = whole(words[2]);
-    job.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    job.exit_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const SlurmExit end = read_slurm_exit(words[2]);
+    job.exit_code = end.code;
+    job.exit_signal = end.signal;
   }
   return jobs;
 }

@@ -1,5 +1,7 @@
 #include "orchestrator/scheduler/slurm_commands.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -216,6 +218,13 @@ std::string read_slurm_state(const std::string& text) {
       {"NODE_FAILURE", "NODE_FAIL"}};
   const auto found = bases.find(state);
   return found == bases.end() ? state : found->second;
+}
+
+SlurmExit read_slurm_exit(const std::string& text) {
+  const auto parts = split(text, ':');
+  if (parts.size() == 2) return {static_cast<int>(number_of(parts[0])), static_cast<int>(number_of(parts[1]))};
+  const int status = static_cast<int>(number_of(text));
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0};
 }
 
 std::string read_slurm_text(const std::string& text) {

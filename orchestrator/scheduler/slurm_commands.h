@@ -57,6 +57,12 @@ std::int64_t read_slurm_duration(const std::string& text);
 std::int64_t read_slurm_time(const std::string& text);
 // The base state of "CANCELLED by 0", "COMPLETING", "REQUEUE_HOLD", ... as SlurmJob::state wants it.
 std::string read_slurm_state(const std::string& text);
+// squeue's exit_code: a wait status in 22.05 ("768"), exit code and signal since 23.02 ("3:0", "0:15", and "0:53" of
+// what slurmd could not start).
+struct SlurmExit {
+  int code = 0, signal = 0;
+};
+SlurmExit read_slurm_exit(const std::string& text);
 // "" for "(null)", "N/A", "None", "Unknown", "None assigned".
 std::string read_slurm_text(const std::string& text);
 

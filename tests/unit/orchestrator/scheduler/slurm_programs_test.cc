@@ -32,4 +32,26 @@ TEST_CASE("trust: what a wrapper of Slurm writes to stderr comes out visible") {
   CHECK(visible(status.error().message()).find("\\u001b[2J\\u009b0m gone") != std::string::npos);
 }
 
+TEST_CASE("squeue's exit codes, as releases write them") {
+  struct Case {
+    const char* text;
+    int code, signal;
+  };
+  // 22.05.8; 24.11.5 and 26.05.5
+  for (const Case& one : {Case{"0", 0, 0},
+                          {"768", 3, 0},
+                          {"15", 0, 15},
+                          {"53", 0, 53},
+                          {"0:0", 0, 0},
+                          {"3:0", 3, 0},
+                          {"0:15", 0, 15},
+                          {"0:53", 0, 53},
+                          {"1:9", 1, 9}}) {
+    CAPTURE(one.text);
+    const SlurmExit end = read_slurm_exit(one.text);
+    CHECK(end.code == one.code);
+    CHECK(end.signal == one.signal);
+  }
+}
+
 }  // namespace longhaul
