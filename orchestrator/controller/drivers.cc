@@ -104,7 +104,8 @@ std::string scrontab_line(const SiteConfig& site, const std::string& program, co
   for (const char* name : {"PATH", "SLURM_CONF"})
     if (const auto value = environment ? environment(name) : std::nullopt; value && is_one_line(*value))
       variables += format("{}={} ", name, shell_quote(*value));
-  return format("*/{} * * * * {}{} tick {} {}", minutes, variables, shell_quote(program), shell_quote(run_dir),
+  const std::string every = minutes == 1 ? "*" : format("*/{}", minutes);  // scrontab refuses a step of 1
+  return format("{} * * * * {}{} tick {} {}", every, variables, shell_quote(program), shell_quote(run_dir),
                 stay_s > 0 ? format("--for {:.0f}s", stay_s) : std::string("--until-quiet"));
 }
 

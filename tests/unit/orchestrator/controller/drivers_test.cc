@@ -220,6 +220,7 @@ TEST_CASE("a tick that stays to watch ends before the next one begins") {
       {"driver_interval = \"5min\"\ndriver_stay = \"60s\"", "*/5 * * * * '{}' --for 60s"},
       {"driver_interval = \"5min\"\ndriver_stay = \"1h\"", "*/5 * * * * '{}' --for 290s"},
       {"driver_interval = \"100s\"", "*/2 * * * * '{}' --until-quiet"},
+      {"driver_interval = \"1min\"", "* * * * * '{}' --until-quiet"},
   };
   for (const auto& [text, line] : cases) {
     CAPTURE(text);
