@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/slurm_helper/option_values.h"
+#include "orchestrator/slurm_helper/task_variables.h"
 
 namespace longhaul {
 namespace {
@@ -18,6 +19,11 @@ namespace {
 // The word before the name of a generic resource changed.
 constexpr bool slash_gres = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0);
 constexpr const char* gres_prefix = slash_gres ? "gres/" : "gres:";
+
+// Since 24.05 what a task asks for is one text: "cpu=2,gres/gpu:a100=1".
+constexpr bool one_tres_per_task = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 5, 0);
+// Since 23.11 the srun of a foreign mpirun has to say that it is one.
+constexpr bool external_launchers = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0);
 
 constexpr std::uint32_t unset = NO_VAL;
 constexpr std::uint64_t script_bytes_max = 64ULL << 20;
@@ -476,7 +482,9 @@ void DescriptionBuilder::complete_tres() {
   job_desc_msg_t& m = message();
   if (!gpus_.empty()) m.tres_per_job = keep(gpu_tres(gpus_));
   if (!gpus_per_socket_.empty()) m.tres_per_socket = keep(gpu_tres(gpus_per_socket_));
-  if (!gpus_per_task_.empty()) m.tres_per_task = keep(gpu_tres(gpus_per_task_));
+  std::string per_task = gpus_per_task_.empty() ? std::string() : gpu_tres(gpus_per_task_);
+  if (one_tres_per_task) per_task = tres_per_task(cpus_set_ ? cpus_per_task_ : 0, gpus_per_task_);
+  if (!per_task.empty()) m.tres_per_task = keep(std::move(per_task));
   std::vector<std::string> per_node;
   if (!gpus_per_node_.empty()) per_node.push_back(gpu_tres(gpus_per_node_));
   if (!gres_.empty() && gres_ != "none" && gres_ != "NONE") {
@@ -511,9 +519,11 @@ void DescriptionBuilder::complete_environment() {
   if (!hint_.empty()) variable("SLURM_HINT", hint_);
   for (const auto& [name, value] :
        {std::pair{"SLURM_GPUS", &gpus_}, std::pair{"SLURM_GPUS_PER_NODE", &gpus_per_node_},
-        std::pair{"SLURM_GPUS_PER_SOCKET", &gpus_per_socket_}, std::pair{"SLURM_GPUS_PER_TASK", &gpus_per_task_},
-        std::pair{"SLURM_CPUS_PER_GPU", &cpus_per_gpu_}})
+        std::pair{"SLURM_GPUS_PER_SOCKET", &gpus_per_socket_}, std::pair{"SLURM_CPUS_PER_GPU", &cpus_per_gpu_}})
     if (!value->empty()) variable(name, *value);
+  if (m.tres_per_task)
+    variable(one_tres_per_task ? "SLURM_TRES_PER_TASK" : "SLURM_GPUS_PER_TASK",
+             one_tres_per_task ? m.tres_per_task : gpus_per_task_);
   if (mem_per_gpu_) variable("SLURM_MEM_PER_GPU", std::to_string(*mem_per_gpu_));
   if (m.open_mode == OPEN_MODE_APPEND) variable("SLURM_OPEN_MODE", "a");
   if (m.open_mode == OPEN_MODE_TRUNCATE) variable("SLURM_OPEN_MODE", "t");
@@ -551,6 +561,10 @@ void DescriptionBuilder::complete_environment() {
     });
     for (const auto& [name, value] : set) variable(name, value);
   }
+  if (external_launchers)
+    for (std::string& entry :
+         launcher_variables({made_.environment_.begin(), made_.environment_.end()}, context_.hydra_bootstrap))
+      variables_.push_back(std::move(entry));
   for (std::string& entry : variables_) made_.environment_.push_back(keep(std::move(entry)));
   m.env_size = static_cast<std::uint32_t>(made_.environment_.size());
   made_.environment_.push_back(nullptr);

@@ -27,6 +27,7 @@ struct SubmitContext {
   // NAME=value, without what an outer job of Slurm's set (SLURM_*, SBATCH_*, its GPUs), with what sbatch adds.
   std::vector<std::string> environment;
   std::string working_directory;
+  bool hydra_bootstrap = true;  // mpirun of the MPICH family starts ranks through srun, where nothing else is chosen
 };
 SubmitContext make_submit_context(const std::string& propagated_limits, const std::string& limits_not_propagated);
 

@@ -236,6 +236,7 @@ class Helper {
     LH_TRY(const ControllerFacts facts, read_controller());
     LH_CHECK(check_release(facts));
     context_ = make_submit_context(facts.propagated_limits, facts.limits_not_propagated);
+    context_->hydra_bootstrap = facts.mpi_parameters.find("disable_slurm_hydra_bootstrap") == std::string::npos;
     return {};
   }
 

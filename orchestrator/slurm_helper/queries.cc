@@ -327,13 +327,18 @@ Status turn_to_cluster(const std::string& name) {
 
 Result<ControllerFacts> read_controller() {
   slurm_conf_t* configuration = nullptr;
-  if (const int result = slurm_load_ctl_conf(0, &configuration); result != SLURM_SUCCESS)
-    return last_error("cannot read the configuration", result);
+  if (const int result = slurm_load_ctl_conf(0, &configuration); result != SLURM_SUCCESS) {
+    // A slurmctld several releases later than the library answers what the library cannot read.
+    const int number = result > 0 ? result : errno;
+    return slurm_error("cannot read the configuration",
+                       number == SLURM_UNEXPECTED_MSG_ERROR ? SLURM_PROTOCOL_VERSION_ERROR : number);
+  }
   const auto text = [](const char* content) { return std::string(content ? content : ""); };
   ControllerFacts facts;
   facts.version = text(configuration->version);
   facts.propagated_limits = text(configuration->propagate_rlimits);
   facts.limits_not_propagated = text(configuration->propagate_rlimits_except);
+  facts.mpi_parameters = text(configuration->mpi_params);
   const std::string accounting = text(configuration->accounting_storage_type);
   Row row;
   row.text("cluster", configuration->cluster_name);

@@ -25,7 +25,7 @@ Status turn_to_cluster(const std::string& name);
 struct ControllerFacts {
   Value configuration;
   std::string version;
-  std::string propagated_limits, limits_not_propagated;
+  std::string propagated_limits, limits_not_propagated, mpi_parameters;
 };
 Result<ControllerFacts> read_controller();
 

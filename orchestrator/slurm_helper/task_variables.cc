@@ -1,0 +1,45 @@
+#include "orchestrator/slurm_helper/task_variables.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+
+namespace longhaul {
+
+std::string tres_per_task(std::uint32_t cpus, const std::string& gpus) {
+  std::vector<std::string> parts;
+  if (cpus > 0) parts.push_back(format("cpu={}", cpus));
+  if (gpus.empty()) return join(parts, ",");
+  for (const std::string& gpu : split(gpus, ',')) {
+    const std::size_t colon = gpu.rfind(':');
+    parts.push_back(colon == std::string::npos ? "gres/gpu=" + gpu
+                                               : format("gres/gpu:{}={}", gpu.substr(0, colon), gpu.substr(colon + 1)));
+  }
+  return join(parts, ",");
+}
+
+std::vector<std::string> launcher_variables(const std::vector<std::string_view>& environment, bool hydra) {
+  std::vector<std::string> made;
+  const auto value_of = [&](const std::string& name) -> std::optional<std::string_view> {
+    for (const std::string_view entry : environment)
+      if (starts_with(entry, name + "=")) return entry.substr(name.size() + 1);
+    return std::nullopt;
+  };
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value_of(name)) made.push_back(name + "=" + value);
+  };
+  add("OMPI_MCA_plm_slurm_args", "--external-launcher");
+  add("PRTE_MCA_plm_slurm_args", "--external-launcher");
+  for (const auto& [bootstrap, arguments] :
+       {std::pair{"HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS"},
+        std::pair{"I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}}) {
+    const auto chosen = value_of(bootstrap);
+    if (chosen ? *chosen != "slurm" : !hydra) continue;
+    add(bootstrap, "slurm");
+    add(arguments, "--external-launcher");
+  }
+  return made;
+}
+
+}  // namespace longhaul
