@@ -83,7 +83,7 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   submit("well", on(rig, "well", "exit 0", {{"job-name", "na|me"}}));
   submit("three", on(rig, "three", "exit 3", {}));
   submit("killed", on(rig, "killed", "kill -9 $$", {once}));
-  submit("unlaunched", on(rig, "unlaunched", "true", {once, {"output", "/nonexistent/folder/file"}}));
+  submit("unlaunched", on(rig, "unlaunched", "true", {once, {"output", "/dev/null/file"}}));
   submit("array", on(rig, "array", "exit $SLURM_ARRAY_TASK_ID", {{"array", "0,2-3%1"}}));
   submit(odd, on(rig, odd, "exit 4", {}));
   for (const char* key : {"late", "preempted", "node", "again", "stopped"}) rig.wait_state(ids[key], "RUNNING");
@@ -99,12 +99,13 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   rig.wait_state(ids["urgent"], "COMPLETED");
   play({"kill-node", "n2"});
 
+  constexpr int any = -1;
   const auto check = [&](const std::string& key, const char* state, int code, int signal, SchedulerEnd end) {
     CAPTURE(key);
     const std::string id = key == "array" ? ids[key] + format("_{}", code) : ids[key];
     const SlurmJob job = end_of(rig, id, key);
     CHECK(job.state == state);
-    CHECK(job.exit_code == code);
+    if (code != any) CHECK(job.exit_code == code);
     CHECK(job.exit_signal == signal);
     CHECK(job.comment == key);
     CHECK(scheduler_end_of(job) == end);
@@ -122,7 +123,8 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   CHECK(check("never", "CANCELLED", 0, 0, SchedulerEnd::cancelled).nodes.empty());
   CHECK_FALSE(check("stopped", "CANCELLED", 0, 0, SchedulerEnd::cancelled).nodes.empty());
   CHECK(check("preempted", "PREEMPTED", 0, 0, SchedulerEnd::preempted).nodes == "n1");
-  CHECK(check("node", "NODE_FAIL", 0, 0, SchedulerEnd::node_fail).nodes == "n2");
+  // 0 in 22.05, 1 in later releases
+  CHECK(check("node", "NODE_FAIL", any, 0, SchedulerEnd::node_fail).nodes == "n2");
   check("late", "TIMEOUT", 0, 0, SchedulerEnd::time_limit);
   check("again", "FAILED", 5, 0, SchedulerEnd::failed);
   // The helper asks the same accounting; of an unknown job and of another's comment it has nothing to say.
