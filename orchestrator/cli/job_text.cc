@@ -165,6 +165,7 @@ std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
                     " on each job, as if it were submitted now and waited for no other\n\n" + text_table(rows);
   if (std::all_of(outlook.answers.begin(), outlook.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
     out += "\nIt takes none of them: is this the cluster that the site file describes?\n";
+  for (const std::string& note : outlook.notes) out += "\nnote: " + one_line(note) + "\n";
   if (!outlook.problem.empty()) out += "\nof the other jobs nothing is known: " + outlook.problem + "\n";
   return out;
 }
@@ -183,6 +184,7 @@ Value queue_value(const QueueOutlook& outlook) {
     one.set("refused", answer.refused);
     answers.push_back(std::move(one));
   }
+  value.set("notes", ValueArray(outlook.notes.begin(), outlook.notes.end()));
   return value;
 }
 

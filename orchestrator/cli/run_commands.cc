@@ -24,6 +24,7 @@
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/launcher_check.h"
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/controller/plan_forecasts.h"
@@ -36,6 +37,7 @@
 #include "orchestrator/render/progress_view.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
+#include "orchestrator/scheduler/mpi_types.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
@@ -284,8 +286,11 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
   if (asked.ok())
-    if (const auto slurm = opened->port->configuration(); slurm.ok())
+    if (const auto slurm = opened->port->configuration(); slurm.ok()) {
       check_timeouts(site, plan, jobs, *slurm, diagnostics);
+      check_slurm_release(plan, jobs, *slurm, diagnostics);
+      if (const auto known = ask_mpi_types(); known.ok()) check_mpi_types(site, jobs, *known, diagnostics);
+    }
   if (!asked.ok()) print(stderr, "not checked with Slurm: {}\n", asked.error().message());
   check_modules(site, plan, diagnostics);
   return {};

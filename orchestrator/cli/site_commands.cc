@@ -8,8 +8,10 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/render/site_text.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/scheduler/mpi_types.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/site_probe.h"
+#include "orchestrator/scheduler/slurm_release.h"
 
 namespace longhaul {
 namespace {
@@ -92,13 +94,16 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   const auto site = load_site(line.site, installation.site_folders());
   if (!site.ok()) return fail(line, site.error());
   std::vector<SiteFinding> findings = unverified_values(*site);
+  std::vector<std::string> notes;
   std::string asked_of = "a local site: there is no cluster to compare with";
   ExitCode exit = ExitCode::ok;
   if (site->config.is_slurm()) {
     auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir, site->config.programs,
                                   submission_deadline_ms, site->config.cluster);
-    const auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
+    auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
     if (facts.ok()) {
+      if (auto known = ask_mpi_types(); known.ok()) facts->mpi_types = std::move(*known);
+      notes = slurm_release_notes(facts->configuration, false, true);
       asked_of =
           "compared with the cluster " + facts->configuration.cluster + " through " + opened->port->description();
       findings = compare_site(*site, *facts);
@@ -111,12 +116,14 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
     if (finding.kind == SiteFinding::Kind::change) exit = ExitCode::invalid_input;
   if (!line.json) {
     print_findings(*site, findings, asked_of);
+    for (const std::string& note : notes) print(stdout, "\nof jobs that are to outlive a node: {}\n", note);
     return exit;
   }
   Value document = Value::make_table();
   document.set("site", site->config.name);
   document.set("compared", asked_of);
   document.set("findings", findings_value(findings));
+  document.set("notes", ValueArray(notes.begin(), notes.end()));
   print_text(stdout, to_json_pretty(document));
   return exit;
 }

@@ -480,9 +480,9 @@ void JobPlanner::plan_launcher() {
   const std::string& runtime = config_.container.runtime;
   const bool srun_starts_container = !job_.container.empty() && (runtime == "pyxis" || runtime == "cscs-edf");
   const bool steps = !plan_.steps.empty();
+  plan_.calls_mpi = calls_mpi(stage_);
   if (config_.launcher.kind == "srun" && steps) {
-    for (JobStep& step : plan_.steps)
-      step.launcher = step_launcher(step, config_, plan_.gpus_per_node > 0, job_.no_kill);
+    for (JobStep& step : plan_.steps) step.launcher = step_launcher(step, config_, plan_.gpus_per_node, job_.no_kill);
     return;
   }
   if (steps && plan_.nodes > 1)
@@ -497,7 +497,7 @@ void JobPlanner::plan_launcher() {
   if (steps || (by_mpirun && on_one_node) || (plan_.ranks == 1 && !srun_starts_container && plan_.spares == 0)) return;
   plan_.launcher = rank_launcher(plan_, config_, !outlives_nodes_by(stage_.common).empty());
   if (plan_.nodes + plan_.spares > 1)
-    plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node > 0);
+    plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node);
 }
 
 void JobPlanner::plan_container() {

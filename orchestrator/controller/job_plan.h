@@ -27,7 +27,8 @@ struct JobPlan {
   bool chain = false;        // longer than one job may be: goes on in another, queued before the first ends
   bool requeue = false;      // Slurm may start the same job again
   int nodes = 1, ranks = 1, ranks_per_node = 1, cpus_per_rank = 1, gpus_per_node = 0;
-  int spares = 0;  // further nodes, like the others, without ranks at first
+  bool calls_mpi = true;  // its ranks do
+  int spares = 0;         // further nodes, like the others, without ranks at first
   // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
   // the one rank, or calls mpirun.
   std::vector<std::string> launcher;

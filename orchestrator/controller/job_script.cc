@@ -154,15 +154,13 @@ Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& cont
       "\nset -eu\n"
       "# Left by the shell that submitted, or by sbatch for srun: they would change the steps of this job.\n"
       "unset SLURM_EXPORT_ENV SLURM_NO_KILL SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \\\n"
-      "  SLURM_CPU_BIND_VERBOSE SLURM_MEM_BIND SLURM_DISTRIBUTION SLURM_STEP_ID SLURM_STEPID\n";
-  if (!plan.steps.empty())
-    out +=
-        "# Each step says which GPUs of the job it takes.\n"
-        "unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_GPUS_PER_SOCKET SLURM_NTASKS_PER_GPU \\\n"
-        "  SLURM_TRES_PER_TASK SLURM_GPU_BIND\n";
+      "  SLURM_CPU_BIND_VERBOSE SLURM_MEM_BIND SLURM_DISTRIBUTION SLURM_STEP_ID SLURM_STEPID\n"
+      "# Each step says which GPUs of the job it takes: what speaks of all nodes of the job fits no part of it.\n"
+      "unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_GPUS_PER_SOCKET SLURM_NTASKS_PER_GPU \\\n"
+      "  SLURM_TRES_PER_TASK SLURM_GPU_BIND\n";
   if (!plan.prologue.empty()) out += "\n" + join(plan.prologue, "\n") + "\n";
   out +=
-      format("\nexport SRUN_CPUS_PER_TASK={}  # srun does not take --cpus-per-task from sbatch since Slurm 22.05\n\n",
+      format("\nexport SRUN_CPUS_PER_TASK={}  # for an srun by hand: from 22.05 to 23.02 it takes none from sbatch\n\n",
              plan.cpus_per_rank);
   if (!plan.steps.empty())
     out += steps_comment(plan);

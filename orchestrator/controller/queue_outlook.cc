@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "orchestrator/controller/launcher_check.h"
 
 namespace longhaul {
 namespace {
@@ -96,6 +97,7 @@ QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<J
   const auto configuration = port.configuration();
   if (!configuration.ok()) return stop(configuration.error().message());
   outlook.cluster = configuration->cluster;
+  outlook.notes = notes_on_slurm(jobs, *configuration);
   const auto questions = questions_of(plan, jobs);
   if (!questions.ok()) return stop(questions.error().message());
   std::map<std::string, QueueAnswer> answers;  // by script

@@ -20,6 +20,7 @@ struct QueueAnswer {
 struct QueueOutlook {
   std::string cluster;               // the name of the one that answered
   std::vector<QueueAnswer> answers;  // in plan order, one for all variants of a stage that ask for the same
+  std::vector<std::string> notes;    // what its Slurm means for jobs of this plan, a sentence each
   std::string problem;               // why nothing was asked, or not everything; "" if everything was
 };
 

@@ -107,7 +107,15 @@ std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores) 
   return steps;
 }
 
-std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, bool job_has_gpus) {
+std::vector<std::string> step_gpu_options(const SiteConfig& site, int gpus_of_job, int gpus_of_step) {
+  const std::string& request = site.ask.gpu_request;
+  if (gpus_of_job <= 0 || request == "none") return {};
+  if (gpus_of_step <= 0) return {"--gres=none"};
+  const std::string type = site.ask.gpu_type.empty() ? "" : site.ask.gpu_type + ":";
+  return {format("{}{}{}", request == "gres" ? "--gres=gpu:" : "--gpus-per-node=", type, gpus_of_step)};
+}
+
+std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, int gpus_of_job) {
   std::vector<std::string> words = {"srun",
                                     "--job-name=agents",
                                     "--overlap",
@@ -120,11 +128,12 @@ std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, bool 
                                     "--no-kill",
                                     "--kill-on-bad-exit=0",
                                     "--wait=0"};
-  if (job_has_gpus && site.ask.gpu_request != "none") words.emplace_back("--gres=none");
+  const std::vector<std::string> gpus = step_gpu_options(site, gpus_of_job, gpus_of_job);
+  words.insert(words.end(), gpus.begin(), gpus.end());
   return words;
 }
 
-std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus, bool no_kill) {
+std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, int gpus_of_job, bool no_kill) {
   std::vector<std::string> words = {"srun",
                                     "--job-name=" + step.name,
                                     "--mpi=" + (step.ranks == 1 ? "none" : site.launcher.mpi),
@@ -135,10 +144,8 @@ std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& si
   words.push_back(format("--immediate={}", resources_wait_s));
   // Only what it asks for, beside the others; of the memory whatever the job has, as for programs side by side.
   if (!step.own_nodes) words.insert(words.end(), {"--exact", "--mem=0"});
-  if (job_has_gpus && site.ask.gpu_request != "none") {
-    const std::string type = site.ask.gpu_type.empty() ? "" : site.ask.gpu_type + ":";
-    words.push_back(step.gpus_per_node > 0 ? format("--gres=gpu:{}{}", type, step.gpus_per_node) : "--gres=none");
-  }
+  const std::vector<std::string> gpus = step_gpu_options(site, gpus_of_job, step.gpus_per_node);
+  words.insert(words.end(), gpus.begin(), gpus.end());
   if (!site.launcher.cpu_bind.empty()) words.push_back("--cpu-bind=" + site.launcher.cpu_bind);
   words.emplace_back("--kill-on-bad-exit=1");
   if (no_kill) words.emplace_back("--no-kill");

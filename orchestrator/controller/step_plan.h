@@ -39,10 +39,17 @@ void share_cpus(const std::vector<CommandStep>& asked, int cpus, int threads_per
 // The steps of a stage where no scheduler gives nodes: side by side on `cores`. {} where it runs one program.
 std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores);
 
-// The `srun` of a job's agents, one a node, beside the ranks on what they leave. The step outlives a node that is lost.
-std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, bool job_has_gpus);
+// What a step asks for of its job's GPUs, on each node: in the form that the site takes ("--gpus-per-node=4",
+// "--gres=gpu:4"), for Slurm refuses both at once. Every step says it: what sbatch leaves for srun in the environment
+// is unset (job_script.cc), for it speaks of all nodes of the job, and a launch may have fewer. Empty where the job has
+// no GPUs, or asks for none by name.
+std::vector<std::string> step_gpu_options(const SiteConfig& site, int gpus_of_job, int gpus_of_step);
+
+// The `srun` of a job's agents, one a node, beside the ranks on what these have: all GPUs of the job, whose health they
+// look at (--overlap shares them since Slurm 22.05). The step outlives a node that is lost.
+std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, int gpus_of_job);
 
 // The step's `srun`; --nodelist is added in the job. `no_kill`: it outlives the loss of a node, as its job does.
-std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus, bool no_kill);
+std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, int gpus_of_job, bool no_kill);
 
 }  // namespace longhaul

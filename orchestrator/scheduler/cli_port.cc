@@ -344,6 +344,7 @@ Result<SlurmConfiguration> CliPort::configuration() {
   made.accounting = !accounting.empty() && !ends_with(accounting, "/none");
   made.requeue = pairs["JobRequeue"] == "1";
   made.scrontab = pairs["ScronParameters"].find("enable") != std::string::npos;
+  made.stepmgr = pairs["SlurmctldParameters"].find("enable_stepmgr") != std::string::npos;
   made.select_type = pairs["SelectType"];
   made.task_plugin = pairs["TaskPlugin"];
   made.mpi_default = pairs["MpiDefault"];

@@ -460,6 +460,7 @@ Result<SlurmConfiguration> HelperPort::configuration() {
   made.select_type = answer.get_string("select_type");
   made.task_plugin = answer.get_string("task_plugin");
   made.mpi_default = answer.get_string("mpi_default");
+  made.stepmgr = answer.get_bool("stepmgr", false);
   return made;
 }
 

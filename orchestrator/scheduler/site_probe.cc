@@ -8,6 +8,8 @@
 
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/scheduler/mpi_types.h"
+#include "orchestrator/scheduler/slurm_release.h"
 
 namespace longhaul {
 namespace {
@@ -82,6 +84,7 @@ class Comparison {
     compare_partitions();
     for (const JobClass& one : site_.config.classes) compare_class(one);
     compare_capabilities();
+    compare_launcher();
     return std::move(findings_);
   }
 
@@ -168,6 +171,15 @@ class Comparison {
              "ask more often than every " + duration(age / 2) + ", so that no end of a job is missed");
   }
 
+  void compare_launcher() {
+    const std::string& mpi = site_.config.launcher.mpi;
+    const std::string remedy = mpi_type_remedy(mpi, facts_.mpi_types);
+    if (site_.config.launcher.kind == "srun" && !remedy.empty())
+      change("launcher.mpi", mpi, "srun has no such plugin", remedy);
+    if (const std::string old = too_old_for_agents(facts_.configuration); !old.empty())
+      change("scheduler", "jobs of several nodes", "Slurm " + facts_.configuration.version, old);
+  }
+
   const Site& site_;
   const ClusterFacts& facts_;
   std::vector<std::string> live_;
@@ -225,7 +237,7 @@ std::string probed_site_text(const std::string& name, const ClusterFacts& facts)
   if (!shape.gpu_type.empty()) ask.set("gpu_type", shape.gpu_type);
   Value& launcher = site.set("launcher", Value::make_table());
   const std::string& mpi = facts.configuration.mpi_default;
-  launcher.set("mpi", mpi == "pmi2" || mpi == "cray_shasta" || mpi == "pmix_v4" ? mpi : "pmix");
+  launcher.set("mpi", mpi.empty() || mpi == "none" || mpi == "(null)" ? "pmix" : mpi);
   Value& can = site.set("can", Value::make_table());
   can.set("scrontab", facts.configuration.scrontab ? "yes" : "no");
   can.set("shared_nodes", usual && usual->exclusive ? "no" : "yes");

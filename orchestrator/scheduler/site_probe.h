@@ -15,6 +15,7 @@ struct ClusterFacts {
   SlurmConfiguration configuration;
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmNode> nodes;
+  std::vector<std::string> mpi_types;  // that srun takes (mpi_types.h); empty: not known
 };
 Result<ClusterFacts> ask_cluster(SlurmPort& port);
 

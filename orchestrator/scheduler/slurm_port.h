@@ -68,6 +68,7 @@ struct SlurmConfiguration {
   bool accounting = false;  // sacct can be asked
   bool requeue = false;     // JobRequeue
   bool scrontab = false;    // ScronParameters=enable
+  bool stepmgr = false;     // SlurmctldParameters=enable_stepmgr: a job's steps are made by its first node
   std::string select_type, task_plugin, mpi_default;
 };
 struct SlurmWillRun {

@@ -1,6 +1,7 @@
 #include "orchestrator/site/site_config.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/files.h"
@@ -208,6 +209,15 @@ void check_program_paths(const Value& programs, Diagnostics& diagnostics) {
   }
 }
 
+// It stands behind --mpi= on a command line; which words there are knows srun.
+void check_mpi_name(const std::string& mpi, const Value& launcher, Diagnostics& diagnostics) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '+'; };
+  const Value* said = launcher.find("mpi");
+  if (said && (mpi.empty() || !std::all_of(mpi.begin(), mpi.end(), fits)))
+    diagnostics.add(said->pos, "launcher.mpi = \"" + mpi + "\" is no name of a plugin",
+                    "one of those that `srun --mpi=list` prints, such as \"pmix\", or \"none\"");
+}
+
 Status read_layers(const std::string& name, const std::vector<std::string>& folders, std::vector<Layer>& layers,
                    Site& site) {
   std::string next = name;
@@ -298,6 +308,8 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   site.config = site_fields().parse(merged, "site", diagnostics, {"classes", "sources", "unverified", "inherits"});
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
+  if (const Value* launcher = merged.find("launcher"); launcher && launcher->is_table())
+    check_mpi_name(site.config.launcher.mpi, *launcher, diagnostics);
   if (const Value* programs = merged.find("programs"); programs && programs->is_table())
     check_program_paths(*programs, diagnostics);
   if (const Value* faults = merged.find("faults")) check_fault_commands(site.config.faults, *faults, diagnostics);

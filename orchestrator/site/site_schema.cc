@@ -81,7 +81,9 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
       FieldTable<L>()
           .field("kind", &L::kind,
                  {.help = "what starts the ranks; mpirun: that of Open MPI", .choices = {"srun", "mpirun"}})
-          .field("mpi", &L::mpi, {.help = "srun --mpi=", .choices = {"pmix", "pmix_v4", "pmi2", "cray_shasta", "none"}})
+          .field("mpi", &L::mpi,
+                 {.help = "srun --mpi=, of ranks that call MPI: that of the MPI which the engine is linked with; "
+                          "`srun --mpi=list` says which there are, and jobs with another one are refused"})
           .field("cpu_bind", &L::cpu_bind, {.help = "srun --cpu-bind=; empty: as srun likes"})
           .field("options", &L::options, {.help = "further options of srun or mpirun, a word each"});
   return table;

@@ -352,6 +352,7 @@ Result<ControllerFacts> read_controller() {
   row.flag("accounting", !accounting.empty() && !ends_with(accounting, "/none"));
   row.flag("requeue", configuration->job_requeue != 0);
   row.flag("scrontab", text(configuration->scron_params).find("enable") != std::string::npos);
+  row.flag("stepmgr", text(configuration->slurmctld_params).find("enable_stepmgr") != std::string::npos);
   row.text("select_type", configuration->select_type);
   row.text("task_plugin", configuration->task_plugin);
   row.text("mpi_default", configuration->mpi_default);

@@ -126,14 +126,64 @@ TEST_CASE("a job of several nodes: every directive with its value and where it c
   CHECK(directive_of(plan, "no-requeue") == "  # default: ask.requeue");
   CHECK(directive_of(plan, "mem") == "none");
   CHECK(plan.launcher == std::vector<std::string>{"srun", "--mpi=pmix", "--nodes=4", "--ntasks=16",
-                                                  "--ntasks-per-node=4", "--cpus-per-task=20", "--kill-on-bad-exit=1"});
+                                                  "--ntasks-per-node=4", "--cpus-per-task=20", "--gres=gpu:4",
+                                                  "--kill-on-bad-exit=1"});
   CHECK(plan.agent_launcher == std::vector<std::string>{"srun", "--job-name=agents", "--overlap", "--mpi=none",
                                                         "--nodes=4", "--ntasks=4", "--ntasks-per-node=1",
                                                         "--cpus-per-task=1", "--mem=0", "--no-kill",
-                                                        "--kill-on-bad-exit=0", "--wait=0", "--gres=none"});
+                                                        "--kill-on-bad-exit=0", "--wait=0", "--gres=gpu:4"});
   CHECK(plan.resumable);
   CHECK(!plan.chain);
   CHECK(plan.gpu_hours() == doctest::Approx(5 * 4 * 4));
+}
+
+TEST_CASE("every step says its GPUs by node, however the job asked for them, and inherits none") {
+  const std::string outlives = replace_all(acc_site, "no_kill = \"no\"", "no_kill = \"yes\"");
+  const std::string with_spare = "ranks = 8\nnodes = 2\nresiliency = { spares = 1 }\n";
+  struct Row {
+    const char *request, *directive, *word;
+  };
+  for (const Row& row : {Row{"gres", "gres", "--gres=gpu:h100:4"}, Row{"gpus", "gpus", "--gpus-per-node=h100:4"},
+                         Row{"gpus_per_node", "gpus-per-node", "--gpus-per-node=h100:4"},
+                         Row{"gpus_per_task", "gpus-per-task", "--gpus-per-node=h100:4"}, Row{"none", "", ""}}) {
+    CAPTURE(row.request);
+    const Site site = job_site(replace_all(outlives, "gpu_request = \"gres\"",
+                                           format("gpu_request = \"{}\"\ngpu_type = \"h100\"", row.request)));
+    const JobPlan plan = good_plan(site, job_stage("pretrain", with_spare));
+    if (*row.directive) CHECK(directive_of(plan, row.directive) != "none");
+    for (const std::vector<std::string>& launcher : {plan.launcher, plan.agent_launcher}) {
+      const auto about_gpus = [](const std::string& word) { return has(word, "gpu") || has(word, "gres"); };
+      CHECK(std::count_if(launcher.begin(), launcher.end(), about_gpus) == (*row.word ? 1 : 0));
+      if (*row.word) CHECK(std::find(launcher.begin(), launcher.end(), row.word) != launcher.end());
+    }
+    JobScriptContext context{"r", "s", "/runs/r", "/bin/worker", "/runs/r/stages/s/attempts/1", false, {}};
+    const std::string script = job_script(plan, context).value();
+    for (const char* variable : {" SLURM_GPUS ", " SLURM_GPUS_PER_NODE ", " SLURM_GPUS_PER_TASK ",
+                                 " SLURM_GPUS_PER_SOCKET ", " SLURM_NTASKS_PER_GPU ", " SLURM_TRES_PER_TASK "}) {
+      CAPTURE(variable);
+      CHECK(has(script, variable));
+    }
+    CHECK(has(script, " SLURM_GPU_BIND\n"));
+  }
+  const JobPlan cpu = good_plan(job_site(acc_site), job_stage("curate", "ranks = 2\nnodes = 2"));
+  CHECK(!has(join(cpu.launcher, " ") + join(cpu.agent_launcher, " "), "gres"));
+}
+
+TEST_CASE("ranks on GPUs that talk by NCCL are started without the plugin of the site's MPI") {
+  const Site site = job_site(acc_site);
+  const auto mpi_of = [&](const std::string& kind, const std::string& settings) {
+    PlannedStage stage = job_stage(kind, "ranks = 8\nnodes = 2");
+    stage.settings = *parse_toml(settings, "w.toml");
+    const JobPlan plan = good_plan(site, stage);
+    for (const std::string& word : plan.launcher)
+      if (starts_with(word, "--mpi=")) return word.substr(6);
+    return std::string("not said");
+  };
+  CHECK(mpi_of("pretrain", "device = \"gpu\"\ncommunicator = \"nccl\"") == "none");
+  CHECK(mpi_of("pretrain", "device = \"gpu\"") == "none");
+  CHECK(mpi_of("pretrain", "device = \"gpu\"\ncommunicator = \"staged\"") == "pmix");
+  CHECK(mpi_of("pretrain", "device = \"cpu\"\ncommunicator = \"nccl\"") == "pmix");
+  CHECK(mpi_of("command", "device = \"gpu\"") == "pmix");  // of a user's program nobody knows
 }
 
 TEST_CASE("mpirun starts the ranks of several nodes in blocks, and agents are there as below srun") {
@@ -141,6 +191,7 @@ TEST_CASE("mpirun starts the ranks of several nodes in blocks, and agents are th
   const Site site = job_site(outlives + "[launcher]\nkind = \"mpirun\"\n");
   const JobPlan plan = good_plan(site, job_stage("pretrain", "ranks = 8\nnodes = 2\nresiliency = { spares = 1 }\n"));
   CHECK(starts_with(join(plan.launcher, " "), "mpirun -np 8 --map-by ppr:4:node --bind-to none"));
+  CHECK(has(join(plan.launcher, "|"), "|--overlap --mem=0 --cpus-per-task=80 --gres=gpu:4"));
   CHECK(has(join(plan.agent_launcher, " "), "--ntasks=3"));
   const JobPlan on_one = good_plan(site, job_stage("pretrain", "ranks = 4\nnodes = 1\n"));
   CHECK(on_one.launcher.empty());  // the lead's own mpirun

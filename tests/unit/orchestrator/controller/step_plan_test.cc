@@ -88,7 +88,8 @@ TEST_CASE("steps with nodes of their own: slices of the allocation, each with al
   CHECK(plan.gpus_per_node == 4);
   CHECK(plan.steps[1].launcher == std::vector<std::string>{"srun", "--job-name=learner", "--mpi=pmix", "--nodes=2",
                                                            "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=20",
-                                                           "--immediate=300", "--gres=gpu:4", "--kill-on-bad-exit=1"});
+                                                           "--immediate=300", "--gpus-per-node=4",
+                                                           "--kill-on-bad-exit=1"});
   CHECK(has_word(plan.steps[0], "--mpi=none"));
   CHECK_FALSE(has_word(plan.steps[0], "--no-kill"));
 }
@@ -107,7 +108,7 @@ TEST_CASE("steps that share nodes: side by side on whole cores, GPUs by ranks or
   CHECK(shape(plan.steps[1]) == "nodes 0+1, 3 x 20, 3");
   CHECK(has_word(plan.steps[0], "--exact"));
   CHECK(has_word(plan.steps[0], "--mem=0"));
-  CHECK(has_word(plan.steps[1], "--gres=gpu:3"));
+  CHECK(has_word(plan.steps[1], "--gpus-per-node=3"));
   CHECK(step_directive(plan, "ntasks") == "4  # workflow: stage.s.step");
   CHECK(step_directive(plan, "cpus-per-task") == "20  # room for the steps on each node");
 
