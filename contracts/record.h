@@ -25,7 +25,7 @@ struct JobRecord {
   std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
   // "wall_time": the scheduler has said that its time is nearly over; "time_limit": the stage's own limit has passed;
-  // "host_lost"; "fault"; "" otherwise.
+  // "host_lost"; "fault"; "preempted": the scheduler has moved its end up; "" otherwise.
   std::string ended_by;
   std::int64_t step = -1;  // newest of any rank, -1: none was seen
   // Of the newest whole checkpoint that counts (resiliency/saved_progress.h), -1: there is none; nullopt: not said.

@@ -10,6 +10,9 @@
 //   timeouts         two timeouts contradict each other, by what is learned, measured or granted
 //   goodput_floor    little of the last two hours was training, for restarts of one host or cause: it was left for it
 //   ranks_stay       ranks that were killed do not go away, for what is no fault of their nodes: they are waited for
+//   gpus_not_watched the checks of some hosts see fewer GPUs than the job has there; gpus_not_watched_over: all of them
+//   no_agents        no agent has come: ranks are started without, and less is known of them; no_agents_over: with some
+//   first_node       the steps of this job are made by its first node (Slurm's stepmgr): it ends with that one
 //   agent_lost       the agent of a host has ended, and its ranks go on; agent_lost_over: another one reports
 #pragma once
 
@@ -23,8 +26,10 @@
 namespace longhaul {
 
 inline constexpr const char* warning_event_kinds[] = {
-    "straggler",      "straggler_over", "loss_nan",      "loss_spike", "loss_spike_over", "no_progress",    "grow_back",
-    "desynchronised", "timeouts",       "goodput_floor", "ranks_stay", "agent_lost",      "agent_lost_over"};
+    "straggler",   "straggler_over", "loss_nan",        "loss_spike",       "loss_spike_over",
+    "no_progress", "grow_back",      "desynchronised",  "timeouts",         "goodput_floor",
+    "ranks_stay",  "agent_lost",     "agent_lost_over", "gpus_not_watched", "gpus_not_watched_over",
+    "no_agents",   "no_agents_over", "first_node"};
 
 // What is not known is left out of the line.
 struct WarningEvent {

@@ -36,6 +36,7 @@ FaultGroup group_of(FaultClass fault) {
 FaultClass classify_end(const JobRecord& record, bool own_program) {
   if (record.outcome == "succeeded") return FaultClass::none;
   if (record.ended_by == "wall_time") return FaultClass::wall_time;
+  if (record.ended_by == "preempted") return FaultClass::preempted;
   if (record.ended_by == "time_limit") return FaultClass::time_limit;
   if (record.outcome == "cancelled") return FaultClass::interrupted;
   if (record.ended_by == "host_lost") return FaultClass::host_unreachable;  // its ranks were ended for it

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -75,6 +76,7 @@ longhaul::JobSurroundings surroundings() {
   job.restarts = std::atoi(variable("SLURM_RESTART_COUNT").c_str());
   job.nodes = variable("SLURM_JOB_NODELIST");
   job.node = variable("SLURMD_NODENAME");
+  job.step_maker = variable("SLURM_STEPMGR");
   job.mpirun =
       longhaul::find_mpi(longhaul::parent_path(longhaul::own_program_path()), variable("LD_LIBRARY_PATH")).mpirun;
   return job;
@@ -109,9 +111,9 @@ int lead(std::string attempt_dir, bool by_hand) {
 
 // What a step of the job has in its environment would change the steps that a lead starts from it.
 void forget_step() {
-  const std::set<std::string> kept = {"SLURM_JOB_ID",       "SLURM_JOBID",         "SLURM_CONF",
-                                      "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_ARRAY_JOB_ID",
-                                      "SLURMD_NODENAME",    "SLURM_CLUSTER_NAME",  "SLURM_ARRAY_TASK_ID"};
+  const std::set<std::string> kept = {
+      "SLURM_JOB_ID",       "SLURM_JOBID",     "SLURM_CONF",         "SLURM_JOB_NODELIST",  "SLURM_RESTART_COUNT",
+      "SLURM_ARRAY_JOB_ID", "SLURMD_NODENAME", "SLURM_CLUSTER_NAME", "SLURM_ARRAY_TASK_ID", "SLURM_STEPMGR"};
   std::vector<std::string> gone;
   for (char** entry = environ; *entry; ++entry) {
     const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
@@ -173,7 +175,10 @@ int agent(const std::string& attempt_dir) {
   if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok()) {
     options.attempt_key = attempt->key;
     const auto task = read_task(attempt->task_path);
-    options.health = health_watch_options(*attempt, task.ok() ? task->settings : Value(), options.worker_program);
+    Attempt seen_here = *attempt;  // a step that Slurm gives fewer GPUs than its job has lacks none
+    if (const int given = std::atoi(variable("SLURM_GPUS_ON_NODE").c_str()); given > 0)
+      seen_here.gpus_per_node = std::min(seen_here.gpus_per_node, given);
+    options.health = health_watch_options(seen_here, task.ok() ? task->settings : Value(), options.worker_program);
   }
   // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
   const std::string log_path = agent_log_path(folder, options.host);

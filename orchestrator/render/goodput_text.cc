@@ -48,8 +48,9 @@ std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, st
 std::string standing_of(const StageWarning& noticed) {
   if (noticed.over) return "over";
   const std::string& kind = noticed.warning.kind;
-  const bool lasts = kind == "straggler" || kind == "loss_spike" || kind == "agent_lost" || kind == "ranks_stay";
-  return lasts ? "now" : "";
+  for (const char* lasts : {"straggler", "loss_spike", "agent_lost", "ranks_stay", "gpus_not_watched", "no_agents"})
+    if (kind == lasts) return "now";
+  return "";
 }
 std::vector<std::string> warning_row(const StageWarning& noticed) {
   const WarningEvent& warning = noticed.warning;

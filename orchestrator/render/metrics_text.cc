@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/diagnostics.h"
@@ -21,6 +22,7 @@ enum Family {
   fault_time,
   last_fault,
   findings,
+  unwatched,
   families
 };
 
@@ -69,6 +71,16 @@ class MetricsWriter {
 
 double metric_seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
+}
+
+// nullopt: it never was so. A warning names its hosts with commas between.
+std::optional<std::size_t> hosts_not_watched(const StageGoodput& stage) {
+  std::optional<std::size_t> hosts;
+  for (const StageWarning& noticed : stage.warnings) {
+    if (noticed.warning.kind != "gpus_not_watched") continue;
+    hosts = hosts.value_or(0) + (noticed.over ? 0 : split(noticed.warning.host, ',').size());
+  }
+  return hosts;
 }
 
 void add_faults(MetricsWriter& out, const StageGoodput& stage) {
@@ -125,6 +137,10 @@ const std::vector<MetricFamily>& metric_families() {
        "counter",
        "what was found wrong with a host (event `health`), by class and device; one that stays is counted once",
        {"stage", "host", "class", "severity", "device"}},
+      {"longhaul_hosts_gpus_not_watched",
+       "gauge",
+       "hosts of a stage on which the checks see fewer GPUs than its job has (event `gpus_not_watched`)",
+       {"stage"}},
   };
   return all;
 }
@@ -135,6 +151,7 @@ std::string metrics_text(const std::string& run, const std::vector<StageGoodput>
   for (const StageGoodput& stage : stages) {
     for (const HostWarning& host : stage.hosts)
       out.add(findings, {stage.stage, host.host, host.fault_class, host.severity, host.device}, host.times);
+    if (const auto hosts = hosts_not_watched(stage)) out.add(unwatched, {stage.stage}, static_cast<double>(*hosts));
     const GoodputLedger& ledger = stage.ledger;
     out.add(elapsed, {stage.stage}, metric_seconds(ledger.total_ms()));
     out.add(effective, {stage.stage}, ledger.effective());

@@ -132,6 +132,13 @@ std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::
   return facts;
 }
 
+// What other ranks on the same hosts do not change.
+bool is_of_hosts(const std::string& kind) {
+  for (const char* one : {"agent_lost", "timeouts", "gpus_not_watched", "no_agents", "first_node"})
+    if (kind == one) return true;
+  return false;
+}
+
 }  // namespace
 
 std::optional<StageWarning> warning_of(const Fact& fact) {
@@ -165,7 +172,7 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
     }
     const bool ends = found && ends_with(found->kind, "_over");
     for (StageWarning& open : warnings) {
-      const bool of_ranks = open.warning.kind != "agent_lost" && open.warning.kind != "timeouts";
+      const bool of_ranks = !is_of_hosts(open.warning.kind);
       const bool same = ends && open.warning.kind + "_over" == found->kind && open.warning.rank == found->rank &&
                         (of_ranks || open.warning.host == found->host);
       if (open.over || !((anew && of_ranks) || same)) continue;

@@ -6,6 +6,9 @@
 //     at 0.5 device 2 xid 79             is delivered to whoever waits for events, once
 //     at 1 device 2 lost 1               every later call answers NVML_ERROR_GPU_IS_LOST
 //     at 0 init_error 18                 nvmlInit answers this
+//     at 0 files /dev/fake               only those devices are there whose file (/dev/fake0, ...) can be opened, in
+//     their
+//                                        order: as with a real driver in a cgroup
 //     on 1763845200.5 device 2 xid 79    at that Unix time; an event from before nvmlInit is not delivered any more
 //     at 1 device 2 corrected +50        so many more than were told last
 //
@@ -13,6 +16,7 @@
 // corrected_ever uncorrected_ever remapped pending failed recovery_action replay recovery crc crc_flit process (a pid;
 // may be repeated) lost xid. What was never said is "not supported". The file is read again at every call, so a test
 // may add lines.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -63,7 +67,8 @@ struct Said {
   int device;  // -1: of the library
   std::string word;
   unsigned long long value;
-  bool more = false;  // than what was told last
+  bool more = false;      // than what was told last
+  std::string text = {};  // the value as it is written
 };
 
 // All lines whose time has come.
@@ -82,6 +87,7 @@ std::vector<Said> script() {
     one.word = word;
     words >> value;
     one.value = std::strtoull(value.c_str(), nullptr, 10);
+    one.text = value;
     one.more = !value.empty() && value[0] == '+';
     if (word == "xid" && one.at_s <= -0.001) continue;  // nobody listened then, whole milliseconds earlier
     if (one.at_s <= now_s) said.push_back(one);
@@ -98,6 +104,19 @@ bool last(int device, const std::string& word, unsigned long long& value) {
       found = true;
     }
   return found;
+}
+
+// Which of the devices this process may open, by their numbers.
+std::vector<int> visible_devices() {
+  unsigned long long devices = 1;
+  (void)last(-1, "devices", devices);
+  std::string files;
+  for (const Said& one : script())
+    if (one.device == -1 && one.word == "files") files = one.text;
+  std::vector<int> visible;
+  for (int i = 0; i < static_cast<int>(devices) && i < devices_max; ++i)
+    if (files.empty() || std::ifstream(files + std::to_string(i)).good()) visible.push_back(i);
+  return visible;
 }
 
 template <class Number>
@@ -138,13 +157,13 @@ const char* nvmlErrorString(nvml::Return code) {
   return code == 18 ? "Driver/library version mismatch" : "Unknown Error";
 }
 nvml::Return nvmlDeviceGetCount_v2(unsigned* count) {
-  unsigned long long devices = 1;
-  (void)last(-1, "devices", devices);
-  *count = static_cast<unsigned>(devices);
+  *count = static_cast<unsigned>(visible_devices().size());
   return initialised ? nvml::success : 1;
 }
 nvml::Return nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml::Device* device) {
-  *device = &handles[index];
+  const std::vector<int> visible = visible_devices();
+  if (index >= visible.size()) return nvml::gpu_is_lost;
+  *device = &handles[visible[index]];
   return nvml::success;
 }
 nvml::Return nvmlDeviceGetUUID(nvml::Device device, char* text, unsigned length) {
@@ -232,6 +251,8 @@ nvml::Return nvmlEventSetWait_v2(nvml::EventSet set, nvml::EventData* data, unsi
     for (const Said& one : script()) {
       if (one.word != "xid" || seen++ < set->delivered) continue;
       ++set->delivered;
+      const std::vector<int> visible = visible_devices();
+      if (std::find(visible.begin(), visible.end(), one.device) == visible.end()) continue;
       *data = {&handles[one.device], nvml::event_xid, one.value, 0, 0};
       return nvml::success;
     }

@@ -32,7 +32,8 @@ constexpr std::int64_t wait_at_most_ms = 1'000;
 constexpr std::int64_t quiet_at_least_ms = 60'000;
 
 // A library without a driver is usual on hosts that have no GPUs, or another maker's; and where a site's cgroups hide
-// GPUs from steps that asked for none, agents see not one of those that the job has.
+// GPUs from steps that have none, agents see not one of those that the job has. That is nobody's fault, and the lead
+// tells of it as GPUs that nobody watches.
 bool is_of_no_gpus(const HealthFinding& one) {
   return one.fault == FaultClass::gpu_driver || (one.fault == FaultClass::gpu_lost && one.device.empty());
 }
@@ -148,6 +149,11 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
     line.set("look", true);
     HealthFindings seen = host.look();
     seen_gpus |= host.gpus() > 0;
+    if (const auto hidden = std::find_if(seen.begin(), seen.end(), is_of_no_gpus); !seen_gpus && hidden != seen.end())
+      line.set("gpus_hidden", hidden->what);
+    // One that is lost later is still looked for.
+    const int watched = std::max(command.options.gpus_expected, static_cast<int>(host.gpus()));
+    line.set("gpus_watched", seen_gpus ? watched : 0);
     if (!seen_gpus) std::erase_if(seen, is_of_no_gpus);
     line.set("findings", findings_value(fresh(seen)));
     if (figures.measured()) line.set("figures", to_value(figures));

@@ -31,9 +31,10 @@ struct HealthCommand {
 Result<HealthCommand> parse_health_command(const std::vector<std::string>& words,
                                            std::vector<std::pair<std::string, std::string>> environment);
 
-// Looks again and again: a line of JSON with what is new for each look ({"look": true, "findings": [...]}), and one for
-// what the GPU's driver tells in between, at once. Once, beside the looks, what earlier jobs have left is removed, and
-// told as {"removed": [{"path", "why", "bytes", "error"}]}. Until `write` says that nobody reads.
+// Looks again and again: a line of JSON with what is new for each look ({"look": true, "gpus_watched": 4, "findings":
+// [...]}; "gpus_hidden" says why none of those that are expected is seen), and one for what the GPU's driver tells in
+// between, at once. Once, beside the looks, what earlier jobs have left is removed, and told as {"removed": [{"path",
+// "why", "bytes", "error"}]}. Until `write` says that nobody reads.
 void watch_health(const HealthCommand& command, Clock& clock, const std::function<bool(const std::string&)>& write);
 
 std::string health_text(const HealthFindings& findings, const std::string& host, std::size_t gpus);

@@ -1,5 +1,6 @@
 // The step of a job that runs the agents: started beside the ranks, and again when it ends before its time, for ranks
-// go on without it.
+// go on without it. It asks for the GPUs of the job, whose health agents look at. Where Slurm refuses that, or lets it
+// wait for them, it is started without: then nobody looks at the GPUs, which the lead tells (unwatched_gpus.h).
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +21,7 @@ void end_step(pid_t pid);
 class AgentStep {
  public:
   // `argv`: launcher and agent; what they print goes to log_path.
-  AgentStep(std::vector<std::string> argv, std::string log_path, const Clock& clock, Logger& log)
-      : argv_(std::move(argv)), log_path_(std::move(log_path)), clock_(clock), log_(log) {}
+  AgentStep(std::vector<std::string> argv, std::string log_path, const Clock& clock, Logger& log);
   ~AgentStep() { end(); }
   AgentStep(const AgentStep&) = delete;
   AgentStep& operator=(const AgentStep&) = delete;
@@ -35,9 +35,18 @@ class AgentStep {
   // Its agents work for another lead: nothing of it is ended when this object is.
   void release() { pid_ = -1; }
   int starts() const { return starts_; }
+  bool running() const { return pid_ > 0; }  // as of the last look
+  // false: it was refused, and is started without GPUs since then.
+  bool asks_for_gpus() const { return asks_for_gpus_; }
 
  private:
-  std::vector<std::string> argv_;
+  void leave_gpus(const std::string& why);
+  void end_if_it_waits();
+
+  std::vector<std::string> argv_, without_gpus_;  // empty: it asks for none anyway, or no more
+  bool asks_for_gpus_ = true;
+  bool came_ = false;          // an agent of this start
+  bool asked_to_end_ = false;  // one that waits for too long
   std::string log_path_;
   const Clock& clock_;
   Logger& log_;

@@ -32,11 +32,15 @@ Result<JobTimes> parse_job_times(const std::string& text) {
   return times;
 }
 
-Result<JobTimes> job_times(const std::string& job, std::int64_t deadline_ms) {
+SpawnSpec job_times_question(const std::string& job) {
   SpawnSpec squeue;
   squeue.argv = {"squeue", "--noheader", "--jobs=" + job, "--format=%S %e"};
   squeue.environment = {{"SLURM_TIME_FORMAT", "%s"}};
-  LH_TRY(const RunOutput said, run_captured(std::move(squeue), deadline_ms));
+  return squeue;
+}
+
+Result<JobTimes> job_times(const std::string& job, std::int64_t deadline_ms) {
+  LH_TRY(const RunOutput said, run_captured(job_times_question(job), deadline_ms));
   if (!said.status.success())
     return make_error(ErrorCode::unavailable, "squeue: " + said.status.text() + " " + trim(said.err));
   return parse_job_times(said.out);

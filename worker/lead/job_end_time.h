@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/process.h"
 #include "base/result.h"
 
 namespace longhaul {
@@ -17,6 +18,8 @@ namespace longhaul {
 struct JobTimes {
   std::int64_t start_ms = 0, end_ms = 0;
 };
+// The program that says them, for parse_job_times().
+SpawnSpec job_times_question(const std::string& job);
 // unavailable: no answer within `deadline_ms`, or none that has times.
 Result<JobTimes> job_times(const std::string& job, std::int64_t deadline_ms = 5'000);
 // Of what squeue says with SLURM_TIME_FORMAT=%s and --format='%S %e': two words, each a number of seconds, or "N/A",

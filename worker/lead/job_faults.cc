@@ -57,6 +57,7 @@ bool JobLead::go_on_after(const End& end) {
   for (const Observation& found : found_on_hosts())
     if (view.fault == to_string(found.fault) && view.host == found.host && cause.find(found.what) == std::string::npos)
       cause += format("; on {}: {}", found.host, found.what);
+  if (!no_agents_.empty()) cause += "; no agents: " + no_agents_;
   if (!end.finding) {
     const RankReport* culprit = watch_.rank(culprit_);
     recovery_.fault(clock_.monotonic_ns() / 1'000'000, culprit ? static_cast<double>(culprit->idle_ms) * 1e-3 : 0,
@@ -262,6 +263,18 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   return view;
 }
 
+// Of a job whose steps its own node makes: not any more, once that one is gone.
+bool JobLead::steps_can_be_made(const std::vector<std::string>& hosts_lost) const {
+  const std::string& maker = lead_.job.step_maker;
+  if (maker.empty() || !agents_) return true;
+  const auto is_in = [&](const std::vector<std::string>& hosts) {
+    return std::find(hosts.begin(), hosts.end(), maker) != hosts.end();
+  };
+  const auto agent = agents_->agents().find(maker);
+  const bool silent = agent != agents_->agents().end() && !agent->second.connected && !agent_comes(maker);
+  return !silent && !is_in(hosts_lost) && !is_in(hosts_.left());
+}
+
 TierOffers JobLead::offers(const FaultView& view) const {
   TierOffers offers;
   const ResiliencySettings& settings = lead_.attempt.resiliency;
@@ -272,6 +285,9 @@ TierOffers JobLead::offers(const FaultView& view) const {
   if (offers.spares_left == 0)
     offers.swap = {false, settings.spares == 0 ? "the job has no spares" : "all spares are used"};
   if (settings.restarts == 0) offers.swap = offers.shrink = offers.in_job;
+  if (!steps_can_be_made(view.hosts_lost))
+    offers.in_job = offers.swap = offers.shrink = {
+        false, format("node {} made the steps of this job (Slurm's stepmgr), and is gone", lead_.job.step_maker)};
   return offers;
 }
 

@@ -49,7 +49,9 @@ std::vector<GrowBack::Sight> JobLead::lost_sights() const {
 
 void JobLead::look_at_growth(RankGroup& ranks) {
   const bool ending = cancelled_ || time_limit_passed_ || wall_time_over_ || !growing_.empty();
-  if (ending || !agents_ || !lead_.attempt.resiliency.shrink || hosts_.wanted() >= lead_.task.resources.nodes) return;
+  if (ending || !agents_ || !steps_can_be_made({}) || !lead_.attempt.resiliency.shrink ||
+      hosts_.wanted() >= lead_.task.resources.nodes)
+    return;
   std::vector<std::string> back = growth_.look(clock_.monotonic_ns() / 1'000'000, lost_sights());
   // Ranks that load have nothing to save yet, and a lead without majority decides nothing.
   if (back.empty() || watch_.newest_step() < 0 || recovery_.under_way() || !has_majority()) return;

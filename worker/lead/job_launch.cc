@@ -22,9 +22,8 @@ constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t launcher_sees_ms = 100;    // which rank ended first, and how: before the others are killed, too
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t kill_again_ms = 500;
-constexpr std::int64_t ends_within_ms = 2'000;      // mostly, also where nobody has time to wait for more
-constexpr std::int64_t room_within_ms = 600'000;    // on a disk that is full
-constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by force and the job's
+constexpr std::int64_t ends_within_ms = 2'000;    // mostly, also where nobody has time to wait for more
+constexpr std::int64_t room_within_ms = 600'000;  // on a disk that is full
 
 }  // namespace
 
@@ -64,6 +63,7 @@ Result<JobLead::End> JobLead::launch_once() {
   else
     open_beat_sockets();
   LH_CHECK(ranks.start(spec_));
+  launched_ns_ = clock_.monotonic_ns();
   trial_.launched();
   state_changed_ = true;
   note_processes(ranks);
@@ -178,9 +178,10 @@ void JobLead::obey_signal(RankGroup& ranks) {
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
-    if (end_by_ns_ > 0) grace_s_ = std::max(grace_s_, static_cast<double>(end_left_ms() - record_in_time_ms) * 1e-3);
-    must_end_in(static_cast<std::int64_t>(grace_s_ * 1000));
+    allow_what_is_left();
     stop_ranks(ranks);
+    end_question_
+        .begin();  // a preemption gives the same signal (PreemptParameters=send_user_signal), and much less time
   }
 }
 
@@ -227,6 +228,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       stop_ranks(ranks);
     }
     obey_signal(ranks);
+    look_at_end_time();
     if (lost_with_job_) {
       LH_TRY(const LaunchEnd put, put_down(ranks, *lost_with_job_));
       return End{put, lost_with_job_};
@@ -340,12 +342,6 @@ TeardownView JobLead::look_at_teardown(const std::vector<int>& alive, std::int64
   options.leave_after_ms = static_cast<std::int64_t>(settings.ranks_gone.value * 1000);
   options.patience_ms = std::max(options.leave_after_ms, static_cast<std::int64_t>(settings.startup.value * 1000));
   return judge_teardown(killed_ms, left, static_cast<int>(spec_.launch.hosts.size()), options);
-}
-
-// Nothing that is waited for now would be of use: the job is told to end, or has no time left, or is another lead's.
-bool JobLead::ends_soon() const {
-  const bool out_of_time = end_by_ns_ > 0 && clock_.monotonic_ns() > end_by_ns_ - record_in_time_ms * 1'000'000;
-  return superseded_ || cancelled_ || out_of_time || told_to_stop_waits();
 }
 
 void JobLead::tell_teardown(const TeardownView& view) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -9,7 +10,6 @@
 #include "contracts/control_times.h"
 #include "contracts/host_list.h"
 #include "worker/lead/heard_hosts.h"
-#include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
 #include "worker/lead/saved_before.h"
@@ -38,7 +38,9 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       stacks_(lead_.worker_program, clock),
       guard_(lead_.attempt.resiliency, true),
       tail_(clock),
-      training_(lead_.attempt.resiliency) {}
+      training_(lead_.attempt.resiliency),
+      unwatched_gpus_(lead_.attempt.gpus_per_node),
+      end_question_(lead_.job.scheduler_job, clock) {}
 
 void JobLead::describe(std::int64_t started_ms) {
   started_ms_ = started_ms;
@@ -165,39 +167,6 @@ Value JobLead::seen() const {
   return value;
 }
 
-// Without an answer the ranks still hear of the end by the signal before it.
-void JobLead::ask_end_time() {
-  if (lead_.job.scheduler_job.empty()) return;
-  const auto times = job_times(lead_.job.scheduler_job);
-  if (!times.ok()) return log_.info("event=end_time_not_known why='" + times.error().message() + "'");
-  const std::int64_t elapsed_ms = (clock_.monotonic_ns() - begun_ns_) / 1'000'000;
-  if (const auto left = time_left(*times, elapsed_ms, clock_.wall_ms())) {
-    if (left->clock_off_ms != 0)
-      log_.warn(
-          format("event=clock_off host={} off_s={} next=count_from_the_start", own_node(), left->clock_off_ms / 1000));
-    must_end_in(left->ms);
-    timeouts_->ends_in(static_cast<double>(left->ms) * 1e-3);
-  }
-  if (const auto slurm = scheduler_times(); slurm.ok()) timeouts_->take(*slurm);
-}
-
-// The earliest that was told counts.
-void JobLead::must_end_in(std::int64_t left_ms) {
-  const std::int64_t end_ns = clock_.monotonic_ns() + left_ms * 1'000'000;
-  if (end_by_ns_ > 0 && end_by_ns_ <= end_ns) return;
-  end_by_ns_ = end_ns;
-  pass_on_end_time();
-}
-
-std::int64_t JobLead::end_left_ms() const {
-  return (end_by_ns_ - clock_.monotonic_ns()) / 1'000'000;
-}
-
-void JobLead::pass_on_end_time() {
-  watch_.must_end_by(end_by_ns_);
-  if (agents_) agents_->must_end_by(end_by_ns_);
-}
-
 Status JobLead::lead_to_artifact() {
   const Attempt& attempt = lead_.attempt;
   LH_CHECK(prepare());
@@ -207,11 +176,8 @@ Status JobLead::lead_to_artifact() {
   LH_CHECK(clear_earlier_attempts(attempt, clock_));
   LH_CHECK(make_directories(attempt.state_dir()));
   LH_TRY(hosts_, host_pool_of(lead_));
-  if (const Status started = start_agents(); !started.ok()) {
-    log_.warn("event=no_agents error='" + started.error().message() + "' next=launch_without_them");
-    agents_.reset();
-    agent_step_.reset();
-  }
+  bring_agents();
+  tell_step_maker();
   preflight();
   return launch_and_publish();
 }
@@ -315,6 +281,7 @@ void JobLead::end_agents() {
 Status JobLead::launch_until_done() {
   for (;;) {
     ++record_.launches;
+    if (record_.launches > 1 && !agents_ && !taken_over_) bring_agents();
     LH_TRY(const End end, taken_over_ ? adopt_launch() : launch_once());
     if (is_followed()) return {};
     look_at_ranks();
@@ -324,8 +291,12 @@ Status JobLead::launch_until_done() {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
+    if (wall_time_over_)
+      await_end_time();
+    else
+      wall_time_over_ = is_being_taken(end);
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
-    if (wall_time_over_ && !end.ok()) record_.ended_by = "wall_time";
+    if (wall_time_over_ && !end.ok()) record_.ended_by = preempted_ ? "preempted" : "wall_time";
     // Told to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
     if (!cancelled_ && told_to_stop_waits()) {
       cancelled_ = true;
@@ -333,7 +304,10 @@ Status JobLead::launch_until_done() {
     }
     if (lost_with_job_) end_with_lost_host(end);
     if (cancelled_) fail("told to stop (SIGTERM)");
-    if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
+    if (!record_.ended_by.empty())
+      fail(preempted_ ? "the scheduler takes the job's nodes before its wall time is over: its ranks were told to save "
+                        "and stop"
+                      : "the job's wall time is nearly over: its ranks were told to save and stop");
     if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};

@@ -20,6 +20,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/end_time_question.h"
 #include "worker/lead/event_tail.h"
 #include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
@@ -48,6 +49,7 @@
 #include "worker/lead/timeout_watch.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
+#include "worker/lead/unwatched_gpus.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/health_watch.h"
 
@@ -81,12 +83,17 @@ class JobLead {
   void describe(std::int64_t started_ms);
   Status succeed(const std::string& note);
   Status start_agents();
+  // Starts the agents and waits for the first of them; without any the ranks are started all the same.
+  void bring_agents();
+  void go_on_without_agents(const std::string& why);
+  void tell_agents_warning(const char* kind, const std::string& text);
   void look_at_agents();
   void replace_agents();
   bool agent_comes(const std::string& host) const {
     return replacements_ && replacements_->is_expected(host) && !(vote_ && vote_->gone().count(host) > 0);
   }
   void look_at_health();
+  void look_for_unwatched_gpus();
   std::set<int> job_pids() const;
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
@@ -154,6 +161,14 @@ class JobLead {
   std::int64_t restart_wait() const;
   JobRecord record_of_end();
   void ask_end_time();
+  void look_at_end_time();
+  bool take_end_time(const JobTimes& times);
+  void allow_what_is_left();
+  void await_end_time();
+  bool was_asked_to_stop(const End& end) const;
+  bool may_be_stopped_from_outside(const End& end) const;
+  // Whether the scheduler, or a person, has stopped the ranks, and takes the job before another launch would be of use.
+  bool is_being_taken(const End& end);
   void pass_on_end_time();
   void must_end_in(std::int64_t left_ms);
   std::int64_t end_left_ms() const;
@@ -162,6 +177,8 @@ class JobLead {
   // What ranks have said of the fault that is to be decided, where it is that.
   std::optional<SilentCorruption> corruption_of(const End& end) const;
   void leave_dead_spares();
+  bool steps_can_be_made(const std::vector<std::string>& hosts_lost) const;
+  void tell_step_maker();
   void look_at_growth(RankGroup& ranks);
   std::vector<GrowBack::Sight> lost_sights() const;
   void leave_nodes_of_no_job(std::vector<std::string>& back);
@@ -231,11 +248,19 @@ class JobLead {
   std::optional<AgentStep> agent_step_;
   std::optional<ReplacementAgents> replacements_;  // none where there are no agents
   HostHealthWatch health_;
+  UnwatchedGpus unwatched_gpus_;
+  std::int64_t next_unwatched_ns_ = 0;
+  std::string no_agents_;                  // why this launch has none, where it should; "": it has, or needs none
   std::optional<HealthWatch> own_health_;  // of this node, where there are no agents
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
   std::optional<GuardFinding> lost_with_job_;  // the node for whose loss the scheduler ends the job
   bool wall_time_over_ = false;
+  bool preempted_ = false;  // the scheduler has moved the job's end up
+  EndTimeQuestion end_question_;
+  std::int64_t scheduler_end_ms_ = 0;      // as it said last; 0: not known
+  std::int64_t launched_ns_ = 0;           // this launch; 0: its first step is done
+  std::int64_t launch_takes_ms_ = 60'000;  // until a step is done, as measured last
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted
   std::int64_t lost_lead_ns_ = 0;     // since when its lead is lost

@@ -1,12 +1,18 @@
-// Before the first launch: every node is looked at, and those that are unfit or slow are set aside.
+// Before a launch: agents come. Before the first one every node is looked at, and those that are unfit or slow are set
+// aside.
 #include <signal.h>
 #include <unistd.h>
 
+#include <utility>
+
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "resiliency/fault_class.h"
 #include "resiliency/health/host_figures.h"
 #include "worker/lead/exchange_round.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/last_words.h"
 #include "worker/lead/preflight.h"
 #include "worker/lead/told_signal.h"
 
@@ -15,9 +21,73 @@ namespace {
 
 constexpr std::int64_t preflight_ms = 15'000;  // for agents to start and to look once, beside a check of the user's
 
+// For the first agent. A step that Slurm has refused so often, seconds apart, it will refuse again; srun itself waits
+// for a controller that is restarted.
+constexpr std::int64_t first_agent_ms = 30'000;
+constexpr int refused_max = 3;
+
 constexpr std::int64_t exchange_ms = 10'000;  // three partners of 2 s each at most, and the orders
 
 }  // namespace
+
+// Ranks on several nodes find each other through their agents, and are watched by them: a launch whose pages lie in the
+// memory of nodes without agents would never begin. Those of the other nodes come while the ranks start.
+void JobLead::bring_agents() {
+  const bool had_none = !std::exchange(no_agents_, {}).empty();
+  if (const Status started = start_agents(); !started.ok()) return go_on_without_agents(started.error().message());
+  if (!agents_) return;
+  for (const Deadline deadline(clock_, first_agent_ms); agents_->connected() == 0 && !deadline.passed();) {
+    if (const int signal = wait_for_told_signal(20); signal != 0) {
+      ::kill(::getpid(), signal);  // it is obeyed once there are ranks
+      return;
+    }
+    look_at_agents();
+    if (agent_step_->starts() >= refused_max && !agent_step_->running()) break;
+  }
+  if (agents_->connected() > 0) {
+    if (had_none) tell_agents_warning("no_agents_over", "agents have come");
+    return;
+  }
+  const std::string said = last_words(join_path(lead_.attempt.attempt_dir, "agents.log"));
+  go_on_without_agents(
+      said.empty() ? format("none has come within {} s, and agents.log says nothing", first_agent_ms / 1000) : said);
+}
+
+// Tried again at the next launch.
+void JobLead::go_on_without_agents(const std::string& why) {
+  no_agents_ = why;
+  replacements_.reset();
+  if (agent_step_) agent_step_->end();
+  agent_step_.reset();
+  agents_.reset();
+  tell_agents_warning(
+      "no_agents",
+      format(
+          "no agents: {}; ranks are started without: their pages and messages go to the shared folder, little is seen "
+          "of those on other nodes, and nobody looks at the health of those nodes",
+          why));
+}
+
+void JobLead::tell_step_maker() {
+  if (lead_.job.step_maker.empty() || !agents_) return;
+  WarningEvent warning;
+  warning.kind = "first_node";
+  warning.host = lead_.job.step_maker;
+  warning.fault_class = to_string(FaultClass::none);
+  warning.text = format(
+      "Slurm makes the steps of this job on {} (stepmgr): the job ends with that node, and goes on in "
+      "another one",
+      warning.host);
+  tell_warning(std::move(warning));
+}
+
+void JobLead::tell_agents_warning(const char* kind, const std::string& text) {
+  WarningEvent warning;
+  warning.kind = kind;
+  warning.fault_class = to_string(FaultClass::agent_lost);
+  warning.text = text;
+  tell_warning(std::move(warning));
+}
 
 void JobLead::preflight() {
   const ResiliencySettings& settings = lead_.attempt.resiliency;

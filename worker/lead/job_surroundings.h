@@ -12,6 +12,9 @@ struct JobSurroundings {
   std::string nodes;              // "n[1-2]"
   std::string node = {};          // this one, as the scheduler names it
   std::string mpirun = "mpirun";  // contracts/mpi_place.h
+  // The node that makes the job's steps, where Slurm's controller does not (enable_stepmgr since 24.05: SLURM_STEPMGR);
+  // without it nothing can be started in the job any more. "": the controller does.
+  std::string step_maker = {};
 };
 
 }  // namespace longhaul

@@ -32,8 +32,20 @@ void JobLead::look_at_health() {
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
   for (const HostFinding& found : fresh) tell_health(found);
+  look_for_unwatched_gpus();
   const bool launched = record_.launches > 0;  // before that the pre-flight decides, once it has seen all of them
   if (lead_.attempt.resiliency.health == "act" && agents_ && launched) leave_unfit_spares();
+}
+
+void JobLead::look_for_unwatched_gpus() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (lead_.attempt.gpus_per_node <= 0 || now_ns < next_unwatched_ns_) return;
+  next_unwatched_ns_ = now_ns + 1'000'000'000;
+  std::vector<GpuSight> sights;
+  if (own_health_) sights.push_back(gpu_sight(own_node(), own_health_->report()));
+  if (agents_)
+    for (const auto& [host, agent] : agents_->agents()) sights.push_back(gpu_sight(host, agent.report.health));
+  for (WarningEvent& warning : unwatched_gpus_.look(now_ns / 1'000'000, sights)) tell_warning(std::move(warning));
 }
 
 // Of this node: whom this process has started is the job's as its descendant, whom a launcher has started by its page.
@@ -91,6 +103,8 @@ void JobLead::finish_stacks() {
 void JobLead::look_at_ranks() {
   beat_sockets_.look();
   watch_.look(agents_.get());
+  if (launched_ns_ > 0 && watch_.newest_step() >= 0)
+    launch_takes_ms_ = (clock_.monotonic_ns() - std::exchange(launched_ns_, 0)) / 1'000'000;
   if (const auto recovered = recovery_.look(clock_.monotonic_ns() / 1'000'000, watch_.ranks()))
     events_.write(recovered_event_kind, to_value(*recovered));
 }

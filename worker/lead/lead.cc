@@ -11,6 +11,7 @@
 #include "contracts/attempt.h"
 #include "contracts/record.h"
 #include "worker/lead/allocation_end.h"
+#include "worker/lead/goes_on_elsewhere.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/life_sign.h"
 #include "worker/lead/majority_wait.h"
@@ -89,8 +90,7 @@ Result<LeadEnd> conclude(const Attempt& attempt, JobRecord record, NextRound& ro
   // One that is there already is another life's or lead's word on this attempt: only its own is told.
   finish_rounds(attempt, record, written.ok() || is_record_of(attempt, record), rounds, clock);
   LH_CHECK(written);
-  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
-                                                                         : LeadEnd::recorded_failure;
+  return record.outcome == "succeeded" || goes_on_elsewhere(record) ? LeadEnd::recorded : LeadEnd::recorded_failure;
 }
 
 NextRound rounds_of(const Attempt& attempt, Clock& clock, Logger& log) {

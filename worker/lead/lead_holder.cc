@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/record.h"
+#include "worker/lead/goes_on_elsewhere.h"
 #include "worker/lead/told_signal.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/process_watch.h"
@@ -48,7 +49,7 @@ class Silence {
 };
 
 int exit_code_of(const JobRecord& record) {
-  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? 0 : 1;
+  return record.outcome == "succeeded" || goes_on_elsewhere(record) ? 0 : 1;
 }
 
 // A lead that stands still while another one has done its work would hold the allocation until its wall time.

@@ -9,15 +9,6 @@
 
 namespace longhaul {
 
-std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host) {
-  for (std::string& word : launcher) {
-    if (starts_with(word, "--nodes=")) word = "--nodes=1";
-    if (starts_with(word, "--ntasks=")) word = "--ntasks=1";
-  }
-  launcher.push_back("--nodelist=" + host);
-  return launcher;
-}
-
 ReplacementAgents::ReplacementAgents(std::vector<std::string> launcher, std::vector<std::string> agent,
                                      std::string log_path, const Clock& clock, Logger& log)
     : launcher_(std::move(launcher)),
@@ -42,13 +33,16 @@ void ReplacementAgents::look(const AgentTable& agents, const AgentStep* step) {
     }
     sights.push_back(std::move(sight));
   }
-  for (const std::string& host : missing_.look(now_ns / 1'000'000, sights)) start(host);
+  const bool refused = step && !step->asks_for_gpus();
+  for (const std::string& host : missing_.look(now_ns / 1'000'000, sights))
+    start(host, !refused && without_gpus_.count(host) == 0);
   look_at_steps(agents);
 }
 
-void ReplacementAgents::start(const std::string& host) {
+void ReplacementAgents::start(const std::string& host, bool with_gpus) {
   SpawnSpec spec;
-  spec.argv = launcher_on(launcher_, host);
+  const std::vector<std::string> without = launcher_without_gpus(launcher_);
+  spec.argv = launcher_on(with_gpus || without.empty() ? launcher_ : without, host);
   spec.argv.insert(spec.argv.end(), agent_.begin(), agent_.end());
   spec.stdout_path = spec.stderr_path = log_path_;
   spec.own_group = true;
@@ -67,8 +61,10 @@ void ReplacementAgents::look_at_steps(const AgentTable& agents) {
     const auto& [host, pid] = step;
     const auto exit = poll_exit(pid);
     const bool over = !exit.ok() || exit->has_value();
+    const bool came = agents.agents().at(host).connected;
     if (over) missing_.failed(host);
-    if (!over && !agents.agents().at(host).connected && !missing_.is_starting(host)) ::kill(-pid, SIGKILL);
+    if (over && !came && exit.ok() && !(*exit)->success()) without_gpus_.insert(host);
+    if (!over && !came && !missing_.is_starting(host)) ::kill(-pid, SIGKILL);
     return over;
   });
 }

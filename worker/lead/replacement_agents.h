@@ -7,20 +7,19 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "worker/lead/agent_launcher.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/missing_agents.h"
 #include "worker/protocol/host_probe.h"
 
 namespace longhaul {
-
-// The launcher of one agent a node (contracts/attempt.h: agent_launcher), for one agent on that host alone.
-std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host);
 
 class ReplacementAgents {
  public:
@@ -41,10 +40,11 @@ class ReplacementAgents {
   void release() { steps_.clear(); }  // they work for another lead
 
  private:
-  void start(const std::string& host);
+  void start(const std::string& host, bool with_gpus);
   void look_at_steps(const AgentTable& agents);
 
   std::vector<std::string> launcher_, agent_;
+  std::set<std::string> without_gpus_;  // hosts where a step that asks for GPUs has brought no agent
   std::string log_path_;
   const Clock& clock_;
   Logger& log_;

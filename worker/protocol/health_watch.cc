@@ -173,7 +173,11 @@ void HealthWatch::take(const std::string& line) {
     for (const Value& one : findings->as_array()) add(health_finding_from_value(one));
   if (const Value* removed = value->find("removed"); removed && removed->is_array())
     for (const Value& one : removed->as_array()) tell_removed(one);
-  if (value->get_bool("look", false)) ++report_.looks, report_.gpu_script = value->get_string("gpu_script");
+  if (!value->get_bool("look", false)) return;
+  ++report_.looks;
+  report_.gpu_script = value->get_string("gpu_script");
+  report_.gpus_watched = static_cast<int>(value->get_integer("gpus_watched"));
+  report_.gpus_hidden = value->get_string("gpus_hidden");
 }
 
 // What earlier jobs of this user have left on the node (resiliency/health/left_folders.h).

@@ -27,6 +27,8 @@ Value health_to_value(const HealthReport& health) {
   if (health.figures.measured()) value.set("figures", to_value(health.figures));
   value.set("notes", std::move(notes));
   if (!health.gpu_script.empty()) value.set("gpu_script", health.gpu_script);
+  value.set("gpus_watched", health.gpus_watched);
+  if (!health.gpus_hidden.empty()) value.set("gpus_hidden", health.gpus_hidden);
   return value;
 }
 
@@ -39,6 +41,8 @@ HealthReport health_from_value(const Value& value) {
     for (const Value& one : notes->as_array())
       health.notes.push_back({one.get_integer("serial"), health_finding_from_value(one)});
   health.gpu_script = value.get_string("gpu_script");
+  health.gpus_watched = static_cast<int>(value.get_integer("gpus_watched"));
+  health.gpus_hidden = value.get_string("gpus_hidden");
   return health;
 }
 

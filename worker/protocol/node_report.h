@@ -38,6 +38,8 @@ struct HealthReport {
   HostFigures figures;            // of the first look, where they were asked for
   std::vector<HealthNote> notes;  // the newest, oldest first
   std::string gpu_script = {};    // of simulated GPUs: the file on that node whose lines they play; "": they are real
+  int gpus_watched = 0;           // whose faults the checks would see
+  std::string gpus_hidden = {};   // why they see none of those that the job has; "": they see some, or it has none
 };
 
 // An injected fault that a node could not make.

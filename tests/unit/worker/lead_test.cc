@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "contracts/event.h"
+#include "contracts/launch.h"
 #include "contracts/manifest.h"
 #include "contracts/order.h"
 #include "resiliency/beat/heartbeat_page.h"
@@ -71,6 +72,24 @@ TEST_CASE("a job whose agents cannot be started launches without them") {
   CHECK(rig.record().outcome == "succeeded");
   CHECK(rig.text("work/attempts/1/lead.log").find("event=no_agents") != std::string::npos);
   CHECK(!file_exists(rig.attempt.attempt_dir + "/lead-secret"));
+}
+
+TEST_CASE("a job whose agents are refused launches without them, says so, and a launch that fails names why") {
+  LeadRig rig("exit 3");
+  rig.environment.emplace_back("SLURM_JOB_NODELIST", "n[1-2]");
+  rig.attempt.agent_launcher = {"/bin/sh", "-c", "echo 'srun: error: Invalid generic resource' >&2; exit 1", "srun",
+                                "--gpus-per-node=4"};
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.record().cause == "rank 0 ended: exit code 3; no agents: srun: error: Invalid generic resource");
+  const auto launch = read_launch(rig.attempt.attempt_dir + "/launches/1/launch.toml");
+  REQUIRE(launch.ok());
+  CHECK(launch->beat_dir.empty());  // where an agent would read them nobody does
+  CHECK(launch->words_dir.find(rig.attempt.attempt_dir) == 0);
+  const std::string events = rig.text("work/attempts/1/events.jsonl");
+  const std::size_t told = events.find("\"no_agents\"");
+  REQUIRE(told != std::string::npos);
+  CHECK(events.find("\"no_agents\"", told + 1) == std::string::npos);
+  CHECK(told < events.find("\"launched\""));
 }
 
 TEST_CASE("of two leads of one attempt exactly one works") {

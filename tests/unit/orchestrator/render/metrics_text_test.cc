@@ -119,7 +119,10 @@ StageGoodput training_with_faults(const std::string& stage) {
   ledger.add(fact_of(now + 10'000, Kind::step, 3));
   const HostWarning hot{"n1", "gpu_slowed", "GPU 3", "warning", "heat", 2, 0, 0};
   const HostWarning noisy{"n1", "nvlink_errors", "GPU 3", "warning", "checksums", 1, 0, 0};
-  return {stage, ledger, {}, {hot, noisy}};
+  StageWarning hidden, over;
+  hidden.warning.kind = over.warning.kind = "gpus_not_watched";
+  hidden.warning.host = "n1,n2", over.warning.host = "n3", over.over = true;
+  return {stage, ledger, {hidden, over}, {hot, noisy}};
 }
 
 }  // namespace
@@ -164,6 +167,7 @@ TEST_CASE("metrics: the text is what a collector takes, and says what the ledger
   CHECK(of("longhaul_host_findings_total",
            {{"host", "n1"}, {"class", "nvlink_errors"}, {"severity", "warning"}, {"device", "GPU 3"}}) == 1);
   CHECK(of("longhaul_training_last_fault_timestamp_seconds", {}) == doctest::Approx(63.5));
+  CHECK(of("longhaul_hosts_gpus_not_watched", {}) == 2);
 }
 
 TEST_CASE("metrics: before anything was trained only the time of writing is told") {

@@ -222,6 +222,23 @@ TEST_CASE("a host without an agent stays so until another one reports from it, w
   CHECK(goodput_text({stage}).find("n2    of n2") != std::string::npos);
 }
 
+TEST_CASE("GPUs that nobody watches stay so whatever ranks do, and until the hosts told of are watched") {
+  const auto event = [](std::int64_t at, const std::string& kind, const std::string& host) {
+    WarningEvent warning;
+    warning.kind = kind, warning.fault_class = "health_silent", warning.host = host, warning.text = "nobody watches";
+    return Event{at, kind, 0, to_value(warning)};
+  };
+  const Event launched{3, "launched", 0, Value::make_table()};
+  const auto warnings = warnings_of(1, {event(1, "gpus_not_watched", "n1,n2"), event(2, "gpus_not_watched", "n3"),
+                                        event(2, "no_agents", ""), launched, event(4, "gpus_not_watched_over", "n3")});
+  REQUIRE(warnings.size() == 3);
+  CHECK(!warnings[0].over);
+  CHECK(warnings[1].over);
+  CHECK(!warnings[2].over);
+  StageGoodput stage{"s", GoodputLedger(0), warnings};
+  CHECK(goodput_text({stage}).find("gpus_not_watched  now") != std::string::npos);
+}
+
 TEST_CASE("what was found wrong with hosts is shown once for each host, class and device, newest last, how often") {
   const auto found = [](std::int64_t at, const char* host, const char* fault, const char* device, const char* what) {
     Value fields = Value::make_table();

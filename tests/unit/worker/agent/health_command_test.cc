@@ -118,6 +118,12 @@ TEST_CASE("watching a host of the job, a GPU that is missing from the start is f
   CHECK(first_look_at("at 0 devices 3\n").find("3 of 4 GPUs are there") != std::string::npos);
   CHECK(first_look_at("at 0 devices 0\n").find("\"findings\":[]") != std::string::npos);
   CHECK(first_look_at("at 0 init_error 18\n").find("\"findings\":[]") != std::string::npos);
+  CHECK(first_look_at("at 0 devices 4\n").find("\"gpus_watched\":4") != std::string::npos);
+  CHECK(first_look_at("at 0 devices 3\n").find("\"gpus_watched\":4") != std::string::npos);  // it is looked for
+  const std::string hidden = first_look_at("at 0 devices 0\n");
+  CHECK(hidden.find("\"gpus_watched\":0") != std::string::npos);
+  CHECK(hidden.find("\"gpus_hidden\":\"0 of 4 GPUs are there\"") != std::string::npos);
+  CHECK(first_look_at("at 0 init_error 18\n").find("\"gpus_hidden\"") != std::string::npos);
 }
 
 }  // namespace longhaul

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "tests/support/scratch.h"
+#include "worker/lead/agent_launcher.h"
 
 using namespace longhaul;
 
@@ -74,4 +75,53 @@ TEST_CASE("agents that were told to end are given the time for it, and no longer
   const double seconds = static_cast<double>(clock.monotonic_ns() - begun) * 1e-9;
   CHECK(seconds > 3);
   CHECK(seconds < 15);
+}
+
+TEST_CASE("agents that are refused the job's GPUs are started without them at once, and stay so") {
+  testing::Scratch scratch;
+  ManualClock clock;
+  Logger log("test", "");
+  const std::string words = scratch.path() + "/words";
+  // Slurm's srun up to 23.02.4 beside SLURM_GPUS_PER_NODE, and any that cannot share them.
+  AgentStep step({"bash", "-c", "echo \"$1\" >> " + words + "; [ \"$1\" = --gres=none ] && exec sleep 60; exit 1",
+                  "srun", "--gpus-per-node=4"},
+                 scratch.path() + "/agents.log", clock, log);
+  REQUIRE(step.start().ok());
+  CHECK(step.asks_for_gpus());
+  settle();
+  step.look();
+  CHECK_FALSE(step.asks_for_gpus());
+  CHECK(step.starts() == 2);
+  settle();
+  CHECK(read_file(words).value() == "--gpus-per-node=4\n--gres=none\n");
+}
+
+TEST_CASE("agents that wait for the job's GPUs are started without them; those that have come are let be") {
+  for (const bool came : {false, true}) {
+    CAPTURE(came);
+    testing::Scratch scratch;
+    ManualClock clock;
+    Logger log("test", "");
+    AgentStep step({"bash", "-c", "exec sleep 60", "srun", "--gres=gpu:a100:4"}, scratch.path() + "/agents.log", clock,
+                   log);
+    REQUIRE(step.start().ok());
+    step.look(!came);
+    clock.advance_ms(25'000);
+    step.look();
+    settle();
+    step.look();
+    CHECK(step.asks_for_gpus() == came);
+    CHECK(step.starts() == (came ? 1 : 2));
+    step.end();
+  }
+}
+
+TEST_CASE("without GPUs: whatever asked for them asks for none; a launcher that asks for none has no other form") {
+  const std::vector<std::string> by_node = {"srun", "--overlap", "--gpus-per-node=h100:4", "--mem=0"};
+  const std::vector<std::string> by_gres = {"srun", "--overlap", "--gres=gpu:4", "--mem=0"};
+  const std::vector<std::string> none = {"srun", "--overlap", "--gres=none", "--mem=0"};
+  CHECK(launcher_without_gpus(by_node) == none);
+  CHECK(launcher_without_gpus(by_gres) == none);
+  CHECK(launcher_without_gpus({"srun", "--overlap"}).empty());
+  CHECK(launcher_without_gpus(none).empty());
 }

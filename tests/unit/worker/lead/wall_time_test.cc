@@ -1,5 +1,8 @@
 // SIGUSR1: the job's wall time is nearly over. What the record says then, and what the work keeps.
 #include <signal.h>
+#include <sys/stat.h>
+
+#include <cstdio>
 
 #include "resiliency/fault_class.h"
 #include "tests/unit/worker/lead_rig.h"
@@ -108,6 +111,59 @@ void end_in(LeadRig& rig, std::int64_t seconds) {
 }
 
 }  // namespace
+
+namespace {
+
+// A scheduler that takes the job's nodes back: from now on it ends in so many seconds.
+void preempt(LeadRig& rig, std::int64_t seconds) {
+  const std::int64_t now_s = rig.clock.wall_ms() / 1000;
+  const std::string end = format("#!/bin/sh\necho {} {}\n", now_s, now_s + seconds);
+  REQUIRE(write_file_renamed(rig.root() + "/bin/squeue.new", end).ok());
+  REQUIRE(::chmod((rig.root() + "/bin/squeue.new").c_str(), 0755) == 0);
+  REQUIRE(::rename((rig.root() + "/bin/squeue.new").c_str(), (rig.root() + "/bin/squeue").c_str()) == 0);
+}
+
+pid_t rank_of(LeadRig& rig) {
+  rig.until([&] { return !rig.text("work/state/pid").empty(); });
+  return std::atoi(rig.text("work/state/pid").c_str());
+}
+
+}  // namespace
+
+TEST_CASE("SIGUSR1 at a preemption: the grace time is what ranks have, not the hours that the job was to have") {
+  LeadRig rig(listening_rank(""));
+  end_in(rig, 36'000);
+  const pid_t lead = start_and_listen(rig);
+  preempt(rig, 12);  // less the ten seconds for the record: the grace of a second counts
+  ::kill(lead, SIGUSR1);
+  const std::int64_t begun_ns = rig.clock.monotonic_ns();
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.clock.monotonic_ns() - begun_ns < 8'000'000'000);
+  CHECK(rig.record().ended_by == "preempted");
+  CHECK(rig.record().cause.find("takes the job's nodes before its wall time is over") != std::string::npos);
+  CHECK(classify_end(rig.record(), true) == FaultClass::preempted);
+}
+
+TEST_CASE("ranks that were stopped from outside are not started in a job that is being preempted") {
+  for (const bool preempted : {true, false}) {
+    CAPTURE(preempted);
+    LeadRig rig(
+        "echo $$ > \"$LONGHAUL_STATE/pid.$LONGHAUL_RANK\"; mv \"$LONGHAUL_STATE/pid.$LONGHAUL_RANK\" "
+        "\"$LONGHAUL_STATE/pid\"; [ -e \"$LONGHAUL_STATE/again\" ] && exit 0; "
+        "touch \"$LONGHAUL_STATE/again\"; exec sleep 60");
+    rig.attempt.resiliency.restarts = 2;
+    end_in(rig, 36'000);
+    const pid_t lead = rig.start();
+    const pid_t rank = rank_of(rig);
+    if (preempted) preempt(rig, 20);
+    rig.until([&] { return file_exists(rig.attempt.state_dir() + "/again"); });
+    ::kill(rank, SIGTERM);  // as Slurm does at a preemption without send_user_signal: the ranks alone
+    (void)rig.wait(lead);
+    CHECK(rig.record().launches == (preempted ? 1 : 2));
+    CHECK(rig.record().ended_by == (preempted ? "preempted" : ""));
+    CHECK(rig.record().outcome == (preempted ? "failed" : "succeeded"));
+  }
+}
 
 TEST_CASE("SIGUSR1: ranks have the time that is left to the job, and not only the grace, for what they save") {
   LeadRig rig(listening_rank("sleep 2; echo step-7 > \"$LONGHAUL_STATE/checkpoint\"; exit 1"));

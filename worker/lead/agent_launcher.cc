@@ -1,0 +1,26 @@
+#include "worker/lead/agent_launcher.h"
+
+#include "base/text.h"
+
+namespace longhaul {
+
+std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host) {
+  for (std::string& word : launcher) {
+    if (starts_with(word, "--nodes=")) word = "--nodes=1";
+    if (starts_with(word, "--ntasks=")) word = "--ntasks=1";
+  }
+  launcher.push_back("--nodelist=" + host);
+  return launcher;
+}
+
+std::vector<std::string> launcher_without_gpus(std::vector<std::string> launcher) {
+  bool asks = false;
+  for (std::string& word : launcher) {
+    if (!starts_with(word, "--gpus-per-node=") && !starts_with(word, "--gres=gpu:")) continue;
+    word = "--gres=none";
+    asks = true;
+  }
+  return asks ? launcher : std::vector<std::string>();
+}
+
+}  // namespace longhaul
