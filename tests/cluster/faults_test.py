@@ -50,8 +50,13 @@ def hosts_have_their_own_name_memory_and_gpus():
 
 
 def ranks_of_two_hosts_talk():
-    for argv in (["srun", "--mpi=pmix", "-N2", "--ntasks-per-node=2", RANKS],
-                 ["salloc", "-N2", "--ntasks-per-node=2", "mpirun", "--allow-run-as-root", RANKS]):
+    by_srun = ["srun", "--mpi=pmix", "-N2", "--ntasks-per-node=2", RANKS]
+    by_mpirun = ["salloc", "-N2", "--ntasks-per-node=2", "mpirun", "--allow-run-as-root", RANKS]
+    listed = cluster.call("srun", "--mpi=list")
+    if "pmix" not in listed.stdout + listed.stderr:
+        print("left out: ranks that srun starts, for this Slurm has no plugin for PMIx")
+        by_srun = None
+    for argv in filter(None, (by_srun, by_mpirun)):
         shown = cluster.call(*argv).stdout
         expect("four ranks, sum 6", shown.count("of 4 on n") == 4 and shown.count("sum 6") == 4, shown)
 
