@@ -63,6 +63,11 @@ struct Attempt {
 
 // Of a round at the end of a job whose record could not be written: it is read from standard input.
 inline constexpr const char* unwritten_record_option = "--unwritten-record";
+// Of all rounds of leads: what is refused for now is left to the job that waits behind this one.
+inline constexpr const char* leave_refused_option = "--leave-refused";
+inline constexpr const char* round_of_job_option = "--of-job";  // the id of that job
+// Of any round that a lead waits for: how long a scheduler may be silent.
+inline constexpr const char* round_patience_option = "--patience";
 
 Result<Attempt> read_attempt(const std::string& path);
 Status write_attempt(const std::string& path, const Attempt& attempt);

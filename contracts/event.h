@@ -25,6 +25,7 @@
 //   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it
 //   health           host, class, severity, scope, device, what, xid, ...: by the lead: something is wrong with a node
 //   preflight        waited_s, left, unfit, slow, not_looked_at: by the lead, where the first launch waited for checks
+//   allocation_held  held_s, gpu_minutes, gpus, gave_back_s, left: by the lead, its last: contracts/held_allocation.h
 //   injected         fault, rank, host, step, launch, means, id     by the lead: a fault of a test, before it happens
 //   fault / recovered                                            by the lead: contracts/fault_event.h
 #pragma once

@@ -110,6 +110,7 @@ OPENS_ALLOWED = {
     "engine/checkpoint/shard_file.cc": "direct I/O; O_EXCL and O_NOFOLLOW",
     "orchestrator/controller/artifact_index.cc": "files and folders: O_NOFOLLOW and O_NONBLOCK, owner and mode from the descriptor",
     "orchestrator/state/run_access.cc": "a folder, to look at what is in it (O_PATH)",
+    "orchestrator/slurm_helper/main.cc": "its own stderr, by its descriptor in /proc",
     "worker/protocol/process_watch.cc": "/proc",
     "worker/main.cc": "/dev/null",
 }

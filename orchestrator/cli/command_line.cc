@@ -174,6 +174,8 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_duration(app, "--patience", line.patience_s,
                    "with --until-quiet: for a scheduler that does not answer [15min]");
       app.add_flag(unwritten_record_option, line.unwritten_record)->group("");  // by leads: hidden
+      app.add_flag(leave_refused_option, line.leave_refused)->group("");
+      app.add_option(round_of_job_option, line.of_job)->group("");
       add_duration(app, "--for", line.for_s, "rounds for so long, or until the run has ended");
       add_driving_options(app, line);
       break;

@@ -49,6 +49,8 @@ struct CommandLine {
   bool until_quiet = false;        // tick
   double patience_s = 900;         // tick --until-quiet
   bool unwritten_record = false;   // tick, of a lead
+  bool leave_refused = false;      // tick, of a lead
+  std::string of_job;              // the same: its job's id
   double for_s = 0;                // tick; 0: one round
   double wait_s = 60;              // tell
   bool test = false;               // notify

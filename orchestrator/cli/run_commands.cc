@@ -23,6 +23,7 @@
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/fit_verdict.h"
+#include "orchestrator/controller/follower.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/launcher_check.h"
 #include "orchestrator/controller/layout_candidates.h"
@@ -62,6 +63,8 @@ class DriveSession {
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.attended = line.command != Command::tick;
+    options_.leave_refused = line.leave_refused;
+    of_job_ = line.of_job;
     options_.environment = process_environment();
     options_.programs_dir = std::move(run.programs_dir);
     const std::string constants = join_path(run_dir_, constants_file_name);
@@ -90,8 +93,11 @@ class DriveSession {
     look_after_driver(false);
     auto outcome = tick_until_quiet(run_dir_, options_, patience_ms, clock_, log_, watch_.stop());
     if (outcome.ok() && outcome->state != RunState::running) look_after_driver(true);
+    if (outcome.ok()) followed_ = look_after_follower(outcome->open);
     return outcome;
   }
+  // Whether somebody comes back for what the last move_on() left open.
+  bool followed() const { return followed_; }
 
   // Puts the run's driver to work, or takes it away when the run has ended.
   Status tend_driver(bool ended) {
@@ -153,7 +159,20 @@ class DriveSession {
 
  private:
   // A run is moved on also by one who cannot reach its driver: the driver itself may be all that is left of it.
+  bool look_after_follower(bool open) {
+    const auto frozen = read_frozen_header(run_dir_);
+    if (!frozen.ok() || frozen->driver != "lead") return true;
+    const auto site = load_site(join_path(run_dir_, "site.toml"), {});
+    const std::string own_job = of_job_.empty() ? options_.environment("SLURM_JOB_ID").value_or("") : of_job_;
+    if (!site.ok()) return !open;
+    const auto whole = read_frozen_run(run_dir_);
+    if (!whole.ok()) return !open;
+    const Status status = tend_follower(run_dir_, *whole, *site, own_job, open, options_, log_);
+    if (!status.ok()) log_.warn("event=follower_not_tended error='" + status.error().message() + "'");
+    return status.ok() && site->config.can.shared_nodes == "yes";
+  }
   void look_after_driver(bool ended) {
+    if (ended) (void)look_after_follower(false);
     const Status status = tend_driver(ended);
     if (status.ok()) return;
     log_.warn(format("event=driver_not_{} error='{}'", ended ? "ended" : "started", status.error().message()));
@@ -178,6 +197,8 @@ class DriveSession {
   SignalWatch watch_;
   std::int64_t deadline_ns_ = 0;
   bool timed_out_ = false;
+  bool followed_ = true;
+  std::string of_job_;   // whose lead makes this round
   bool drives_ = false;  // this process held the newest epoch when it looked last
 };
 
@@ -549,6 +570,7 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
   if (!outcome.ok()) return fail(line, outcome.error());
   print(stdout, "{}: {}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "");
+  if (line.leave_refused && outcome->open && !session.followed()) return ExitCode::timeout;  // its lead may come again
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
 }
 

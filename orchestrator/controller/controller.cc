@@ -93,6 +93,15 @@ bool Controller::unanswered() const {
   return !acts.submit.empty() || !acts.cancel.empty();
 }
 
+bool Controller::waits_for_limits() const {
+  if (silent_ || std::ranges::any_of(own_stages_, [](const auto& stages) { return stages->unanswered(); }))
+    return false;
+  const PendingActs acts = pending_acts(ledger_);
+  return !acts.submit.empty() && acts.cancel.empty() && std::ranges::all_of(acts.submit, [&](const PendingAct& act) {
+    return refused_for_now_.contains(submission_of(act));
+  });
+}
+
 RunStatus Controller::status() const {
   return status_from_ledger(run_dir_, frozen_, ledger_);
 }

@@ -45,6 +45,8 @@ class Controller {
   RunStatus status() const;
   // Something that has no answer yet: the scheduler was silent, or what it was asked for may have happened.
   bool unanswered() const;
+  // All that is left without an outcome was answered, and is refused for now: nothing is gained by asking at once.
+  bool waits_for_limits() const;
   void ask_again() { pace_.ask_now(); }
   std::int64_t poll_interval_ms() const { return pace_.interval_ms(); }
   // No more rounds will follow: whoever looks from another host need not wait for this one's silence. Nothing where
@@ -83,6 +85,7 @@ class Controller {
   Status submit_all(std::span<const PendingAct> acts);
   Result<PreparedWindow> prepare_window(std::span<const PendingAct> acts) const;
   Status submit_window(const PreparedWindow& window);
+  void take_refusal(std::span<const PendingAct> group, const Error& error, std::vector<Fact>& outcomes);
   Result<JobSpec> prepare_job(std::span<const PendingAct> acts) const;
   Status write_attempt_files(const PendingAct& act) const;
   Status cancel(const PendingAct& act, std::vector<Fact>& outcomes);
@@ -119,11 +122,16 @@ class Controller {
   std::int64_t hosts_asked_ns_ = 0;
   std::optional<Site> site_;     // of a cluster; without one there are no job scripts
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
-  std::set<std::string> told_;   // what has no answer yet, and the log has been told of: once is enough
-  PollPace pace_;                // when the scheduler is asked again
-  timespec rung_{};              // when a job last rang the doorbell, as far as we have looked
-  bool silent_ = false;          // the scheduler did not answer in the last round
-  bool changed_ = true;          // by the last round
+  // A submission that was answered, and not accepted: when it is tried again.
+  struct NextTry {
+    std::int64_t at_ns = 0, pause_ms = 0;
+  };
+  std::map<std::string, NextTry> refused_for_now_;  // by key
+  std::set<std::string> told_;  // what has no answer yet, and the log has been told of: once is enough
+  PollPace pace_;               // when the scheduler is asked again
+  timespec rung_{};             // when a job last rang the doorbell, as far as we have looked
+  bool silent_ = false;         // the scheduler did not answer in the last round
+  bool changed_ = true;         // by the last round
   int cores_ = 1;
   std::int64_t pulse_ns_ = 0;
   std::size_t refused_logged_ = 0;

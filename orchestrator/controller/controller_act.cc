@@ -8,7 +8,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "contracts/held_allocation.h"
 #include "orchestrator/controller/controller.h"
+#include "orchestrator/controller/held_up.h"
 #include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/job_spec.h"
@@ -24,7 +26,9 @@
 namespace longhaul {
 namespace {
 
-constexpr double first_round_s = 5;      // after a lead's start
+constexpr double first_round_s = 5;  // after a lead's start
+// Between two tries of a submission that is refused for now.
+constexpr std::int64_t next_try_ms_min = 5'000, next_try_ms_max = 120'000;
 constexpr std::size_t window_max = 256;  // submissions whose outcomes are written together
 
 Value with(const char* name, const std::string& text) {
@@ -73,6 +77,11 @@ Status Controller::act() {
   });
   LH_CHECK(write_outcomes(outcomes));
   outcomes.clear();
+  std::erase_if(acts.submit, [&](const PendingAct& act) {
+    const auto refused = refused_for_now_.find(submission_of(act));
+    return refused != refused_for_now_.end() && !act.attempt->cancel_wanted &&
+           clock_.monotonic_ns() < refused->second.at_ns;
+  });
   LH_CHECK(submit_all(acts.submit));
   for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
   for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
@@ -136,9 +145,11 @@ Status Controller::submit_window(const PreparedWindow& window) {
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
       if (told_.insert(window.specs[i].key).second)
         log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
-      continue;  // the intents stay without outcome
+      take_refusal(window.groups[i], answer.error(), outcomes);
+      continue;  // the intents stay without outcome, but those that were tried for long enough
     }
     told_.erase(window.specs[i].key);
+    refused_for_now_.erase(window.specs[i].key);
     for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
       if (!answer.ok())
@@ -150,6 +161,33 @@ Status Controller::submit_window(const PreparedWindow& window) {
     }
   }
   return write_outcomes(outcomes);
+}
+
+// Slurm has answered, and does not take the job for now.
+void Controller::take_refusal(std::span<const PendingAct> group, const Error& error, std::vector<Fact>& outcomes) {
+  const Refusal refusal = refusal_in(error);
+  const std::string key = submission_of(group.front());
+  if (refusal == Refusal::silence) {
+    refused_for_now_.erase(key);
+    return;
+  }
+  NextTry& next = refused_for_now_[key];
+  next.pause_ms = std::clamp(2 * next.pause_ms, next_try_ms_min, next_try_ms_max);
+  next.at_ns = clock_.monotonic_ns() + next.pause_ms * 1'000'000;
+  const std::int64_t now_ms = clock_.wall_ms();
+  for (const PendingAct& act : group) {
+    const HeldUp& so_far = act.attempt->held_up;
+    const RefusalAct verdict = act_on_refusal(refusal, so_far, now_ms, rules_.submit_patience_ms);
+    if (verdict == RefusalAct::nothing) continue;
+    const bool fails = verdict == RefusalAct::fail;
+    Value fields = with("cause", fails ? cause_of_long_refusal(so_far, error.what, now_ms) : error.what);
+    if (!fails) {
+      fields.set("by", to_string(refusal));
+      fields.set("advice", error.hint);
+    }
+    outcomes.push_back(
+        {fails ? FactKind::refused : FactKind::held_up, act.stage->id, act.attempt->number, std::move(fields), 0});
+  }
 }
 
 // Everything that a job needs lies on disk before it is submitted; written again if it has to be submitted again.
@@ -223,10 +261,15 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     attempt.stop_before_s = plan.stop_before_s;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
-    if (frozen_.driver == "lead") attempt.at_end = {join_path(programs, "longhaul"), "tick", driven, "--until-quiet"};
+    if (frozen_.driver == "lead")
+      attempt.at_end = {join_path(programs, "longhaul"), "tick", driven, "--until-quiet", leave_refused_option};
     if (frozen_.driver == "lead" && plan.chain)  // somebody has to queue the next job while this one runs
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
                                                                              : plan.wall_s * successor_share + 1};
+    const int gpus = (plan.nodes + plan.spares) * std::max(1, plan.gpus_per_node);
+    // Where a lead may not wait for long, somebody has to be queued behind it who can (follower.h).
+    if (frozen_.driver == "lead" && site_->config.can.shared_nodes == "yes" && is_costly_to_hold(gpus))
+      attempt.rounds_at_s.push_back(first_round_s);
   }
   if (!site_) attempt.steps = steps_on_one_machine(*planned, cores_);
   LH_CHECK(make_directories(attempt.attempt_dir));

@@ -210,20 +210,33 @@ class Round {
   // Held for good unless somebody lets it go ("launch failed requeued held"): we do, a few times.
   void look_at_queued(LedgerStage& stage, const JobInfo& info) {
     const LedgerAttempt& attempt = *stage.newest();
+    say_why_it_waits(stage, info);
+    if (info.given_up && !attempt.cancel_wanted)
+      return give_up_held(stage, info, "held by the scheduler for good: " + info.reason);
     if (!info.held) return look_at_exclusions(stage, info);
     if (attempt.cancel_wanted || attempt.release_wanted) return;
     if (stage.state == StageState::running) note_requeue(stage, info);  // seen at the end of its former life, it "ran"
     if (attempt.releases < releases_max)
       return emit(FactKind::release_job, stage.id, attempt.number, because(info.reason));
+    give_up_held(stage, info, format("held by the scheduler {} times: {}", releases_max + 1, info.reason));
+  }
+
+  // Another job may start where this one may not.
+  void give_up_held(LedgerStage& stage, const JobInfo& info, const std::string& cause) {
     Value fields = because(info.reason);
     fields.set("given_up", true);
-    emit(FactKind::cancel_job, stage.id, attempt.number, std::move(fields));
-    ended_badly(stage, {FaultClass::launch_failed,
-                        format("held by the scheduler {} times: {}", releases_max + 1, info.reason),
-                        {},
-                        -1,
-                        0,
-                        0});
+    emit(FactKind::cancel_job, stage.id, stage.newest()->number, std::move(fields));
+    ended_badly(stage, {FaultClass::launch_failed, cause, {}, -1, 0, 0});
+  }
+
+  // A reason that does not pass by itself is said once, for as long as it stays the same.
+  void say_why_it_waits(const LedgerStage& stage, const JobInfo& info) {
+    const LedgerAttempt& attempt = *stage.newest();
+    if (info.advice.empty() || attempt.held_up.cause == info.reason) return;
+    Value fields = because(info.reason);
+    fields.set("by", "queue");
+    fields.set("advice", info.advice);
+    emit(FactKind::held_up, stage.id, attempt.number, std::move(fields));
   }
 
   void note_requeue(LedgerStage& stage, const JobInfo& info) {
@@ -547,6 +560,10 @@ Result<std::string> choose_source(const PlannedInput& input, const RunLedger& le
                       format("input {}: no variant of it has a figure named {}", input.name, input.best_metric),
                       "best = { metric = ... } must name a figure that the stage reports");
   return best->id;
+}
+
+const std::string& submission_of(const PendingAct& act) {
+  return act.attempt->array.empty() ? act.attempt->key : act.attempt->array;
 }
 
 PendingActs pending_acts(const RunLedger& ledger) {

@@ -55,12 +55,13 @@ struct StageRules {
   HostNeed hosts = {};
 };
 struct SchedulingRules {
-  std::vector<StageRules> stages;          // in plan order; empty: a scheduler without any of this
-  int array_tasks_max = 0;                 // 0: no arrays
-  int submitted_max = 0;                   // jobs in the queue at the same time; 0: no limit
-  bool can_exclude = false;                // jobs may name nodes that they do not want
-  std::int64_t suspicion_ms = 86'400'000;  // how long a node is avoided
-  std::int64_t maintenance_ms = 0;         // start of the next one that concerns us; 0: none is known
+  std::vector<StageRules> stages;                // in plan order; empty: a scheduler without any of this
+  int array_tasks_max = 0;                       // 0: no arrays
+  int submitted_max = 0;                         // jobs in the queue at the same time; 0: no limit
+  bool can_exclude = false;                      // jobs may name nodes that they do not want
+  std::int64_t suspicion_ms = 86'400'000;        // how long a node is avoided
+  std::int64_t submit_patience_ms = 86'400'000;  // with refusals that are not known to pass
+  std::int64_t maintenance_ms = 0;               // start of the next one that concerns us; 0: none is known
 };
 
 struct Observations {
@@ -95,6 +96,8 @@ struct PendingAct {
   const LedgerStage* stage;
   const LedgerAttempt* attempt;  // one of the stage's, or its successor
 };
+// The key of the submission that serves it: of its array, or its own.
+const std::string& submission_of(const PendingAct& act);
 struct PendingActs {
   std::vector<PendingAct> submit;  // tasks of one array stand together
   std::vector<PendingAct> cancel;

@@ -75,7 +75,7 @@ Result<std::vector<Directive>> driver_directives(const Site& site, double& wall_
 }
 
 std::string driver_key(const FrozenRun& frozen) {
-  return submission_key(frozen.name, "driver", 0);
+  return driver_job_key(frozen);
 }
 
 std::string driver_script(const std::string& run_dir) {
@@ -145,20 +145,10 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   for (const SlurmJob& job : jobs)
     if (is_driver_job(job, run_dir, frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
       return {};
-  double wall_s = 0;
-  LH_TRY(const auto directives, driver_directives(site, wall_s));
-  std::string text = "#!/bin/bash\n# Drives the run " + one_line(frozen.name) +
-                     " from inside of a small job, behind which the next one is queued until the run has ended.\n";
-  text += "#SBATCH --job-name=" + sbatch_job_name("lh-driver-" + frozen.name) + "\n";
-  for (const Directive& directive : directives) {
-    LH_TRY(const std::string word, sbatch_word(directive.value));
-    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
-  }
-  text +=
-      "#SBATCH --open-mode=append\n#SBATCH --output=" + sbatch_file_pattern(join_path(run_dir, "driver/driver.log")) +
-      "\n";
-  text += format("exec {} tick {} --for {:.0f}s\n", shell_quote(join_path(programs, "longhaul")), shell_quote(run_dir),
-                 std::max(30.0, wall_s - driver_job_margin_s));
+  const auto words = [](double wall_s) {
+    return format("--for {:.0f}s", std::max(30.0, wall_s - driver_job_margin_s));
+  };
+  LH_TRY(const std::string text, driver_job_text(run_dir, frozen, site, "driver", words, options));
   SlurmSubmission submission;
   submission.script = driver_script(run_dir);
   if (site.config.identity != "name") submission.options.emplace_back("comment", driver_key(frozen));
@@ -182,6 +172,29 @@ Status cancel_driver_jobs(const std::string& programs, const std::string& run_di
 }
 
 }  // namespace
+
+std::string driver_job_key(const FrozenRun& frozen) {
+  return submission_key(frozen.name, "driver", 0);
+}
+
+Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                                    const std::string& name, const std::function<std::string(double)>& words,
+                                    const TickOptions& options) {
+  double wall_s = 0;
+  LH_TRY(const auto directives, driver_directives(site, wall_s));
+  std::string text = "#!/bin/bash\n# Drives the run " + one_line(frozen.name) +
+                     " from inside of a small job, behind which the next one is queued until the run has ended.\n";
+  text += "#SBATCH --job-name=" + sbatch_job_name("lh-" + name + "-" + frozen.name) + "\n";
+  for (const Directive& directive : directives) {
+    LH_TRY(const std::string word, sbatch_word(directive.value));
+    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
+  }
+  text += "#SBATCH --open-mode=append\n#SBATCH --output=" +
+          sbatch_file_pattern(join_path(run_dir, "driver/" + name + ".log")) + "\n";
+  const std::string program = join_path(driving_programs(run_dir, options.programs_dir), "longhaul");
+  text += format("exec {} tick {} {}\n", shell_quote(program), shell_quote(run_dir), words(wall_s));
+  return text;
+}
 
 std::string without_scrontab_lines(const std::string& table, const std::string& run) {
   const std::size_t end = table.find(end_mark(run));

@@ -2,6 +2,7 @@
 // job that renews itself. Each only calls `longhaul tick`; any number of them at once does no harm.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const S
 // When the run has ended: nothing of it is left behind in scrontab or queue.
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                   const TickOptions& options, Logger& log);
+
+// The script of a job of one core that ticks the run: of a driver "job", or one that follows a lead. `words`: of the
+// tick, by how long the job may be.
+Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                                    const std::string& name, const std::function<std::string(double)>& words,
+                                    const TickOptions& options);
+std::string driver_job_key(const FrozenRun& frozen);  // the comment of such jobs
 
 // A scrontab with and without the lines of one run, between marks that name it. Pure.
 std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines);

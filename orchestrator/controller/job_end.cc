@@ -14,6 +14,8 @@ FaultClass fault_of_scheduler(SchedulerEnd end, bool we_cancelled, FaultClass ot
     case SchedulerEnd::out_of_memory: return FaultClass::out_of_memory;
     case SchedulerEnd::launch_failed: return FaultClass::launch_failed;
     case SchedulerEnd::deadline: return FaultClass::time_limit;
+    // Whoever did it did not mean that the run should end: it goes on, as often as its retries allow.
+    case SchedulerEnd::cancelled_by_site: return we_cancelled ? FaultClass::cancelled : FaultClass::interrupted;
     case SchedulerEnd::cancelled: return we_cancelled ? FaultClass::cancelled : FaultClass::cancelled_there;
     default: return otherwise;
   }

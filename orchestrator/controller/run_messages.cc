@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/controller/held_up.h"
 #include "orchestrator/state/status_from_ledger.h"
 
 namespace longhaul {
@@ -86,6 +87,7 @@ void RunMessages::take(const std::vector<Fact>& facts) {
 }
 
 void RunMessages::look_and_send(const RunLedger& ledger) {
+  look_for_held_up(ledger);  // the log is told of it where nobody is
   if (!config_.enabled()) return;
   const std::int64_t now = clock_.monotonic_ns();
   if (config_.no_progress_after.value > 0 && now >= next_look_ns_) {
@@ -95,6 +97,25 @@ void RunMessages::look_and_send(const RunLedger& ledger) {
   if (now >= next_send_ns_ && may_send_here(config_, environment_)) {
     next_send_ns_ = now + send_interval_ns;
     send();
+  }
+}
+
+// Also of what waits in the queue for good: told when it has stayed so for as long.
+void RunMessages::look_for_held_up(const RunLedger& ledger) {
+  const std::int64_t now_ms = clock_.wall_ms();
+  const auto look = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
+    const HeldUp& held_up = attempt.held_up;
+    if (held_up.by.empty() || now_ms - held_up.since_ms < refusal_told_after_ms) return;
+    const Message message =
+        maker_.held_up(stage.id, attempt.number, held_up.cause, held_up.advice, held_up.since_ms, now_ms);
+    if (!held_up_.insert(message.id).second) return;
+    log_.warn(format("event=held_up stage={} attempt={} by={} cause='{}'", stage.id, attempt.number, held_up.by,
+                     held_up.cause));
+    if (config_.enabled()) post(message);
+  };
+  for (const LedgerStage& stage : ledger.stages) {
+    if (stage.job_open()) look(stage, *stage.newest());
+    if (stage.successor_open()) look(stage, *stage.successor);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ class RunMessages {
 
  private:
   void look_for_silence(const RunLedger& ledger);
+  void look_for_held_up(const RunLedger& ledger);
   void send();
   void post(const Message& message);
 
@@ -40,6 +42,7 @@ class RunMessages {
   Clock& clock_;
   Logger& log_;
   std::int64_t next_look_ns_ = 0, next_send_ns_ = 0;
+  std::set<std::string> held_up_;  // ids of messages that were left
   std::string last_problem_;
 };
 

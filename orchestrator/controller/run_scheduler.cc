@@ -40,6 +40,7 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   LH_CHECK(diagnostics.to_status("the frozen site file does not fit the plan"));
   rules.submitted_max = site.config.max_submitted;
   rules.can_exclude = site.config.can.exclude != "no";
+  rules.submit_patience_ms = static_cast<std::int64_t>(site.config.submit_patience.value * 1e3);
   return rules;
 }
 

@@ -71,8 +71,9 @@ Result<TickOutcome> rounds_until_quiet(const std::string& run_dir, const TickOpt
   for (;;) {
     LH_TRY(TickOutcome outcome, controller->round());
     errors.well();
-    const bool open_questions = !outcome.changed && outcome.state == RunState::running && controller->unanswered();
-    if (!outcome.changed && !open_questions) return outcome;
+    outcome.open = outcome.state == RunState::running && controller->unanswered();
+    const bool waits = outcome.open && !(options.leave_refused && controller->waits_for_limits());
+    if (!outcome.changed && !waits) return outcome;
     if (stop.load(std::memory_order_relaxed) || deadline.passed()) return outcome;
     if (outcome.changed) {
       pause_ms = pause_ms_min;

@@ -47,12 +47,15 @@ struct TickOptions {
   StepPrediction predict = {};     // of pretrainings that ended; empty: what they took is not kept
   // Of a job at its end whose lead could not write it: believed as if it lay in its place.
   std::optional<JobRecord> unwritten_record = {};
+  // What the scheduler refuses for now is left to a later round: every minute of this one has its price.
+  bool leave_refused = false;
   bool attended = false;  // a person waits: a full disk is told soon, other errors are waited for all the same
 };
 
 struct TickOutcome {
   RunState state = RunState::running;
   bool changed = false;  // something was decided: tick again soon
+  bool open = false;     // something has no outcome yet, or is refused for now: somebody has to come back for it
 };
 
 // Claims the next epoch on its first call for a run that has something to do; `epoch` is kept by the caller between
@@ -61,8 +64,9 @@ Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const 
                          Logger& log);
 
 // Ticks until a round changes nothing, the run has ended, `stop` is set or `patience_ms` has passed. A scheduler that
-// does not answer, a submission whose fate is not known yet, and errors of the file system are waited for: nobody may
-// come after this to make the round that failed. Where there is nothing to do no epoch is claimed.
+// does not answer, a submission whose fate is not known yet or that is refused for now, and errors of the file system
+// are waited for: nobody may come after this to make the round that failed. Where there is nothing to do no epoch is
+// claimed.
 Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
                                      Clock& clock, Logger& log, const std::atomic<bool>& stop);
 

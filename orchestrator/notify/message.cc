@@ -73,6 +73,14 @@ Message MessageMaker::no_progress(const std::string& stage, int attempt, double 
   return message;
 }
 
+Message MessageMaker::held_up(const std::string& stage, int attempt, const std::string& cause,
+                              const std::string& advice, std::int64_t since_ms, std::int64_t wall_ms) const {
+  Message message = make("stage_held_up", stage, attempt, wall_ms, format("{}.{}.{}", attempt, since_ms, cause));
+  message.text = format("run {}: stage {} gets no further for {}: {}", run_, stage,
+                        human_duration(static_cast<double>(wall_ms - since_ms) * 1e-3), with_reason(cause, advice));
+  return message;
+}
+
 Value message_to_value(const Message& message) {
   Value value = Value::make_table();
   value.set("file", "longhaul message");

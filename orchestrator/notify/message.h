@@ -42,6 +42,10 @@ class MessageMaker {
   // A stage that has shown nothing for `silent_s`; `done` is where it stands: one message for each place.
   Message no_progress(const std::string& stage, int attempt, double silent_s, double done, std::int64_t wall_ms) const;
 
+  // A stage that gets no further, since `since_ms`: one message for each time and cause.
+  Message held_up(const std::string& stage, int attempt, const std::string& cause, const std::string& advice,
+                  std::int64_t since_ms, std::int64_t wall_ms) const;
+
  private:
   Message make(const std::string& event, const std::string& stage, int attempt, std::int64_t wall_ms,
                const std::string& which) const;

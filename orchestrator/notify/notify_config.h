@@ -11,7 +11,8 @@ namespace longhaul {
 
 struct NotifyConfig {
   std::string format = "json";  // json | slack
-  std::vector<std::string> events = {"run_started", "stage_failed", "stage_retried", "run_completed", "no_progress"};
+  std::vector<std::string> events = {"run_started",   "stage_failed", "stage_retried",
+                                     "run_completed", "no_progress",  "stage_held_up"};
   std::string url_file;    // holds the address; mode 0600
   std::string url_env;     // or: the variable that holds it
   std::string token_file;  // optional: a bearer token; mode 0600

@@ -120,6 +120,14 @@ std::string heading_of(const StageGoodput& stage) {
   return text;
 }
 
+// What jobs held after their last rank; "" where none was measured.
+std::string held_text(const StageGoodput& stage) {
+  const HeldAllocations& held = stage.held;
+  if (held.jobs == 0) return {};
+  return format("allocations held after their last rank: {:.1f} s in {} job{}, the longest {:.1f} s; {:.2f} GPU-hours",
+                held.held_s, held.jobs, held.jobs == 1 ? "" : "s", held.longest_s, held.gpu_minutes / 60);
+}
+
 }  // namespace
 
 std::string time_shares_text(const GoodputLedger& ledger) {
@@ -137,6 +145,7 @@ std::string goodput_text(const std::vector<StageGoodput>& stages, std::size_t fa
   std::string text;
   for (const StageGoodput& stage : stages) {
     text += "\n" + stage.stage + ": " + heading_of(stage) + "\n  " + time_shares_text(stage.ledger) + "\n";
+    if (const std::string held = held_text(stage); !held.empty()) text += "  " + held + "\n";
     text += table_below(fault_rows(stage.ledger, faults_max), fault_columns(), stage.ledger.costs().size());
     text += table_below(warning_rows(stage, faults_max), warning_columns(), stage.warnings.size());
     text += table_below(host_rows(stage, faults_max), host_columns(), stage.hosts.size());
@@ -155,6 +164,13 @@ Value goodput_value(const std::vector<StageGoodput>& stages) {
     for (int time = 0; time < time_classes; ++time)
       classes.set(to_string(static_cast<TimeClass>(time)),
                   class_seconds(stage.ledger.ms(static_cast<TimeClass>(time))));
+    if (stage.held.jobs > 0) {
+      Value& held = entry.set("held", Value::make_table());
+      held.set("jobs", stage.held.jobs);
+      held.set("held_s", stage.held.held_s);
+      held.set("longest_s", stage.held.longest_s);
+      held.set("gpu_minutes", stage.held.gpu_minutes);
+    }
     entry.set("lost_steps", static_cast<long long>(stage.ledger.lost_steps()));
     Value& faults = entry.set("faults", Value::make_array());
     for (const FaultCost& cost : stage.ledger.costs()) {
@@ -202,7 +218,8 @@ std::string goodput_html(const std::vector<StageGoodput>& stages) {
   std::string html;
   for (const StageGoodput& stage : stages) {
     html += "<h3>" + html_escape(stage.stage) + "</h3><p>" + html_escape(heading_of(stage)) + "<br>" +
-            html_escape(time_shares_text(stage.ledger)) + "</p>";
+            html_escape(time_shares_text(stage.ledger)) +
+            (stage.held.jobs > 0 ? "<br>" + html_escape(held_text(stage)) : "") + "</p>";
     html += html_table(fault_rows(stage.ledger, html_faults_max), fault_columns()) +
             html_table(warning_rows(stage, html_faults_max), warning_columns()) +
             html_table(host_rows(stage, html_faults_max), host_columns());

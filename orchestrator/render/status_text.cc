@@ -89,11 +89,20 @@ std::string stage_time_text(const StageStatus& stage, std::int64_t now_ms) {
   return human_duration(static_cast<double>(std::max<std::int64_t>(0, end - stage.started_ms)) / 1e3);
 }
 
+// "refused for now, 12m 03s: WORDS"; "" where nothing holds it up.
+std::string held_up_text(const StageStatus& stage, std::int64_t now_ms) {
+  if (stage.held_up_by.empty()) return {};
+  const std::int64_t ms = std::max<std::int64_t>(0, now_ms - stage.held_up_since_ms);
+  return format("{}, {}: {}", stage.held_up_by == "queue" ? "does not start by itself" : "refused for now",
+                human_duration(static_cast<double>(ms) * 1e-3), stage.held_up);
+}
+
 std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "figures"}};
   for (const StageStatus& stage : status.stages) {
     std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
     if (note.empty()) note = clipped(stage.cause, cause_width);
+    if (note.empty()) note = clipped(held_up_text(stage, now_ms), cause_width);
     if (note.empty() && !stage.waits_for.empty()) note = "waits for " + stage.waits_for;
     rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms), note});
   }
@@ -183,6 +192,9 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
       text += "\n" + visible_line(stage.id) + " failed: " + visible_paragraph(stage.cause) + "\n";
     else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
       text += "\n" + visible_line(stage.id) + " skipped: " + visible_paragraph(stage.cause) + "\n";
+    else if (const std::string held_up = held_up_text(stage, now_ms); !held_up.empty())
+      text += "\n" + visible_line(stage.id) + " " + visible_paragraph(held_up) +
+              (stage.held_up_advice.empty() ? "" : "; " + visible_paragraph(stage.held_up_advice)) + "\n";
   for (const StageStatus& stage : status.stages) {
     auto rows = trial_rows(stage);
     for (auto& row : rows) {

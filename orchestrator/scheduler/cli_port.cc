@@ -115,7 +115,7 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
     }
     const Error error = output->status.success()
                             ? make_error(ErrorCode::unavailable, "sbatch answered '" + output->out + "', no number")
-                            : slurm_command_error("cannot submit " + submission.script, *output);
+                            : slurm_submission_error("cannot submit " + submission.script, *output);
     silent = output->err.find("contact slurm controller") != std::string::npos ||
              output->err.find("timed out") != std::string::npos;
     ids.emplace_back(error);
@@ -146,7 +146,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (!job.array_tasks.empty()) job.array_id = record[1];
     job.state = read_slurm_state(record[3]);
     job.reason = replace_all(read_slurm_text(record[4]), " ", "_");
-    if (job.state == "COMPLETING" && job.reason == "NodeDown") job.ends_as = "NODE_FAIL";  // all that squeue tells
+    if (record[3] == "COMPLETING" && job.reason == "NodeDown") job.ends_as = "NODE_FAIL";  // all that squeue tells
     job.dependency = read_slurm_text(record[5]);
     job.nodes = read_slurm_text(record[6]);
     job.partition = record[7];

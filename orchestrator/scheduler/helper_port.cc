@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/scheduler/slurm_commands.h"
+#include "orchestrator/scheduler/words/refusal_words.h"
 
 namespace longhaul {
 namespace {
@@ -58,6 +60,19 @@ Error error_of(const Value& value) {
   for (const ErrorCode candidate : codes)
     if (code == to_string(candidate)) found = candidate;
   return make_error(found, value.get_string("what", "longhaul-slurm gave no reason"), value.get_string("hint"));
+}
+
+// "... (Slurm error 2050)": slurmctld has answered, and this is why it does not take the job.
+bool is_of_slurmctld(const std::string& what) {
+  constexpr int first = 2000, last = 2999;
+  const std::string mark = "(Slurm error ";
+  const std::size_t at = what.rfind(mark);
+  const int number = at == std::string::npos ? 0 : std::atoi(what.c_str() + at + mark.size());
+  return number >= first && number <= last;
+}
+
+Error refusal_of_helper(Error error) {
+  return is_of_slurmctld(error.what) ? refusal_error(error.what, refusal_of(error.what)) : std::move(error);
 }
 
 SlurmJob job_of(const Value& row) {
@@ -307,7 +322,7 @@ bool HelperPort::submit_part(const std::vector<SlurmSubmission>& submissions, st
     if (answer.get_integer("id") != first + answered) return false;
     ++answered;
     if (const Value* error = answer.find("error")) {
-      ids.emplace_back(error_of(*error));
+      ids.emplace_back(refusal_of_helper(error_of(*error)));
       silent = silent || starts_with(ids.back().error().what, "not attempted");
     } else if (const std::string job = answer.get_string("job"); !job.empty()) {
       ids.emplace_back(job);

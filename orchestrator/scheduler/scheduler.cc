@@ -35,6 +35,7 @@ const char* to_string(SchedulerEnd end) {
     case SchedulerEnd::out_of_memory: return "out of memory";
     case SchedulerEnd::launch_failed: return "launch failed";
     case SchedulerEnd::deadline: return "deadline";
+    case SchedulerEnd::cancelled_by_site: return "cancelled by the site";
     case SchedulerEnd::forgotten: return "forgotten by the scheduler";
   }
   return "unknown";

@@ -65,7 +65,8 @@ enum class SchedulerEnd {
   out_of_memory,
   launch_failed,
   deadline,
-  forgotten,  // it no longer knows the job
+  forgotten,          // it no longer knows the job
+  cancelled_by_site,  // by another user than its own: an administrator, or the scheduler itself
 };
 const char* to_string(SchedulerEnd end);
 
@@ -79,6 +80,8 @@ struct JobInfo {
   SchedulerEnd end = SchedulerEnd::none;
   std::string reason;     // queued: why it waits, in the scheduler's word ("Resources")
   bool held = false;      // queued, and never to start by itself ("launch failed requeued held")
+  std::string advice;     // queued, and not to start by itself for a reason that a person should know; "" otherwise
+  bool given_up = false;  // queued, and the scheduler has tried it often enough: only another job may start
   int restarts = 0;       // how often the scheduler queued it again
   std::string nodes;      // that it runs or ran on, in the scheduler's notation ("n[1-2]")
   std::string lost_node;  // node_fail: the one that was lost; "" if that is not known, or more were
@@ -118,7 +121,7 @@ class Scheduler {
   void ask_before_acting(MayAct may_act) { may_act_ = std::move(may_act); }
   // One answer per spec, in order: the job's id (of an array: without the task). Errors: invalid_input (it will never
   // have it: nothing to try again), io, not_found (no such worker), unavailable (try again later: the controller of the
-  // scheduler does not answer, a limit on submissions is reached).
+  // scheduler does not answer, or it refuses the job for now: words/refusal_words.h tells which).
   virtual std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) = 0;
   // All jobs submitted through this folder or account that the scheduler still knows, and all of `open` that it does
   // not know any more; oldest first. unavailable: it does not answer; nothing is known then.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <random>
 
 #include "base/text.h"
+#include "orchestrator/scheduler/words/refusal_words.h"
 
 namespace longhaul {
 namespace {
@@ -44,6 +44,19 @@ Result<RunOutput> run(SpawnSpec spec, std::int64_t deadline_ms, const ProgramPat
   return output;
 }
 
+// "WHAT: line; line", without what commands say of their own usage.
+std::string failure_text(const std::string& what, const RunOutput& output) {
+  std::string said;
+  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n')) {
+    const std::string words = repair_utf8(trim(line));
+    if (words.empty() || starts_with(words, "Try ")) continue;
+    if (!said.empty()) said += "; ";
+    said += words;
+  }
+  if (said.size() > words_max) said = said.substr(said.size() - words_max);
+  return format("{}: {}", what, said.empty() ? output.status.text() : said);
+}
+
 }  // namespace
 
 void leave_outer_job(SpawnSpec& spec) {
@@ -73,47 +86,18 @@ Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64
 }
 
 Error slurm_command_error(const std::string& what, const RunOutput& output) {
-  std::string said;
-  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n')) {
-    const std::string words = repair_utf8(trim(line));
-    if (words.empty() || starts_with(words, "Try ")) continue;
-    if (!said.empty()) said += "; ";
-    said += words;
-  }
-  if (said.size() > words_max) said = said.substr(said.size() - words_max);
-  const std::string text = format("{}: {}", what, said.empty() ? output.status.text() : said);
-  const auto says = [&](std::initializer_list<const char*> phrases) {
-    for (const char* phrase : phrases)
-      if (output.err.find(phrase) != std::string::npos || output.out.find(phrase) != std::string::npos) return true;
-    return false;
-  };
+  const std::string text = failure_text(what, output), words = output.err + "\n" + output.out;
   if (output.status.signal != 0) return make_error(ErrorCode::unavailable, text);
-  if (says({"Invalid job id", "No job matching"})) return make_error(ErrorCode::not_found, text);
-  if (says({"Unable to contact slurm controller",
-            "Socket timed out",
-            "Connection refused",
-            "Connection timed out",
-            "Transport endpoint",
-            "Zero Bytes were transmitted",
-            "Protocol authentication error",
-            "authentication",
-            "munge",
-            "queue full",
-            "temporarily",
-            "accounting/QOS policy",
-            "AccountingPolicy",
-            "MaxSubmit",
-            "submission disabled",
-            "submissions are disabled",
-            "backup controller",
-            "in standby mode",
-            "Unable to establish controller machine",
-            "No route to host",
-            "Network is unreachable",
-            "partition not available",
-            "node not available"}))
-    return make_error(ErrorCode::unavailable, text, "it is tried again later");
-  return make_error(ErrorCode::invalid_input, text);
+  for (const char* phrase : {"Invalid job id", "No job matching"})
+    if (words.find(phrase) != std::string::npos) return make_error(ErrorCode::not_found, text);
+  const Refusal refusal = refusal_of(words);
+  return refusal == Refusal::unknown ? make_error(ErrorCode::invalid_input, text) : refusal_error(text, refusal);
+}
+
+Error slurm_submission_error(const std::string& what, const RunOutput& output) {
+  const std::string text = failure_text(what, output);
+  if (output.status.signal != 0) return refusal_error(text, Refusal::silence);
+  return refusal_error(text, refusal_of(output.err + "\n" + output.out));
 }
 
 std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::string& cluster) {
@@ -155,6 +139,7 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
       if (starts_with(job.array_tasks, "[")) job.array_tasks = job.array_tasks.substr(1, job.array_tasks.size() - 2);
     }
     job.state = read_slurm_state(field(2));
+    job.cancelled_by = canceller_of(field(2));
     const auto codes = split(field(3), ':');
     job.exit_code = static_cast<int>(number_of(codes[0]));
     job.exit_signal = codes.size() > 1 ? static_cast<int>(number_of(codes[1])) : 0;
@@ -206,18 +191,6 @@ std::int64_t read_slurm_duration(const std::string& text) {
 
 std::int64_t read_slurm_time(const std::string& text) {
   return number_of(trim(text));
-}
-
-std::string read_slurm_state(const std::string& text) {
-  const std::string state = text.substr(0, text.find_first_of(" +"));
-  static const std::map<std::string, std::string> bases = {
-      {"CONFIGURING", "RUNNING"},   {"COMPLETING", "RUNNING"},    {"STAGE_OUT", "RUNNING"},
-      {"SIGNALING", "RUNNING"},     {"RESIZING", "RUNNING"},      {"STOPPED", "SUSPENDED"},
-      {"REQUEUED", "PENDING"},      {"REQUEUE_FED", "PENDING"},   {"REQUEUE_HOLD", "PENDING"},
-      {"SPECIAL_EXIT", "PENDING"},  {"RESV_DEL_HOLD", "PENDING"}, {"REVOKED", "CANCELLED"},
-      {"NODE_FAILURE", "NODE_FAIL"}};
-  const auto found = bases.find(state);
-  return found == bases.end() ? state : found->second;
 }
 
 SlurmExit read_slurm_exit(const std::string& text) {

@@ -9,6 +9,7 @@
 
 #include "base/process.h"
 #include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/scheduler/words/state_words.h"
 
 namespace longhaul {
 
@@ -28,6 +29,8 @@ Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64
 
 // What a command that failed said on stderr, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
+// The same of a submission: what its words mean for whoever wants it accepted (words/refusal_words.h).
+Error slurm_submission_error(const std::string& what, const RunOutput& output);
 
 // Of these jobs, as accounting knows them; arrays: each task. Every life of a job that was queued again has a record of
 // its own, and so has every job that was given the same number. A comment is kept where the site stores comments, and
@@ -55,8 +58,6 @@ class UniqueSeparators {
 std::int64_t read_slurm_duration(const std::string& text);
 // Seconds since 1970; 0 for "Unknown", "N/A", "NONE".
 std::int64_t read_slurm_time(const std::string& text);
-// The base state of "CANCELLED by 0", "COMPLETING", "REQUEUE_HOLD", ... as SlurmJob::state wants it.
-std::string read_slurm_state(const std::string& text);
 // squeue's exit_code: a wait status in 22.05 ("768"), exit code and signal since 23.02 ("3:0", "0:15", and "0:53" of
 // what slurmd could not start).
 struct SlurmExit {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
+#include "orchestrator/scheduler/words/state_words.h"
 
 namespace longhaul {
 namespace {
@@ -18,13 +19,17 @@ int slurm_number(std::string_view text) {
   return end.ec == std::errc() && end.ptr == text.data() + text.size() ? number : -1;
 }
 
+bool is_live_by_name(const SlurmJob& job) {
+  return job.state == "PENDING" || job.state == "RUNNING" || job.state == "SUSPENDED";
+}
+
 }  // namespace
 
 bool is_pending(const SlurmJob& job) {
-  return job.state == "PENDING";
+  return job.state == "PENDING" || (!is_live_by_name(job) && !is_ended_state(job.state) && job.nodes.empty());
 }
 bool is_live(const SlurmJob& job) {
-  return is_pending(job) || job.state == "RUNNING" || job.state == "SUSPENDED";
+  return !is_ended_state(job.state);
 }
 
 SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency, bool with_comment) {
@@ -104,9 +109,7 @@ const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::s
   const auto is_asked_for = [&](const SlurmJob& job) {
     return id == (job.array_id.empty() ? job.id : format("{}_{}", job.array_id, job.array_tasks));
   };
-  const auto is_over = [](const SlurmJob& job) {
-    return job.ended_s > 0 && job.state != "PENDING" && job.state != "RUNNING" && job.state != "SUSPENDED";
-  };
+  const auto is_over = [](const SlurmJob& job) { return job.ended_s > 0 && is_ended_state(job.state); };
   const bool comments_stored = std::any_of(records.begin(), records.end(), [&](const SlurmJob& job) {
     return is_asked_for(job) && job.comment == identity.key;
   });

@@ -25,9 +25,11 @@ struct SlurmJob {
   std::string array_tasks;  // "7" for one task, "3-9,12%4" for those that wait together; "" if it is none
   std::string name, comment, partition, account;
   std::string state;  // base state in capitals: PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL
-                      // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING
-  std::string ends_as;  // while COMPLETING: the state that it will end in, "" where the backend cannot tell
-  std::string reason;   // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
+                      // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING; UNKNOWN: a name
+                      // that is not known (words/state_words.h), of a job that is alive
+  std::int64_t cancelled_by = -1;  // uid, where accounting says it; -1: not known
+  std::string ends_as;             // while COMPLETING: the state that it will end in, "" where the backend cannot tell
+  std::string reason;              // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
   std::string dependency;
   std::string nodes;     // "n[1-2]"; "" before it starts
   std::string work_dir;  // absolute
@@ -83,7 +85,8 @@ class SlurmPort {
   virtual std::string description() const = 0;
   // Submissions that take about a second: its caller looks around between two such windows.
   virtual std::size_t submit_window() const { return 256; }
-  // Job ids, one answer per submission, in order. Implementations keep several under way where they can.
+  // Job ids, one answer per submission, in order. Implementations keep several under way where they can. Of those that
+  // are not accepted, refusal_in() tells what Slurm's words mean (words/refusal_words.h).
   virtual std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) = 0;
   // All jobs of this user that slurmctld still has, ended ones included: one question.
   virtual Result<std::vector<SlurmJob>> jobs() = 0;

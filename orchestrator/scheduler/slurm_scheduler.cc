@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
 #include "orchestrator/scheduler/lost_node.h"
+#include "orchestrator/scheduler/words/reason_words.h"
+#include "orchestrator/scheduler/words/refusal_words.h"
 #include "resiliency/fault_class.h"
 
 namespace longhaul {
@@ -234,7 +236,7 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
           dependent.push_back(spec);
           dependent_ids.push_back(*id);
         }
-      } else if (id.error().code == ErrorCode::unavailable) {
+      } else if (may_have_been_accepted(id.error())) {
         unanswered_ns_[spec.key] = clock_.monotonic_ns();
         answers_since_ns_ = -1;  // its time to appear begins with the next answer
         silent = silent || starts_with(id.error().what, "not attempted");
@@ -334,6 +336,10 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   const bool by_person = job.reason == "JobHeldUser" || job.reason == "JobHeldAdmin";
   info.held = info.state == JobState::queued && !by_person &&
               (job.held || job.reason.find("requeued_held") != std::string::npos);
+  if (info.state == JobState::queued) {
+    info.given_up = wait_reason(job.reason) == WaitReason::given_up;
+    info.advice = wait_advice(job.reason);
+  }
   info.restarts = job.restarts;
   info.nodes = job.nodes;
   if (info.state == JobState::running) info.started_ms = our_ms(job.started_s, job, identities_.find(job));
@@ -359,8 +365,10 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   if (info.state == JobState::running) {
     auto record = read_record(record_path(open->attempt_dir, job.restarts));
     if (record.ok()) info.end = job.ends_as.empty() ? SchedulerEnd::none : scheduler_end_of(job);
-    // Why it was told to stop, only Slurm's own end tells.
+    // Why it was told to stop, only Slurm's own end tells, and by whom it was cancelled, only accounting.
     const bool told = record.ok() && classify_end(*record, true) == FaultClass::interrupted;
+    if (told && info.end == SchedulerEnd::cancelled && !is_our_cancellation(*open, seen.id))
+      info.end = SchedulerEnd::none;
     if (record.ok() && (!told || info.end != SchedulerEnd::none)) {
       info.state = JobState::ended;
       info.started_ms = record->started_ms;
@@ -422,11 +430,14 @@ void SlurmScheduler::await(const OpenJob& open, const std::string& id, const std
 
 void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round& round) {
   const SlurmJob& job = *seen.job;
-  const SchedulerEnd end = scheduler_end_of(job);
   const SlurmIdentity* identity = identities_.find(job);
   const std::int64_t ended_ms = our_ms(job.ended_s, job, identity);
   Memory& memory = memory_[open.key];
   note_nodes(memory, job);
+  const auto known_end = end_of(open, seen);
+  if (!known_end && !is_waited_for_long_enough(open))
+    return await(open, seen.id, "cancelled in Slurm; accounting is asked by whom", round);
+  const SchedulerEnd end = known_end.value_or(SchedulerEnd::cancelled);
   if (take_record(open, seen.id, job.restarts, end, round)) return;
   JobInfo info;
   info.id = seen.id;
@@ -564,6 +575,7 @@ void SlurmScheduler::settle_missing(Round& round) {
     if (told && round.anothers.contains(open.key) && known_by(*told, identity) == KnownBy::nothing) told = nullptr;
     if (told) {
       info.end = scheduler_end_of(*told);
+      if (info.end == SchedulerEnd::cancelled && is_by_site(*told)) info.end = SchedulerEnd::cancelled_by_site;
       info.nodes = told->nodes;
       if (info.started_ms == 0 && !told->nodes.empty()) info.started_ms = told->started_s * 1000;
       info.cause = words_of_end(*told, "accounting") + no_record(open.key);

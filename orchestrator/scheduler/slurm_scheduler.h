@@ -111,6 +111,9 @@ class SlurmScheduler final : public Scheduler {
   Known ask_about(const OpenJob& open, Round& round);
   bool slurm_waited(const OpenJob& open, const Round& round);
   std::string no_record(const std::string& key) const;
+  bool is_our_cancellation(const OpenJob& open, const std::string& id) const;
+  std::optional<bool> cancelled_by_site(const OpenJob& open, const std::string& id);
+  std::optional<SchedulerEnd> end_of(const OpenJob& open, const Seen& seen);
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
   void conclude(JobInfo info, Round& round);
@@ -141,10 +144,11 @@ class SlurmScheduler final : public Scheduler {
   std::map<std::string, Memory> memory_;       // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;
+  int keeps_accounts_ = -1;  // 1: there is accounting to ask; -1: not known
 };
 
 bool is_pending(const SlurmJob& job);
-bool is_live(const SlurmJob& job);  // waits, runs or is suspended
+bool is_live(const SlurmJob& job);  // it is not known to have ended
 SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency, bool with_comment = true);
 // "0,1,2,5" -> "0-2,5"
 std::string compress_indices(std::vector<int> indices);
@@ -159,6 +163,8 @@ const std::string& submission_id(const SlurmJob& job);
 // Whether `id`, of a job, an array or a task, means this one.
 bool covers(const SlurmJob& job, const std::string& id);
 SchedulerEnd scheduler_end_of(const SlurmJob& job);
+// Of accounting's record of a cancelled job: another user than this one did it.
+bool is_by_site(const SlurmJob& end);
 // Of accounting's records the one that tells how the job `id` ("1234", "1234_7") of this submission ended; nullptr:
 // none does. The newest counts, and only once its end is known: slurmdbd hears of a state before the exit code. An id
 // may have been given again after a crash of slurmctld: a record with another comment, by which nothing else makes it

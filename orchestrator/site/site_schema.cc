@@ -211,6 +211,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .field(
               "submit_deadline", &S::submit_deadline,
               {.help = "of one submission; one without an answer is believed lost after half as long again", .min = 2})
+          .field("submit_patience", &S::submit_patience,
+                 {.help = "with a submission that is refused in words that are not known to pass: after this long its "
+                          "stage fails",
+                  .min = 0})
           .field("max_submitted", &S::max_submitted,
                  {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})
           .field("account", &S::account, {.help = "that pays"})

@@ -120,6 +120,7 @@ struct SiteConfig {
   std::string driver = "auto";                  // of ticks
   Seconds poll_interval{30};
   Seconds submit_deadline{60};
+  Seconds submit_patience{86'400};
   Seconds driver_interval{300};  // scrontab: whole minutes
   Seconds driver_stay{0};
   int max_submitted = 0;

@@ -9,9 +9,11 @@
 //   {"id":2,"row":{"id":"1234",...}}      any number of these
 //   {"id":2,"ok":true}
 //   {"id":3,"error":{"code":"unavailable","what":"...","hint":"..."}}
+#include <fcntl.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,6 +98,35 @@ std::uint32_t number_of(const submit_response_msg_t& response) {
   return response.job_id;
 #endif
 }
+
+// What the library writes to stderr in the meantime: which limit it is that a job is refused for, it says nowhere else.
+class SaidByLibrary {
+ public:
+  SaidByLibrary() : fd_(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC)) {
+    struct stat info{};
+    if (fd_ >= 0 && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode)) from_ = info.st_size;
+  }
+  ~SaidByLibrary() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  SaidByLibrary(const SaidByLibrary&) = delete;
+  SaidByLibrary& operator=(const SaidByLibrary&) = delete;
+
+  // ": line; line"; "" where nothing was said, or stderr is no file.
+  std::string words() const {
+    char text[1024];
+    const ssize_t count = from_ < 0 ? 0 : ::pread(fd_, text, sizeof text, from_);
+    std::string said;
+    if (count > 0)
+      for (const std::string& line : split(std::string_view(text, static_cast<std::size_t>(count)), '\n'))
+        if (!trim(line).empty()) said += (said.empty() ? ": " : "; ") + repair_utf8(trim(line));
+    return said;
+  }
+
+ private:
+  int fd_;
+  off_t from_ = -1;
+};
 
 class Helper {
  public:
@@ -276,9 +307,10 @@ class Helper {
     LH_TRY(const JobRequest job, job_request(request));
     LH_TRY(JobDescription description, JobDescription::make(job, *context_));
     submit_response_msg_t* response = nullptr;
+    const SaidByLibrary library;
     if (slurm_submit_batch_job(&description.message(), &response) != SLURM_SUCCESS) {
       const int number = errno;
-      const Error error = slurm_error("cannot submit " + job.script, number);
+      const Error error = slurm_error("cannot submit " + job.script + library.words(), number);
       return is_connection_error(number) ? not_answered(error) : error;
     }
     Value value = Value::make_table();

@@ -7,35 +7,17 @@
 
 namespace longhaul {
 namespace {
-constexpr std::array<const char*, static_cast<std::size_t>(FactKind::count)> kind_names = {"epoch",
-                                                                                           "adopted",
-                                                                                           "request",
-                                                                                           "ready",
-                                                                                           "cached",
-                                                                                           "submit",
-                                                                                           "submit_next",
-                                                                                           "submitted",
-                                                                                           "refused",
-                                                                                           "started",
-                                                                                           "requeued",
-                                                                                           "release_job",
-                                                                                           "released",
-                                                                                           "succeeded",
-                                                                                           "retry",
-                                                                                           "go_on",
-                                                                                           "failed",
-                                                                                           "cancel_job",
-                                                                                           "cancel_sent",
-                                                                                           "cancelled",
-                                                                                           "skipped",
-                                                                                           "reset",
-                                                                                           "run_ended",
-                                                                                           "order_ended",
-                                                                                           "milestone",
-                                                                                           "lift_exclusions",
-                                                                                           "exclusions_lifted",
-                                                                                           "noticed",
-                                                                                           "kept"};
+constexpr std::array<const char*, static_cast<std::size_t>(FactKind::count)> kind_names = {
+    "epoch",       "adopted",         "request",
+    "ready",       "cached",          "submit",
+    "submit_next", "submitted",       "refused",
+    "started",     "requeued",        "release_job",
+    "released",    "succeeded",       "retry",
+    "go_on",       "failed",          "cancel_job",
+    "cancel_sent", "cancelled",       "skipped",
+    "reset",       "run_ended",       "order_ended",
+    "milestone",   "lift_exclusions", "exclusions_lifted",
+    "noticed",     "held_up",         "kept"};
 }  // namespace
 
 const char* to_string(FactKind kind) {

@@ -42,6 +42,7 @@ enum class FactKind {
   lift_exclusions,    // intent: a waiting job may use these hosts     exclude, used_all_the_same, why
   exclusions_lifted,  // outcome
   noticed,            // about the scheduler, once in a run          id, text
+  held_up,            // refused for now, or waits for what does not come by itself     cause, by, advice
   kept,               // all that is believed of earlier epochs lies  file, digest, facts
   count
 };

@@ -24,6 +24,7 @@ constexpr Transition transitions[] = {
     {S::submitted, F::started, S::running},
     {S::submitted, F::succeeded, S::succeeded},
     {S::submitted, F::requeued, S::submitted},
+    {S::submitted, F::held_up, S::submitted},
     {S::submitted, F::release_job, S::submitted},
     {S::submitted, F::released, S::submitted},
     {S::submitted, F::lift_exclusions, S::submitted},
@@ -38,6 +39,7 @@ constexpr Transition transitions[] = {
     {S::running, F::submit_next, S::running},
     {S::running, F::submitted, S::running},  // the successor's
     {S::running, F::refused, S::running},
+    {S::running, F::held_up, S::running},  // the successor's
     {S::running, F::requeued, S::submitted},
     {S::running, F::go_on, S::submitted},
     {S::running, F::retry, S::ready},
@@ -168,11 +170,21 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::submitted:
       if (attempt) attempt->job = fact.text("job"), attempt->submitted_ms = fact.wall_ms;
+      if (attempt) attempt->held_up = {};
       break;
     case F::refused:
       if (attempt) attempt->refused = fact.text("cause");
+      if (attempt) attempt->held_up = {};
+      break;
+    case F::held_up:
+      if (!attempt) break;
+      if (attempt->held_up.since_ms == 0) attempt->held_up.since_ms = fact.wall_ms;
+      attempt->held_up.by = fact.text("by");
+      attempt->held_up.cause = fact.text("cause");
+      attempt->held_up.advice = fact.text("advice");
       break;
     case F::started:
+      if (attempt) attempt->held_up = {};
       stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms);
       if (attempt) attempt->release_wanted = attempt->lift_wanted = false;  // it was let go, whoever did it
       break;
@@ -188,6 +200,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       if (attempt) attempt->restarts = static_cast<int>(fact.fields.get_integer("restarts"));
       if (attempt) attempt->waits_since_ms = fact.wall_ms;
       if (attempt) attempt->cancel_sent = false;  // that was its former life: it is asked for again
+      if (attempt) attempt->held_up = {};
       stage.started_ms = 0;
       break;
     case F::release_job:

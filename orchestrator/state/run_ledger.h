@@ -26,6 +26,15 @@ struct Transition {
 // Every legal one, also those that stay where they are. All others are refused. Printed in docs, iterated by tests.
 std::span<const Transition> stage_transitions();
 
+// Why an attempt gets no further, though nothing has failed: its submission is refused for now, or its job waits in the
+// queue for what does not come by itself.
+struct HeldUp {
+  std::string by;             // "limit", "busy", "unknown" (to_string(Refusal)); "queue"; "" for nothing
+  std::string cause;          // the scheduler's words
+  std::string advice;         // for a person
+  std::int64_t since_ms = 0;  // the first of these words, of whatever kind
+};
+
 struct LedgerAttempt {
   int number = 0;
   std::string key;      // unique submission key
@@ -53,6 +62,7 @@ struct LedgerAttempt {
   std::vector<std::string> nodes_left;           // of its own, that its lead did not use any more
   double wall_s = 0;                             // of the job; 0: as planned
   std::int64_t intent_epoch = 0;                 // in which it was decided
+  HeldUp held_up;
 
   bool answered() const { return !job.empty() || !refused.empty(); }
 };

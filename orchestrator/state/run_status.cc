@@ -85,6 +85,13 @@ std::string awaited_milestone(const PlannedStage& planned, const RunLedger& ledg
   return {};
 }
 
+void note_held_up(const HeldUp& held_up, StageStatus& stage) {
+  stage.held_up_by = held_up.by;
+  stage.held_up = held_up.cause;
+  stage.held_up_advice = held_up.advice;
+  stage.held_up_since_ms = held_up.since_ms;
+}
+
 std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRun& frozen, const RunLedger& ledger) {
   std::vector<std::string> notes;
   if (frozen.plan.budget_node_hours > 0)
@@ -153,6 +160,8 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     if (stage.state == StageState::cached) s.artifact_uid = stage.artifact_uid;
     const LedgerAttempt* attempt = stage.newest();
     if (attempt) s.job = attempt->job;
+    if (attempt && stage.job_open()) note_held_up(attempt->held_up, s);
+    if (stage.successor_open() && s.held_up_by.empty()) note_held_up(stage.successor->held_up, s);
     s.figures = stage.figures;
     if (stage.state == StageState::running && attempt)
       read_progress(join_path(attempt_folder(run_dir, stage.id, attempt->number), "events.jsonl"), s);
@@ -197,6 +206,14 @@ Value run_status_to_value(const RunStatus& status) {
     s.set("ended_ms", static_cast<long long>(stage.ended_ms));
     s.set("cause", stage.cause);
     if (!stage.waits_for.empty()) s.set("waits_for", stage.waits_for);
+    if (!stage.held_up_by.empty()) {
+      Value held_up = Value::make_table();
+      held_up.set("by", stage.held_up_by);
+      held_up.set("cause", stage.held_up);
+      held_up.set("advice", stage.held_up_advice);
+      held_up.set("since_ms", static_cast<long long>(stage.held_up_since_ms));
+      s.set("held_up", std::move(held_up));
+    }
     if (!stage.milestones.empty()) s.set("milestones", ValueArray(stage.milestones.begin(), stage.milestones.end()));
     s.set("folder", stage.folder);
     s.set("artifact", stage.artifact);

@@ -32,7 +32,11 @@ struct StageStatus {
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
   std::string cause;                                            // why it failed, was skipped or cancelled
-  std::string waits_for;           // "milestone 500 of pretrain": while it waits for one; "" otherwise
+  std::string waits_for;  // "milestone 500 of pretrain": while it waits for one; "" otherwise
+  // Why it gets no further, though nothing has failed: by "limit", "busy", "unknown" (its submission is refused for
+  // now) or "queue"; since when, in the scheduler's words, and what a person can do. "" by: nothing.
+  std::string held_up_by, held_up, held_up_advice;
+  std::int64_t held_up_since_ms = 0;
   std::string folder;              // stages/<id> below the run
   std::string artifact;            // folder of the artifact, also when it came from an earlier run
   std::int64_t artifact_uid = -1;  // whose that is, where it came from an earlier run; -1: not known

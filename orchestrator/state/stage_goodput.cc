@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/event.h"
+#include "contracts/held_allocation.h"
 #include "contracts/record.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/job_end_faults.h"
@@ -34,6 +35,17 @@ std::optional<std::int64_t> integer_after(std::string_view line, std::string_vie
   const char* const begin = line.data() + at + key.size();
   const auto [end, error] = std::from_chars(begin, line.data() + line.size(), value);
   return error == std::errc() && end != begin ? std::optional(value) : std::nullopt;
+}
+
+void add_held(const std::vector<Event>& events, HeldAllocations& all) {
+  for (const Event& event : events) {
+    if (event.kind != allocation_held_event_kind || !event.fields.is_table()) continue;
+    const AllocationHeld held = allocation_held_from_value(event.fields);
+    ++all.jobs;
+    all.held_s += held.held_s;
+    all.longest_s = std::max(all.longest_s, held.held_s);
+    all.gpu_minutes += held.gpu_minutes;
+  }
 }
 
 // The lines of an events.jsonl that say something about time. A training of weeks writes a million metrics; those are
@@ -204,12 +216,14 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
     std::vector<GoodputFact> facts;
     std::vector<StageWarning> warnings = decided[stage.id];
     std::vector<HostWarning> hosts;
+    HeldAllocations held;
     for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
       const std::string folder = attempt_folder(run_dir, stage.id, attempt);
       const std::vector<Event> events = read_time_events(join_path(folder, "events.jsonl"));
       const auto noticed = warnings_of(attempt, events);
       warnings.insert(warnings.end(), noticed.begin(), noticed.end());
       add_host_warnings(events, hosts);
+      add_held(events, held);
       // Before what the same moment asks for.
       for (const Fact& end : bad_ends[stage.id])
         if (end.attempt == attempt)
@@ -229,7 +243,7 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
     if (!goodput.trained() && warnings.empty() && hosts.empty()) continue;
     // After its end no time belongs to a stage; what its lead said last may be newer than what the controller saw.
     goodput.advance_to(until_ms);
-    all.push_back({stage.id, std::move(goodput), std::move(warnings), std::move(hosts)});
+    all.push_back({stage.id, std::move(goodput), std::move(warnings), std::move(hosts), held});
   }
   return all;
 }

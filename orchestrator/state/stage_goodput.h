@@ -29,11 +29,19 @@ struct StageWarning {
 inline constexpr std::int64_t straggler_lasts_ms = 600'000;
 bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms);
 
+// What its allocations stood idle between their last rank and their end (contracts/held_allocation.h). Beside the
+// classes of time, not among them: the next job may run meanwhile.
+struct HeldAllocations {
+  int jobs = 0;
+  double held_s = 0, longest_s = 0, gpu_minutes = 0;
+};
+
 struct StageGoodput {
   std::string stage;  // id
   GoodputLedger ledger;
   std::vector<StageWarning> warnings;   // by time, those that call for action; ends are not among them
   std::vector<HostWarning> hosts = {};  // by the time of their newest finding
+  HeldAllocations held = {};
 };
 
 // What a controller decided against its suspicions: nullopt for facts of anything else.

@@ -9,6 +9,7 @@
 #include "orchestrator/scheduler/cli_port.h"
 #include "orchestrator/scheduler/helper_port.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
+#include "orchestrator/scheduler/words/refusal_words.h"
 #include "tests/cluster/cluster_rig.h"
 
 using namespace longhaul;
@@ -235,6 +236,8 @@ TEST_CASE("an unknown account is refused for good, a limit of accounting for now
   for (const auto& answer : answers(rig.with(rig.job("c", 10, 0), "account", "project"))) {
     REQUIRE_FALSE(answer.ok());
     CHECK(answer.error().code == ErrorCode::unavailable);
+    CHECK(refusal_in(answer.error()) == Refusal::limit);  // the library says which limit it is on stderr only
+    CHECK(answer.error().what.find("AssocMaxSubmitJobLimit") != std::string::npos);
   }
   slurm({"sacctmgr", "-i", "modify", "user", "root", "where", "account=project", "set", "MaxSubmitJobs=-1"});
 }

@@ -71,6 +71,7 @@ Result<JobLead::End> JobLead::launch_once() {
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
   LH_TRY(const End end, watch(ranks));
+  ranks_ended_ns_ = clock_.monotonic_ns();
   if (guard_.learned() != LearnedTimes{}) keep_learned_times();
   Value ended = Value::make_table();
   ended.set("launch", spec_.launch.launch);

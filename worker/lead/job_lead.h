@@ -67,6 +67,9 @@ class JobLead {
   bool superseded() const { return superseded_; }
   // The node that the job's script runs on is gone: Slurm does not end the job by itself.
   bool batch_host_lost() const { return batch_host_lost_; }
+  // When the last rank of the newest launch had ended; 0: none was started.
+  std::int64_t ranks_ended_ns() const { return ranks_ended_ns_; }
+  int nodes_held() const { return static_cast<int>(hosts_.all().size()); }
 
  private:
   // How a launch ended, and what the guard had found before that.
@@ -270,6 +273,7 @@ class JobLead {
   std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
   int standby_port_ = 0;
   std::int64_t next_ping_ns_ = 0;
+  std::int64_t ranks_ended_ns_ = 0;
   std::int64_t begun_ns_ = 0;   // when the first lead of this job began
   std::int64_t end_by_ns_ = 0;  // when the ranks are ended by force; 0: not known
   double grace_s_ = 10;         // between their SIGTERM and SIGKILL; after SIGUSR1 as long as the job has

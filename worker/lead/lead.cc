@@ -13,6 +13,7 @@
 #include "worker/lead/allocation_end.h"
 #include "worker/lead/goes_on_elsewhere.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/last_rounds.h"
 #include "worker/lead/life_sign.h"
 #include "worker/lead/majority_wait.h"
 #include "worker/lead/next_round.h"
@@ -24,8 +25,6 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t last_round_deadline_ms =
-    20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
 constexpr std::int64_t return_within_ms = 500;
 constexpr std::uint64_t lead_state_bytes_max = 256 << 20;
 
@@ -51,50 +50,25 @@ void ring(const std::string& doorbell) {
   (void)touch_file(doorbell, 0664).ok();
 }
 
-void wait_for(NextRound& rounds, const Deadline& deadline) {
-  while (rounds.running() && !deadline.passed()) (void)wait_for_told_signal(100);
-}
-
-// Waits for the controller's round that follows the record, as long as the job is let be: often nobody else comes to
-// move the run on. Slurm's SIGTERM goes to every process of a job: a round that it met at its start is begun again; one
-// that the machine refused is made again, each time after a longer pause. Without a record the round is told what it
-// would say, for to the scheduler this job lives.
-void finish_rounds(const Attempt& attempt, JobRecord record, bool written, NextRound& rounds, Clock& clock) {
-  constexpr int killed_max = 3;
-  constexpr std::int64_t pause_ms_min = 1'000, pause_ms_max = 60'000;
-  const Deadline deadline(clock, last_round_deadline_ms);
-  std::int64_t pause_ms = pause_ms_min;
-  for (int killed = 0; killed < killed_max && !deadline.passed();) {
-    rounds.start_last(written ? std::string() : record_text(record));
-    wait_for(rounds, deadline);
-    if (rounds.was_killed()) {
-      ++killed;
-      continue;
-    }
-    if (!rounds.may_be_repeated()) break;
-    for (const Deadline pause(clock, pause_ms); !pause.passed() && !deadline.passed();) (void)wait_for_told_signal(100);
-    pause_ms = std::min(2 * pause_ms, pause_ms_max);
-    written = written || write_record(attempt.record_path(record.restarts), record).ok();
-  }
-  rounds.end();
-}
-
 // What follows the work of any lead: the record, the news of it, the controller's next round. The round is made
 // whatever became of the record: what keeps it from being written may be the very reason why the work did not go on.
-Result<LeadEnd> conclude(const Attempt& attempt, JobRecord record, NextRound& rounds, Clock& clock, Logger& log) {
+Result<LeadEnd> conclude(const Attempt& attempt, JobRecord record, const HeldNodes& nodes, NextRound& rounds,
+                         Clock& clock, Logger& log) {
   if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
   const Status written = write_record_patiently(attempt, record, clock, log);
   log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
   ring(attempt.doorbell);
   if (record.ended_ms == 0) record.ended_ms = clock.wall_ms();
   // One that is there already is another life's or lead's word on this attempt: only its own is told.
-  finish_rounds(attempt, record, written.ok() || is_record_of(attempt, record), rounds, clock);
+  make_last_rounds(attempt, record, written.ok() || is_record_of(attempt, record), nodes, rounds, clock, log);
   LH_CHECK(written);
   return record.outcome == "succeeded" || goes_on_elsewhere(record) ? LeadEnd::recorded : LeadEnd::recorded_failure;
 }
 
-NextRound rounds_of(const Attempt& attempt, Clock& clock, Logger& log) {
-  return NextRound(attempt.at_end, join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
+NextRound rounds_of(const Attempt& attempt, const std::string& job, Clock& clock, Logger& log) {
+  std::vector<std::string> words = attempt.at_end;
+  if (!words.empty() && !job.empty()) words.insert(words.end(), {round_of_job_option, job});
+  return NextRound(std::move(words), join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
 }
 
 // They come back to the new epoch within moments, and until then this lead may decide nothing.
@@ -130,11 +104,11 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
   if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
   if (const Status kept = keep_reserve(attempt); !kept.ok())
     log.warn("event=no_reserve error='" + kept.error().message() + "' next=go_on_without");
-  NextRound rounds = rounds_of(attempt, clock, log);
+  NextRound rounds = rounds_of(attempt, job.scheduler_job, clock, log);
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.run(started_ms);
   if (lead.superseded()) return LeadEnd::superseded;
-  return conclude(attempt, record, rounds, clock, log);
+  return conclude(attempt, record, {job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns()}, rounds, clock, log);
 }
 
 Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
@@ -168,11 +142,13 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
                                                written.ok(), options.record_path});
   log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
   wait_for_return(*agents, came, clock);
-  NextRound rounds = rounds_of(attempt, clock, log);
+  NextRound rounds = rounds_of(attempt, job.scheduler_job, clock, log);
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.take_over(state, std::move(agents), std::move(vote));
   if (lead.superseded()) return LeadEnd::superseded;
-  const auto end = conclude(attempt, record, rounds, clock, log);
+  const HeldNodes nodes{lead.batch_host_lost() ? std::string() : job.scheduler_job, lead.nodes_held(),
+                        lead.ranks_ended_ns()};
+  const auto end = conclude(attempt, record, nodes, rounds, clock, log);
   life.reset();  // it would write the address again
   // Whoever waits for this lead sees that it is done, if it is: an address that is gone says so only beside a record.
   if (end.ok()) (void)remove_tree(options.address_path).ok();

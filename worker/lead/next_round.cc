@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/owned_files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "contracts/attempt.h"
 #include "contracts/round_exit.h"
 
@@ -32,11 +33,11 @@ void NextRound::look() {
   start();
 }
 
-void NextRound::start_last(const std::string& record) {
+void NextRound::start_last(const std::string& record, std::int64_t patience_ms) {
   due_ns_.clear();
   if (argv_.empty()) return;
   end();  // one that began before the record was written may not have seen it
-  start(record);
+  start(record, patience_ms);
 }
 
 namespace {
@@ -52,7 +53,7 @@ Result<FileDescriptor> in_memory(const std::string& text) {
 
 }  // namespace
 
-void NextRound::start(const std::string& record) {
+void NextRound::start(const std::string& record, std::int64_t patience_ms) {
   SpawnSpec spec;
   spec.argv = argv_;
   was_killed_ = may_be_repeated_ = false;
@@ -65,6 +66,10 @@ void NextRound::start(const std::string& record) {
       spec.argv.push_back(unwritten_record_option);
       spec.stdin_fd = told.get();
     }
+  }
+  if (patience_ms > 0) {
+    spec.argv.emplace_back(round_patience_option);
+    spec.argv.push_back(format("{}s", std::max<std::int64_t>(1, patience_ms / 1000)));
   }
   spec.environment_removed = {"SLURM_*", "SBATCH_*", "SRUN_*", "PMIX_*", "PMI_*", "OMPI_*"};
   spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};

@@ -26,16 +26,17 @@ class NextRound {
   void look();
   // There is news for a controller: one begins after whatever is under way.
   void ask() { asked_ = true; }
-  // The last one: after whatever is under way. `record`: of this job, where its file could not be written; the round
+  // The last one: after whatever is under way. `patience_ms`: how long the round may wait for a scheduler that does not
+  // answer; 0: as it likes. `record`: of this job, where its file could not be written; the round
   // reads it from its standard input (record_text(), option `unwritten_record_option`).
-  void start_last(const std::string& record = {});
+  void start_last(const std::string& record = {}, std::int64_t patience_ms = 0);
   bool running();
   bool was_killed() const { return was_killed_; }            // the one that ended last, by a signal
   bool may_be_repeated() const { return may_be_repeated_; }  // it: the machine refused (contracts/round_exit.h)
   void end();                                                // SIGKILL, reaped
 
  private:
-  void start(const std::string& record = {});
+  void start(const std::string& record = {}, std::int64_t patience_ms = 0);
 
   std::vector<std::string> argv_;
   std::string log_path_;

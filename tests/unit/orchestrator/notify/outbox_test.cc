@@ -85,6 +85,12 @@ TEST_CASE("messages: facts become news once, with ids that another controller fi
   CHECK(ids.size() == events.size());
   CHECK(one.no_progress("a", 1, 60, 5, 0).id == two.no_progress("a", 1, 90, 5, 9).id);
   CHECK(one.no_progress("a", 1, 60, 5, 0).id != one.no_progress("a", 1, 60, 6, 0).id);
+  // What holds a stage up is told once for each time and cause, however often it is looked at.
+  const Message held_up = one.held_up("a", 1, "QOSMaxSubmitJobPerUserLimit", "it passes", 1'000, 661'000);
+  CHECK(held_up.event == "stage_held_up");
+  CHECK(held_up.id == two.held_up("a", 1, "QOSMaxSubmitJobPerUserLimit", "it passes", 1'000, 999'000).id);
+  CHECK(held_up.id != one.held_up("a", 1, "QOSMaxSubmitJobPerUserLimit", "it passes", 2'000, 661'000).id);
+  CHECK(held_up.text.find("for 11m 00s: QOSMaxSubmitJobPerUserLimit\nit passes") != std::string::npos);
 }
 
 TEST_CASE("messages: the body is JSON or what Slack takes") {

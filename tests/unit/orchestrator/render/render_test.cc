@@ -112,6 +112,25 @@ TEST_CASE("status says when nobody drives, and what failed") {
   CHECK(status_text(status, created + 70'000).find("nobody") == std::string::npos);
 }
 
+TEST_CASE("status says what holds a stage up, since when, and what can be done") {
+  RunStatus status;
+  status.name = "run";
+  status.created_ms = created;
+  status.stages = {stage_in("sft", StageState::submitted)};
+  StageStatus& stage = status.stages[0];
+  CHECK(status_text(status, created + 700'000).find("refused") == std::string::npos);
+  stage.held_up_by = "limit";
+  stage.held_up = "QOSMaxSubmitJobPerUserLimit";
+  stage.held_up_advice = "it is submitted again";
+  stage.held_up_since_ms = created + 100'000;
+  const std::string text = status_text(status, created + 700'000);
+  CHECK(text.find("sft refused for now, 10m 00s: QOSMaxSubmitJobPerUserLimit; it is submitted again") !=
+        std::string::npos);
+  CHECK(run_status_to_value(status).find("stages")->as_array()[0].find("held_up")->get_string("by") == "limit");
+  stage.held_up_by = "queue";
+  CHECK(status_text(status, created + 700'000).find("sft does not start by itself, 10m 00s") != std::string::npos);
+}
+
 TEST_CASE("trust: an undriven run is said with who goes on with it and the command, and who asked what of it") {
   RunStatus status = status_of({stage_in("a", StageState::running)});
   status.driven = false;

@@ -359,6 +359,7 @@ class FakeSlurmPort final : public SlurmPort {
     for (const auto& job : slurm_.jobs_) {
       SlurmJob shown = job->shown;
       if (job->task >= 0) shown.array_tasks = std::to_string(job->task);
+      if (shown.state == "CANCELLED") shown.cancelled_by = slurm_.cancelled_by;
       const std::string name = job->task < 0 ? shown.id : format("{}_{}", shown.array_id, job->task);
       if (std::find(ids.begin(), ids.end(), name) != ids.end()) found.push_back(shown);
     }

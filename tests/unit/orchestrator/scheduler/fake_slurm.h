@@ -48,6 +48,7 @@ class FakeSlurm {
   std::int64_t appears_after_ms = 0;  // ... and seen only after this long
   std::int64_t down_until_ms = 0;     // wall time; no call is answered before
   bool accounting_down = false;
+  long long cancelled_by = 0;         // as accounting has it; -1: it does not say
   bool drop_live_dependency = false;  // of the next submission
   std::function<std::optional<Error>(const SlurmSubmission&)> refuse;
   std::optional<Error> refuse_cancel;

@@ -54,7 +54,8 @@ TEST_CASE("every pair of state and fact is either in the table, and obeyed, or r
                                   FactKind::submit_next,     FactKind::requeued,
                                   FactKind::go_on,           FactKind::release_job,
                                   FactKind::released,        FactKind::milestone,
-                                  FactKind::lift_exclusions, FactKind::exclusions_lifted};
+                                  FactKind::lift_exclusions, FactKind::exclusions_lifted,
+                                  FactKind::held_up};
   int legal = 0;
   for (int s = 0; s <= static_cast<int>(StageState::skipped); ++s) {
     for (const FactKind kind : stage_facts) {

@@ -270,6 +270,31 @@ TEST_CASE("what was found wrong with hosts is shown once for each host, class an
   CHECK(value.as_array()[0].find("hosts")->as_array()[1].get_integer("times") == 2);
 }
 
+TEST_CASE("what allocations were held after their last rank is summed over the jobs of a training, and shown") {
+  GoodputRun run;
+  run.tell(1'000'000, FactKind::submit, 1);
+  run.attempt(
+      1, 1'010'000, 1'040'000,
+      line_at(1'011'000, "launched") + line_at(1'030'000, "metric", ",\"step\":1") +
+          line_at(1'052'000, "allocation_held", ",\"held_s\":12,\"gpu_minutes\":1.6,\"gpus\":8,\"left\":\"followed\""));
+  run.tell(1'045'000, FactKind::retry, 1);
+  run.tell(1'045'000, FactKind::submit, 2);
+  run.attempt(2, 1'050'000, 1'080'000,
+              line_at(1'051'000, "launched") + line_at(1'070'000, "metric", ",\"step\":2") +
+                  line_at(1'083'000, "allocation_held", ",\"held_s\":3,\"gpu_minutes\":0.4,\"left\":\"done\""));
+  const auto goodput = read_goodput(run.path, 1'090'000);
+  REQUIRE(goodput.ok());
+  REQUIRE(goodput->size() == 1);
+  const HeldAllocations& held = (*goodput)[0].held;
+  CHECK(held.jobs == 2);
+  CHECK(held.held_s == doctest::Approx(15));
+  CHECK(held.longest_s == doctest::Approx(12));
+  CHECK(held.gpu_minutes == doctest::Approx(2));
+  CHECK(goodput_text(*goodput).find("15.0 s in 2 jobs, the longest 12.0 s; 0.03 GPU-hours") != std::string::npos);
+  CHECK(goodput_html(*goodput).find("the longest 12.0 s") != std::string::npos);
+  CHECK(goodput_value(*goodput).as_array()[0].find("held")->get_integer("jobs") == 2);
+}
+
 namespace {
 
 Fact bad_end_at(std::int64_t at_ms, FactKind kind, const std::string& fault) {
