@@ -7,13 +7,16 @@ usage: gpus_live_test.py LONGHAUL [CASE ...]
 Device files stand for the GPUs: a process that may open one has that GPU. The simulated NVML shows those alone, as a real driver does.
 """
 import json
+import pathlib
 import sys
 import time
 
+from faults_live_test import pretrain
 from slurm_cluster import wait_for
-from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases, stage
+from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases, stage
 
 GPUS = 4
+REQUESTS = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
 
 
 class Site:
@@ -43,16 +46,15 @@ def seen_gpus(cluster):
 
 
 class Job:
-    """A run with one stage of two ranks on two hosts, which end when the test says so."""
+    """A run whose stage `s` is of ranks on two hosts that end when the test says so, or as `text` says."""
 
-    def __init__(self, cluster, runs, name, site, keys, script="", ranks=2, driver="lead", wait=True):
-        self.cluster, self.runs, self.ranks = cluster, runs, ranks
-        work = f'{script or seen_gpus(cluster)}; until [ -e "$LONGHAUL_STATE/end" ]; do sleep 0.1; done'
-        text = stage("s", work, f'threads = 1\nranks = {ranks}\njob.requeue = "no"\n{keys}')
-        self.run = runs.start(name, text, site=site.path, driver=driver)
+    def __init__(self, cluster, runs, name, site, keys="", ranks=2, text=None):
+        self.cluster = cluster
+        work = f'{seen_gpus(cluster)}; until [ -e "$LONGHAUL_STATE/end" ]; do sleep 0.1; done'
+        text = text or stage("s", work, f'threads = 1\nranks = {ranks}\njob.requeue = "no"\n{keys}')
+        self.run = runs.start(name, text, site=site.path)
         self.folder = self.run.folder / "stages/s"
-        if wait:
-            self.wait(lambda: self.events("launched"), "the first launch", 60)
+        self.wait(lambda: self.events("launched"), "the first launch", 90)
 
     def events(self, kind=None, attempt=1):
         file = self.folder / f"attempts/{attempt}/events.jsonl"
@@ -138,6 +140,43 @@ def all_requests(request):
     return case
 
 
+def ranks_of(job, launch):
+    """{pid: CUDA_VISIBLE_DEVICES} of the engine's ranks of a launch."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            if words[0].endswith(b"longhaul-engine") and f"{job.folder}/attempts/1/launches/{launch}/".encode() in b" ".join(words):
+                variables = dict(v.split(b"=", 1) for v in (entry / "environ").read_bytes().split(b"\0") if b"=" in v)
+                found[int(entry.name)] = variables.get(b"CUDA_VISIBLE_DEVICES", b"none").decode()
+        except OSError:
+            continue
+    return found
+
+
+def shrinks(request):
+    """No spare is there: a host is lost, and the training goes on with half of its ranks, which have the GPUs of their host."""
+    def case(cluster, runs):
+        site = Site(cluster, runs, f"shrinks-{request}", request)
+        training = pretrain('resiliency = { shrink = true, host_silent = "3s" }\n').replace("job.gpus_per_node = 0", "job.gpus_per_node = 4")
+        job = Job(cluster, runs, f"shrinks-{request}", site, text=TOKENS + training)
+        job.wait(lambda: job.events("checkpoint"), "a checkpoint", 60)
+        expect("four ranks with four GPUs each", list(ranks_of(job, 1).values()) == ["0,1,2,3"] * 4, ranks_of(job, 1))
+        launched = job.events("launched")[0]
+        victim = next(host for host in launched["hosts"] if host != launched["host"])
+        cluster.play("kill-node", victim)
+        try:
+            job.wait(lambda: job.events("recovered"), "the training goes on", 40)
+            fault, launched = job.events("fault")[-1], job.events("launched")[-1]
+            expect("it has shrunk", fault["tier"] == "shrink" and launched["ranks"] == 2 and victim not in launched["hosts"], (fault, launched))
+            expect("two ranks with four GPUs each", list(ranks_of(job, launched["launch"]).values()) == ["0,1,2,3"] * 2, ranks_of(job, launched["launch"]))
+            runs.longhaul("cancel", job.run.folder, code=None)
+        finally:
+            cluster.play("heal")
+            cluster.cancel_all()
+    return case
+
+
 def preempted(signal):
     """A job of two hosts gives way within its grace time: its ranks save and end, nothing is started in it any more, and it goes on in
     another job. With and without a signal to the lead (PreemptParameters=send_user_signal)."""
@@ -194,7 +233,8 @@ def first_node_makes_steps(cluster, runs):
 
 CASES = {"faults-seen": faults_seen, "hidden": hidden, "preempted-told": preempted(True), "preempted-untold": preempted(False),
          "first-node-makes-steps": first_node_makes_steps,
-         **{f"request-{request}": all_requests(request) for request in ("gpus", "gpus_per_node", "gpus_per_task", "gres")}}
+         **{f"request-{request}": all_requests(request) for request in REQUESTS},
+         **{f"shrinks-{request}": shrinks(request) for request in REQUESTS}}
 
 
 def main():
