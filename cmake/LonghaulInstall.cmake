@@ -2,10 +2,10 @@
 # programs find from their own path (orchestrator/cli/installation.h), so that a prefix can be moved.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/longhaul)
-foreach(program longhaul longhaul-worker longhaul-engine longhaul-slurm)
+foreach(program longhaul longhaul-worker longhaul-rank longhaul-engine longhaul-slurm)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    if(LONGHAUL_OWN_LIBRARIES)
+    if(LONGHAUL_OWN_LIBRARIES AND NOT program STREQUAL "longhaul-rank")  # that one loads nothing
       # Not DT_RPATH: what a site's modules put into LD_LIBRARY_PATH comes before.
       set_target_properties(${program} PROPERTIES
         INSTALL_RPATH "$ORIGIN/../lib/longhaul:$ORIGIN/../lib/longhaul/openmpi/lib" BUILD_RPATH_USE_ORIGIN ON)

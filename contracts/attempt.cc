@@ -67,6 +67,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("launcher", ValueArray(a.launcher.begin(), a.launcher.end()));
   value.set("agent_launcher", ValueArray(a.agent_launcher.begin(), a.agent_launcher.end()));
   if (a.gpus_per_node > 0) value.set("gpus_per_node", a.gpus_per_node);
+  if (!a.ports.empty()) value.set("ports", a.ports);
   value.set("container", ValueArray(a.container.begin(), a.container.end()));
   value.set("at_end", ValueArray(a.at_end.begin(), a.at_end.end()));
   value.set("rounds_at_s", ValueArray(a.rounds_at_s.begin(), a.rounds_at_s.end()));
@@ -105,6 +106,7 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.launcher = texts_of(value.find("launcher"));
   a.agent_launcher = texts_of(value.find("agent_launcher"));
   a.gpus_per_node = static_cast<int>(value.get_integer("gpus_per_node"));
+  a.ports = value.get_string("ports");
   a.container = texts_of(value.find("container"));
   a.steps = steps_of(value.find("step"));
   a.at_end = texts_of(value.find("at_end"));

@@ -36,9 +36,14 @@ struct Attempt {
   std::vector<std::string> launcher;
   // Words that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.
   std::vector<std::string> agent_launcher;
-  int gpus_per_node = 0;               // that the job asked for; 0: none, or not known
-  std::vector<std::string> container;  // further words between launcher and program
-  std::vector<JobStep> steps;          // several programs at the same time, instead of the one; empty otherwise
+  int gpus_per_node = 0;  // that the job asked for; 0: none, or not known
+  // What of this program's nodes listens for the others does so there: "60001-63000"; "any": anywhere; "": in the range
+  // that Slurm's own srun has (SrunPortRange), anywhere where it has none.
+  std::string ports;
+  // Words of a container, or none: options of srun, which then makes one for each rank, in which the rank's starter
+  // (longhaul-rank) runs as well; or a program that a rank's starter starts, with the rank's program behind it.
+  std::vector<std::string> container;
+  std::vector<JobStep> steps;  // several programs at the same time, instead of the one; empty otherwise
   // The next round of the controller, for a lead whose run is driven by its jobs: run when the record is written, and
   // at these times after the start.
   std::vector<std::string> at_end;
@@ -60,6 +65,9 @@ struct Attempt {
   std::string reserve_path() const { return attempt_dir + "/reserve"; }
   std::string events_path() const { return attempt_dir + "/events.jsonl"; }
 };
+
+// At the end of a word of a container: the folder in which the rank's program starts goes there.
+inline constexpr const char* container_folder_mark = "=@";
 
 // Of a round at the end of a job whose record could not be written: it is read from standard input.
 inline constexpr const char* unwritten_record_option = "--unwritten-record";

@@ -61,12 +61,13 @@ WALLS = {
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/slurm_helper": ["base", "contracts"],
     "orchestrator": CONTROL_FLOOR + ["orchestrator"],
-    # worker: lead agent -> launch protocol stacks
+    # worker: lead agent -> launch protocol stacks; starter, a program of its own -> launch
     "worker/launch": WORKER_FLOOR,
     "worker/protocol": WORKER_FLOOR,
     "worker/stacks": WORKER_FLOOR,
     "worker/lead": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
     "worker/agent": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
+    "worker/starter": WORKER_FLOOR + ["worker/launch"],
     "worker": WORKER_FLOOR + ["worker"],
 }
 OUR_ROOTS = sorted({room.split("/")[0] for room in WALLS} | {"tests"})

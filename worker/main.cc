@@ -27,12 +27,12 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
 #include "worker/launch/rank_exec.h"
+#include "worker/launch/rank_words.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
 #include "worker/lead/lead_holder.h"
 #include "worker/protocol/job_pids.h"
 #include "worker/protocol/lead_address.h"
-#include "worker/protocol/pageless_ranks.h"
 #include "worker/stacks/stack_text.h"
 
 namespace {
@@ -52,21 +52,9 @@ constexpr const char* usage =
     "       longhaul-worker stacks --pid PID [--title TEXT] [--deadline-ms N] [--output FILE]\n"
     "                                                      what the threads of a process and its children are doing\n";
 
-std::string launcher_rank() {
-  for (const char* name : longhaul::launcher_rank_variables)
-    if (const char* value = std::getenv(name)) return value;
-  return {};
-}
-
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-// Of one of several programs in a job.
-std::string slurm_step() {
-  const std::string job = variable("SLURM_JOB_ID"), step = variable("SLURM_STEP_ID");
-  return variable("LONGHAUL_STEP").empty() || job.empty() || step.empty() ? "" : job + "." + step;
 }
 
 longhaul::JobSurroundings surroundings() {
@@ -261,10 +249,9 @@ int main(int argc, char** argv) {
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
   if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "stacks") return stacks(words);
-  if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
-      words[5] == "--") {
-    const auto failed =
-        longhaul::exec_rank(words[2], words[4], launcher_rank(), slurm_step(), {words.begin() + 6, words.end()});
+  if (const auto rank = longhaul::parse_rank_words(words)) {
+    const auto failed = longhaul::exec_rank(rank->log_dir, rank->beat_dir, longhaul::launcher_rank(variable),
+                                            longhaul::slurm_step(variable), rank->program);
     longhaul::print(stderr, "longhaul-worker: {}\n", failed.error().message());
     return 127;
   }

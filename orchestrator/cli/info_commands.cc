@@ -200,6 +200,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"host", host_name()},
       {"cores", std::to_string(std::thread::hardware_concurrency())},
       {"worker", program_state(installation, "longhaul-worker")},
+      {"starter in containers", program_state(installation, "longhaul-rank")},
       {"engine", program_state(installation, "longhaul-engine")},
   };
   facts.insert(facts.end(), engine.begin(), engine.end());

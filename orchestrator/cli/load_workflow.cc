@@ -9,6 +9,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/timeout_check.h"
 
 namespace longhaul {
@@ -47,6 +48,27 @@ void check_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics)
   std::set<std::string> seen;
   for (const Error& error : all.errors())
     if (seen.insert(error.message()).second) diagnostics.add(error);
+}
+
+// What the run's containers have to see, as far as it is known before there is a run.
+void check_containers(const Site& site, const RunPlan& plan, const std::string& runs, Diagnostics& diagnostics) {
+  std::set<std::string> seen;
+  for (const PlannedStage& stage : plan.stages) {
+    const std::string& image = stage.common.job.container;
+    if (!site.config.is_slurm() || image.empty()) continue;
+    OwnFolders own{runs, {}, {}, {}};
+    for (const PlannedInput& input : stage.inputs)
+      own.inputs.insert(own.inputs.end(), input.paths.begin(), input.paths.end());
+    const auto folders = folders_for_container(own);
+    Status fits = folders.ok() ? Status() : Status(folders.error());
+    if (folders.ok() && site.config.container.runtime == "cscs-edf") {
+      std::vector<std::string> needed = *folders;
+      if (!is_directory(runs)) needed.push_back(runs);  // it is made for the first run
+      fits = check_environment_file(image, needed);
+    }
+    if (!fits.ok() && seen.insert(fits.error().message()).second)
+      diagnostics.add(stage.place_of("job.container"), fits.error().what, fits.error().hint);
+  }
 }
 
 }  // namespace
@@ -89,6 +111,8 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   loaded.plan = std::move(outcome.plan);
   loaded.diagnostics = std::move(outcome.diagnostics);
   if (loaded.diagnostics.empty()) check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
+  if (loaded.diagnostics.empty())
+    check_containers(loaded.site, loaded.plan, runs_folder(line, loaded.site.config), loaded.diagnostics);
   return loaded;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "orchestrator/controller/container_mounts.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/controller/own_stage.h"
@@ -88,6 +89,7 @@ class Controller {
   void take_refusal(std::span<const PendingAct> group, const Error& error, std::vector<Fact>& outcomes);
   Result<JobSpec> prepare_job(std::span<const PendingAct> acts) const;
   Status write_attempt_files(const PendingAct& act) const;
+  OwnFolders own_folders(const LedgerStage& stage) const;  // that its containers have to see
   Status cancel(const PendingAct& act, std::vector<Fact>& outcomes);
   Status release(const PendingAct& act, std::vector<Fact>& outcomes);
   Status lift_exclusions(const PendingAct& act, std::vector<Fact>& outcomes);

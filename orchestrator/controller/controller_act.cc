@@ -14,6 +14,7 @@
 #include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/job_spec.h"
+#include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/prepare.h"
@@ -209,8 +210,9 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   LH_CHECK(make_directories(job.attempt_dir));
   if (array) LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), task_lines(run_dir_, ledger_, acts)));
   Diagnostics diagnostics;
-  const JobPlan plan = plan_job(*site_, *planned, diagnostics);
+  JobPlan plan = plan_job(*site_, *planned, diagnostics);
   LH_CHECK(diagnostics.to_status("the site file no longer fits the workflow"));
+  LH_CHECK(mount_own_folders(plan, site_->config, own_folders(stage)));
   JobScriptContext context;
   context.run = frozen_.name;
   context.stage = array ? planned->stage : stage.id;
@@ -223,6 +225,13 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   LH_TRY(const std::string script, job_script(plan, context));
   LH_CHECK(write_file_renamed(job.script, script, 0755));
   return job;
+}
+
+OwnFolders Controller::own_folders(const LedgerStage& stage) const {
+  OwnFolders own{run_dir_, driving_programs(run_dir_, options_.programs_dir), frozen_.artifact_root, {}};
+  for (const TaskInput& input : stage.inputs)
+    own.inputs.insert(own.inputs.end(), input.paths.begin(), input.paths.end());
+  return own;
 }
 
 Status Controller::write_attempt_files(const PendingAct& act) const {
@@ -253,11 +262,13 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.doorbell = doorbell_path(driven);
   if (site_) {
     Diagnostics diagnostics;
-    const JobPlan plan = plan_job(*site_, *planned, diagnostics);
+    JobPlan plan = plan_job(*site_, *planned, diagnostics);
+    LH_CHECK(mount_own_folders(plan, site_->config, own_folders(stage)));
     attempt.launcher = plan.launcher;
     attempt.agent_launcher = plan.agent_launcher;
     attempt.container = plan.container;
     attempt.gpus_per_node = plan.gpus_per_node;
+    attempt.ports = site_->config.network.ports;
     attempt.stop_before_s = plan.stop_before_s;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;

@@ -477,8 +477,7 @@ void JobPlanner::plan_options() {
 }
 
 void JobPlanner::plan_launcher() {
-  const std::string& runtime = config_.container.runtime;
-  const bool srun_starts_container = !job_.container.empty() && (runtime == "pyxis" || runtime == "cscs-edf");
+  const bool in_step = !job_.container.empty() && srun_starts_container(config_.container.runtime);
   const bool steps = !plan_.steps.empty();
   plan_.calls_mpi = calls_mpi(stage_);
   if (config_.launcher.kind == "srun" && steps) {
@@ -489,12 +488,12 @@ void JobPlanner::plan_launcher() {
     problem("step", "steps on several nodes are started by srun, and " + site_text() + " has another launcher",
             "use one node, or set launcher.kind = \"srun\" in the site file");
   const bool by_mpirun = config_.launcher.kind != "srun";
-  if (by_mpirun && srun_starts_container)
+  if (by_mpirun && in_step)
     problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",
             "remove it, or set launcher.kind = \"srun\" in the site file");
   // On one node the lead calls mpirun itself.
   const bool on_one_node = plan_.nodes + plan_.spares == 1;
-  if (steps || (by_mpirun && on_one_node) || (plan_.ranks == 1 && !srun_starts_container && plan_.spares == 0)) return;
+  if (steps || (by_mpirun && on_one_node) || (plan_.ranks == 1 && !in_step && plan_.spares == 0)) return;
   plan_.launcher = rank_launcher(plan_, config_, !outlives_nodes_by(stage_.common).empty());
   if (plan_.nodes + plan_.spares > 1)
     plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node);
@@ -509,7 +508,7 @@ void JobPlanner::plan_container() {
   const std::string& runtime = config_.container.runtime;
   if (runtime == "none") {
     problem("job.container", site_text() + " says no container runtime",
-            "set container.runtime in the site file: pyxis, apptainer, singularity or cscs-edf");
+            "set container.runtime in the site file: pyxis, apptainer, singularity, podman-hpc, shifter or cscs-edf");
     return;
   }
   const std::string& image = job_.container;
@@ -527,6 +526,8 @@ void JobPlanner::plan_container() {
       problem("job.mounts", "'" + one_line(mount) + "' is not SRC:DST", "without commas and line ends");
   if (runtime == "cscs-edf" && !job_.mounts.empty())
     problem("job.mounts", "an environment file of " + site_text() + " holds its own mounts", "write them there");
+  plan_.container_image = image;
+  plan_.container_mounts = mounts;
   plan_.container = container_words(config_, image, mounts, plan_.gpus_per_node > 0);
 }
 

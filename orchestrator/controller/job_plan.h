@@ -32,8 +32,10 @@ struct JobPlan {
   // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
   // the one rank, or calls mpirun.
   std::vector<std::string> launcher;
-  std::vector<std::string> agent_launcher;  // one agent a node; empty: none
-  std::vector<std::string> container;       // further words between the launcher and the program, or none
+  std::vector<std::string> agent_launcher;    // one agent a node; empty: none
+  std::vector<std::string> container;         // its words (contracts/attempt.h), or none
+  std::string container_image;                // "": no container
+  std::vector<std::string> container_mounts;  // of the site and of the stage; the run's own are added for its jobs
   // Several programs, each with a launcher of its own; `ranks` are then places for them, alike on every node.
   std::vector<JobStep> steps;
   std::vector<std::string> prologue;  // shell lines of the script, comments included: modules, variables

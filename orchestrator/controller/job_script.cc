@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/attempt.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/sbatch_text.h"
 
@@ -45,7 +46,10 @@ std::vector<Directive> all_directives(const JobPlan& plan, const JobScriptContex
 std::string launcher_comment(const std::vector<std::string>& launcher, const std::string& nodes,
                              const std::vector<std::string>& container) {
   std::vector<std::string> words = launcher;
-  words.insert(words.end(), container.begin(), container.end());
+  for (std::string word : container) {
+    if (ends_with(word, container_folder_mark)) word.replace(word.size() - 1, 1, "FOLDER");
+    words.push_back(std::move(word));
+  }
   words.emplace_back("PROGRAM");
   if (!nodes.empty()) words.insert(words.begin() + 1, nodes);
   std::string out, line = "#  ";

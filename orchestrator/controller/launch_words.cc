@@ -1,10 +1,17 @@
 #include "orchestrator/controller/launch_words.h"
 
+#include "base/files.h"
 #include "base/text.h"
+#include "contracts/attempt.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/step_plan.h"
 
 namespace longhaul {
+namespace {
+
+constexpr const char* node_memory = "/dev/shm";
+
+}  // namespace
 
 std::string outlives_nodes_by(const StageCommon& common) {
   if (common.job.no_kill) return "job.no_kill";
@@ -60,24 +67,89 @@ std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& si
   return words;
 }
 
+bool srun_starts_container(const std::string& runtime) {
+  return runtime == "pyxis" || runtime == "cscs-edf";
+}
+
+namespace {
+
+void add_each(std::vector<std::string>& words, const std::string& option, const std::vector<std::string>& mounts) {
+  for (const std::string& mount : mounts) words.insert(words.end(), {option, mount});
+}
+
+// enroot makes a /dev/shm of its own, in which nobody else sees a page.
+std::vector<std::string> by_pyxis(const std::string& image, std::vector<std::string> mounts) {
+  if (!not_mounted({node_memory}, mounts).empty()) mounts.push_back(std::string(node_memory) + ":" + node_memory);
+  return {"--container-image=" + image, "--container-mounts=" + join(mounts, ","),
+          std::string("--container-workdir") + container_folder_mark};
+}
+
+// A process of its own beside the ranks of other containers: the agent outside knows it by its number, pages lie in the
+// host's shared memory, ranks reach each other by the host's network.
+std::vector<std::string> by_podman(const std::vector<std::string>& mounts, bool with_gpus) {
+  std::vector<std::string> words = {"podman-hpc", "run",        "--rm",      "--env-host",
+                                    "--net=host", "--ipc=host", "--pid=host"};
+  if (with_gpus) words.emplace_back("--gpu");
+  add_each(words, "--volume", mounts);
+  words.push_back(std::string("--workdir") + container_folder_mark);
+  return words;
+}
+
+// It shows /dev as it is outside.
+std::vector<std::string> by_shifter(const std::string& image, const std::vector<std::string>& mounts, bool with_gpus) {
+  std::vector<std::string> words = {"shifter", "--image=" + image};
+  if (with_gpus) words.emplace_back("--module=gpu");
+  if (!mounts.empty()) words.push_back("--volume=" + join(mounts, ";"));
+  words.push_back(std::string("--workdir") + container_folder_mark);
+  return words;
+}
+
+}  // namespace
+
 std::vector<std::string> container_words(const SiteConfig& site, const std::string& image,
                                          const std::vector<std::string>& mounts, bool with_gpus) {
   const std::string& runtime = site.container.runtime;
-  const bool own_program = runtime != "pyxis" && runtime != "cscs-edf";
   std::vector<std::string> words;
+  bool image_last = true;
   if (runtime == "pyxis") {
-    words.push_back("--container-image=" + image);
-    if (!mounts.empty()) words.push_back("--container-mounts=" + join(mounts, ","));
-  } else if (!own_program) {
-    words.push_back("--environment=" + image);
-  } else {
+    words = by_pyxis(image, mounts), image_last = false;
+  } else if (runtime == "cscs-edf") {
+    words.push_back("--environment=" + image), image_last = false;
+  } else if (runtime == "podman-hpc") {
+    words = by_podman(mounts, with_gpus);
+  } else if (runtime == "shifter") {
+    words = by_shifter(image, mounts, with_gpus), image_last = false;
+  } else {  // apptainer and singularity are one
     words = {runtime, "exec"};
     if (with_gpus) words.emplace_back("--nv");
-    for (const std::string& mount : mounts) words.insert(words.end(), {"--bind", mount});
+    add_each(words, "--bind", mounts);
   }
   words.insert(words.end(), site.container.options.begin(), site.container.options.end());
-  if (own_program) words.push_back(image);
+  if (image_last) words.push_back(image);
   return words;
+}
+
+Status mount_own_folders(JobPlan& plan, const SiteConfig& site, const OwnFolders& own) {
+  if (plan.container_image.empty()) return {};
+  if (site.container.runtime == "cscs-edf") return {};  // its file says what is mounted; it was read with the workflow
+  LH_TRY(const std::vector<std::string> needed, folders_for_container(own));
+  std::vector<std::string> mounts = plan.container_mounts;
+  for (const std::string& folder : not_mounted(needed, mounts)) mounts.push_back(folder + ":" + folder);
+  plan.container = container_words(site, plan.container_image, mounts, plan.gpus_per_node > 0);
+  return {};
+}
+
+Status check_environment_file(const std::string& path, std::vector<std::string> needed) {
+  needed.emplace_back(node_memory);
+  if (!starts_with(path, "/")) return {};  // a name: where its file is, the container engine knows
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const auto listed, environment_mounts(text, path));
+  if (!listed) return {};
+  std::vector<std::string> lines;
+  for (const std::string& folder : not_mounted(needed, *listed)) lines.push_back(format("\"{}:{}\"", folder, folder));
+  if (lines.empty()) return {};
+  return make_error(ErrorCode::invalid_input, "the environment file " + path + " does not mount what ranks need",
+                    "add to its mounts: " + join(lines, ", "));
 }
 
 }  // namespace longhaul

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "contracts/stage_kinds.h"
+#include "orchestrator/controller/container_mounts.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/run_plan.h"
 
@@ -24,8 +26,16 @@ bool calls_mpi(const PlannedStage& stage);
 // its job does; an mpirun ends with any node, and the ranks are started again by another one.
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill);
 
-// The container's words between launcher and program: options of srun (pyxis, cscs-edf), or a program of their own.
+// The container's words (contracts/attempt.h): options of srun (pyxis, cscs-edf), or a program of their own.
 std::vector<std::string> container_words(const SiteConfig& site, const std::string& image,
                                          const std::vector<std::string>& mounts, bool with_gpus);
+bool srun_starts_container(const std::string& runtime);
+
+// What the run itself needs in the plan's container, if it has one, beside what its user mounts. invalid_input: a
+// folder that no mount can name.
+Status mount_own_folders(JobPlan& plan, const SiteConfig& site, const OwnFolders& own);
+// Of cscs-edf, whose file alone says what is mounted: invalid_input where one of these folders, or the node's shared
+// memory, is not. A file that cannot be judged from here is believed.
+Status check_environment_file(const std::string& path, std::vector<std::string> needed);
 
 }  // namespace longhaul

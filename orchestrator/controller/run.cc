@@ -46,8 +46,11 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
   LH_CHECK(make_directories(to));
   const bool engine_needed =
       std::any_of(plan.stages.begin(), plan.stages.end(), [](const PlannedStage& s) { return s.kind != "command"; });
-  const std::map<std::string, bool> programs = {
-      {"longhaul", false}, {"longhaul-slurm", false}, {"longhaul-worker", true}, {"longhaul-engine", engine_needed}};
+  const std::map<std::string, bool> programs = {{"longhaul", false},
+                                                {"longhaul-slurm", false},
+                                                {"longhaul-worker", true},
+                                                {"longhaul-rank", false},
+                                                {"longhaul-engine", engine_needed}};
   for (const auto& [name, needed] : programs) {
     const std::string path = join_path(from, name);
     if (file_exists(path))

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/port_range.h"
 
 namespace longhaul {
 namespace {
@@ -194,6 +195,13 @@ void check_access(const SiteConfig& config, const Value& merged, Diagnostics& di
                   "leave one of the two out");
 }
 
+void check_ports(const SiteConfig& config, const Value& merged, Diagnostics& diagnostics) {
+  const auto ports = parse_port_range(config.network.ports);
+  const Value* network = merged.find("network");
+  const Value* written = network && network->is_table() ? network->find("ports") : nullptr;
+  if (!ports.ok() && written) diagnostics.add(written->pos, "network.ports: " + ports.error().what, ports.error().hint);
+}
+
 // [programs]: known names, and paths that do not depend on where one stands.
 void check_program_paths(const Value& programs, Diagnostics& diagnostics) {
   static const std::set<std::string> known = {"sbatch", "squeue", "sacct", "scontrol", "scancel", "scrontab"};
@@ -314,6 +322,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
     check_program_paths(*programs, diagnostics);
   if (const Value* faults = merged.find("faults")) check_fault_commands(site.config.faults, *faults, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
+  check_ports(site.config, merged, diagnostics);
   if (diagnostics.empty()) check_access(site.config, merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));

@@ -91,12 +91,13 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
 
 const FieldTable<ContainerRules>& container_rules_fields() {
   using C = ContainerRules;
-  static const auto table = FieldTable<C>()
-                                .field("runtime", &C::runtime,
-                                       {.help = "what starts containers; cscs-edf: srun --environment=FILE",
-                                        .choices = {"none", "pyxis", "apptainer", "singularity", "cscs-edf"}})
-                                .field("mounts", &C::mounts, {.help = "SRC:DST folders that every container sees"})
-                                .field("options", &C::options, {.help = "further words for the runtime"});
+  static const auto table =
+      FieldTable<C>()
+          .field("runtime", &C::runtime,
+                 {.help = "what starts containers; cscs-edf: srun --environment=FILE",
+                  .choices = {"none", "pyxis", "apptainer", "singularity", "podman-hpc", "shifter", "cscs-edf"}})
+          .field("mounts", &C::mounts, {.help = "SRC:DST folders that every container sees"})
+          .field("options", &C::options, {.help = "further words for the runtime"});
   return table;
 }
 
@@ -145,6 +146,10 @@ const FieldTable<Bandwidths>& bandwidths_fields() {
                  {.help = "the longest that the fabric may be silent and come back, as while the subnet manager of "
                           "InfiniBand sweeps anew: no timeout of a stage may be shorter; 0s: not said",
                   .min = 0})
+          .field(
+              "ports", &B::ports,
+              {.help = "TCP ports that the nodes of a job may listen on for each other, as \"60001-63000\"; any: all "
+                       "of them; empty: Slurm's SrunPortRange, all where it has none"})
           .field("storage_write_gbyte", &B::storage_write_gbyte,
                  {.unit = "GB/s", .help = "of the whole file system", .min = 0})
           .field("storage_read_gbyte", &B::storage_read_gbyte,
@@ -238,7 +243,7 @@ const FieldTable<SiteConfig>& site_fields() {
           .group("container", &S::container, container_rules_fields(), "how containers start")
           .group("can", &S::can, site_capabilities_fields(), "what users can do here")
           .group("paths", &S::paths, site_paths_fields(), "of the file systems, for people and for doctor")
-          .group("network", &S::network, bandwidths_fields(), "bandwidths, for the tuner")
+          .group("network", &S::network, bandwidths_fields(), "of the network: bandwidths for the tuner, ports")
           .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook")
           .group("faults", &S::faults, fault_commands_fields(),
                  "programs that make faults for tests, where a job has no power to");

@@ -96,6 +96,7 @@ struct Bandwidths {
   double allreduce_gbyte = 0;   // GB/s of bus bandwidth that two nodes must reach in a preflight test
   double storage_write_gbyte = 0, storage_read_gbyte = 0;  // GB/s of the whole file system
   Seconds silence{0};                                      // the longest that the fabric may be silent and come back
+  std::string ports;  // "60001-63000": what the nodes of a job reach each other by; "": Slurm's SrunPortRange
 };
 const FieldTable<Bandwidths>& bandwidths_fields();
 

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/control_times.h"
+#include "contracts/port_range.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
@@ -146,6 +147,8 @@ class Agent {
           if (frame.kind == WireKind::welcome) {
             look_at_clock(frame.body.get_integer("wall_ms"));
             leads_.welcomed(peer_of(lead_->descriptor()));
+            if (const auto ports = parse_port_range(frame.body.get_string("ports")); ports.ok())
+              stand_in_.listen_in(*ports);  // where the lead says that the way of others is open
             hurry(hurry_ms);
             if (const Value* asks = frame.body.find("asks"); asks && !promise(lead_epoch_of(*asks))) break;
           }
@@ -228,7 +231,7 @@ class Agent {
     const std::string at = told ? standby_address_ : files_.address_of(address->host);
     if (secret_.empty() || at.empty()) return {};
     auto socket = connect_to(at, address->port);
-    if (!socket.ok()) return {};
+    if (!socket.ok()) return files_.not_reached(address->host), Status();
     LH_TRY(const std::string nonce, random_hex(32));
     Value hello = Value::make_table();
     hello.set("host", options_.host);
@@ -313,6 +316,7 @@ class Agent {
   // What strangers say at an address where a lead was, or is to be, is another try.
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
+    if (!was_open) files_.not_reached(asked_.host);
     if (lead_->session().stranger()) strangers_.note(format("{}:{}", asked_.host, asked_.port), why.message());
     if (was_open) leads_.lost(clock_.monotonic_ns(), silent, only_waits_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
@@ -381,7 +385,7 @@ class Agent {
     if (!order.partners.empty() && exchange_) return exchange_->begin(order.partners);
     exchange_.reset();
     if (order.id.empty()) return;
-    auto opened = HostExchange::open(order.id, clock_);
+    auto opened = HostExchange::open(order.id, clock_, stand_in_.ports());
     if (opened.ok())
       exchange_ = std::move(*opened);
     else

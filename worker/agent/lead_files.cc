@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "worker/protocol/connection.h"
+#include "worker/protocol/host_address.h"
 
 namespace longhaul {
 namespace {
@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t pause_least_ms = 250, pause_most_ms = 5'000;
 constexpr std::int64_t after_loss_ms = 500;  // most agents have turned to the standby by then
 constexpr std::int64_t answers_within_ms = 20;
+constexpr std::int64_t name_service_ms = 1'000;
 
 }  // namespace
 
@@ -71,17 +72,22 @@ void LeadFiles::work() {
       LeadFilesSeen seen = ways_.read();
       lock.lock();
       ++reads_;
-      for (const Result<LeadAddress>* named : {&seen.lead, &seen.standby})
-        if (named->ok() && !addresses_.contains((*named)->host)) names_.insert((*named)->host);
+      for (const Result<LeadAddress>* named : {&seen.lead, &seen.standby}) {
+        if (!named->ok()) continue;
+        want((*named)->host).written = (*named)->addresses;
+      }
       seen_ = std::move(seen);
     }
     while (!names_.empty() && !ended_) {
       const std::string host = *names_.begin();
       lock.unlock();
-      const Result<std::string> address = ways_.resolve(host);
+      const auto resolved = ways_.resolve(host);
       lock.lock();
-      if (address.ok()) addresses_[host] = *address;
-      names_.erase(host);  // one that is not known is asked for again with the next try
+      HostAddresses& known = addresses_[host];
+      // One that nobody knows in any way is asked for again with the next try.
+      known.asked = resolved.ok() || !known.written.empty();
+      if (resolved.ok()) known.resolved = *resolved;
+      names_.erase(host);
     }
     working_ = false;
     changed_.notify_all();
@@ -109,11 +115,27 @@ LeadFilesSeen LeadFiles::seen() const {
   return seen_;
 }
 
+LeadFiles::HostAddresses& LeadFiles::want(const std::string& host) {
+  HostAddresses& known = addresses_[host];
+  if (known.wanted_ns == 0) known.wanted_ns = clock_.monotonic_ns();
+  if (!known.asked && names_.insert(host).second) changed_.notify_all();
+  return known;
+}
+
 std::string LeadFiles::address_of(const std::string& host) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = addresses_.find(host); known != addresses_.end()) return known->second;
-  if (names_.insert(host).second) changed_.notify_all();
-  return {};
+  const HostAddresses& known = want(host);
+  const bool late = clock_.monotonic_ns() - known.wanted_ns > name_service_ms * 1'000'000;
+  if (!known.asked && !late) return {};
+  std::vector<std::string> all = known.resolved;
+  for (const std::string& one : known.written)
+    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  return all.empty() ? std::string() : all[known.turn % all.size()];
+}
+
+void LeadFiles::not_reached(const std::string& host) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = addresses_.find(host); known != addresses_.end()) ++known->second.turn;
 }
 
 int LeadFiles::reads() const {

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "worker/protocol/lead_address.h"
@@ -44,7 +45,7 @@ class LeadFiles {
  public:
   struct Ways {  // both may take as long as they like
     std::function<LeadFilesSeen()> read;
-    std::function<Result<std::string>(const std::string& host)> resolve;  // an IPv4 address
+    std::function<Result<std::vector<std::string>>(const std::string& host)> resolve;  // its addresses
   };
   static Ways ways_of(std::string address_path, std::string secret_path);
   LeadFiles(Ways ways, const Clock& clock, std::uint64_t seed);
@@ -59,12 +60,23 @@ class LeadFiles {
   void look();
   // As of the last time that it was read; an error of each until then.
   LeadFilesSeen seen() const;
-  // Where that host is; "": not known yet, and asked for from now on. Asked once for each name.
+  // Where that host is; "": not known yet, and asked for from now on. Asked once for each name. By the name service,
+  // then by what its lead has written beside its name; the latter alone where the name service does not answer within a
+  // second, or knows no such name (clusters whose NodeNames are no names of the network).
   std::string address_of(const std::string& host);
+  // Nobody has answered there: the next of its addresses has its turn.
+  void not_reached(const std::string& host);
   int reads() const;  // so far
 
  private:
+  struct HostAddresses {
+    std::vector<std::string> resolved, written;
+    bool asked = false;          // the name service has answered
+    std::int64_t wanted_ns = 0;  // since when
+    std::size_t turn = 0;
+  };
   void work();
+  HostAddresses& want(const std::string& host);  // its name is asked for where it was not
   bool idle() const { return !read_ && names_.empty() && !working_; }
 
   Ways ways_;
@@ -74,7 +86,7 @@ class LeadFiles {
   std::condition_variable changed_;
   bool read_ = false, working_ = false, ended_ = false;
   std::set<std::string> names_;  // to be resolved
-  std::map<std::string, std::string> addresses_;
+  std::map<std::string, HostAddresses> addresses_;
   LeadFilesSeen seen_;
   int reads_ = 0;
   std::thread thread_;  // last: it works on what is above

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/owned_folder.h"
 #include "base/text.h"
+#include "worker/protocol/host_address.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/standby_state.h"
@@ -20,14 +21,14 @@ StandIn::~StandIn() {
 void StandIn::keep(const Value& told, std::int64_t epoch) {
   const bool kept = keep_lead_state(told, clock_.monotonic_ns(), clock_.wall_ms(), state_);
   if (!kept || waiting_) return;
-  auto opened = Listener::open(0, true);
+  auto opened = Listener::open_in(ports_, true);
   if (!opened.ok()) {
     log_.warn("event=no_standby error='" + opened.error().message() + "'");
     return;
   }
   waiting_.emplace(std::move(*opened));
-  const Status written =
-      write_lead_address(standby_address_path(options_.address_path), {"", epoch, options_.host, waiting_->port()});
+  const Status written = write_lead_address(standby_address_path(options_.address_path),
+                                            {"", epoch, options_.host, waiting_->port(), own_addresses()});
   if (!written.ok()) log_.warn("event=standby_address_not_written error='" + written.error().message() + "'");
 }
 

@@ -32,6 +32,9 @@ class StandIn {
   StandIn(const StandIn&) = delete;
   StandIn& operator=(const StandIn&) = delete;
 
+  // Where a lead in waiting listens, should this node become the standby.
+  void listen_in(const PortRange& ports) { ports_ = ports; }
+  const PortRange& ports() const { return ports_; }
   // What the lead has told just now. From the first time on this one is the standby, if it can listen.
   void keep(const Value& told, std::int64_t epoch);
   bool is_standby() const { return waiting_.has_value(); }
@@ -54,6 +57,7 @@ class StandIn {
   StandInOptions options_;
   const Clock& clock_;
   Logger& log_;
+  PortRange ports_;
   std::optional<Listener> waiting_;
   Value state_;
   std::string state_folder_;

@@ -9,7 +9,7 @@
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
-#include "worker/launch/rank_programs.h"
+#include "worker/launch/rank_files.h"
 
 namespace longhaul {
 

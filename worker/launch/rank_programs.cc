@@ -59,13 +59,44 @@ void add_allocation(const Launch& launch, SpawnSpec& mpirun) {
   mpirun.environment.emplace_back("SLURM_TASKS_PER_NODE", format("{}(x{})", (launch.ranks + nodes - 1) / nodes, nodes));
 }
 
+// The container's words with the folder where the program is to start.
+std::vector<std::string> container_words(const LaunchSpec& spec, const SpawnSpec& program) {
+  std::vector<std::string> words = spec.attempt.container;
+  for (std::string& word : words)
+    if (ends_with(word, container_folder_mark))
+      word.replace(word.size() - 1, 1,
+                   program.working_directory.empty() ? spec.attempt.run_dir : program.working_directory);
+  return words;
+}
+
+std::vector<std::string> in_container(const LaunchSpec& spec, const SpawnSpec& program) {
+  std::vector<std::string> argv = container_words(spec, program);
+  argv.insert(argv.end(), program.argv.begin(), program.argv.end());
+  return argv;
+}
+
+// Options of srun, and no program.
+bool is_of_launcher(const std::vector<std::string>& container) {
+  return !container.empty() && starts_with(container.front(), "-");
+}
+
+// A container may have another C library than this host, or none: one that needs none is taken where it was built.
+std::string starter_in_container(const LaunchSpec& spec) {
+  const std::string starter = join_path(parent_path(spec.worker_program), "longhaul-rank");
+  return file_exists(starter) ? starter : spec.worker_program;
+}
+
 // Puts a launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
 SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launcher, const std::string& log_dir,
                    SpawnSpec program) {
-  std::vector<std::string> argv = launcher;
-  argv.insert(argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
   const std::string& beat_dir = spec.launch.beat_dir.empty() ? log_dir : spec.launch.beat_dir;
-  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", log_dir, "--beat-dir", beat_dir, "--"});
+  const std::vector<std::string> container = container_words(spec, program);
+  const bool inside = is_of_launcher(container);
+  std::vector<std::string> argv = launcher;
+  if (inside) argv.insert(argv.end(), container.begin(), container.end());
+  argv.insert(argv.end(), {inside ? starter_in_container(spec) : spec.worker_program, "rank", "--log-dir", log_dir,
+                           "--beat-dir", beat_dir, "--"});
+  if (!inside) argv.insert(argv.end(), container.begin(), container.end());
   argv.insert(argv.end(), program.argv.begin(), program.argv.end());
   program.argv = std::move(argv);
   program.stdout_path = program.stderr_path = launcher_log_path(log_dir);
@@ -147,7 +178,7 @@ Status add_programs(const LaunchSpec& spec, const CommandPart& part, std::vector
     LH_TRY(program.spawn, command_spawn(spec, part, program.rank));
     std::vector<std::string>& argv = program.spawn.argv;
     if (part.launcher.empty())
-      argv.insert(argv.begin(), spec.attempt.container.begin(), spec.attempt.container.end());
+      argv = in_container(spec, program.spawn);
     else
       program.spawn = launched(spec, part.launcher, part.log_dir, std::move(program.spawn));
     program.by_srun = is_srun(part.launcher);
@@ -201,9 +232,9 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
     return launched(spec, spec.attempt.launcher, spec.launch.launch_dir, std::move(s));
   }
   if (spec.launch.ranks == 1) {
-    s.argv = spec.attempt.container;
-    s.argv.insert(s.argv.end(), engine.begin(), engine.end());
+    s.argv = engine;
     s.argv.insert(s.argv.end(), {"--rank", "0"});
+    s.argv = in_container(spec, s);
     return s;
   }
   // mpirun's own output is apart; the wrapper sends every rank's to a file of its own.
@@ -224,7 +255,8 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
             "--beat-dir",
             beat_folder(spec.launch),
             "--"};
-  s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
+  const std::vector<std::string> container = container_words(spec, s);
+  s.argv.insert(s.argv.end(), container.begin(), container.end());
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());
   allow_root(s);
   return s;
@@ -256,16 +288,7 @@ std::string shared_folder(const std::string& launch_dir) {
   return join_path(launch_dir, "shared");
 }
 
-std::string rank_log_path(const std::string& launch_dir, int rank) {
-  return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log");
-}
-
 std::string launcher_log_path(const std::string& launch_dir) {
   return join_path(launch_dir, "mpirun.log");
 }
-
-std::string slurm_step_path(const std::string& step_folder) {
-  return join_path(step_folder, "slurm-step");
-}
-
 }  // namespace longhaul

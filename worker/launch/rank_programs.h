@@ -11,6 +11,7 @@
 #include "contracts/attempt.h"
 #include "contracts/launch.h"
 #include "contracts/task.h"
+#include "worker/launch/rank_files.h"
 
 namespace longhaul {
 
@@ -43,7 +44,5 @@ std::vector<std::string> step_hosts(const Launch& launch, const JobStep& step);
 std::string step_folder(const std::string& launch_dir, const std::string& step);
 std::string shared_folder(const std::string& launch_dir);
 std::string launcher_log_path(const std::string& launch_dir);  // of mpirun or srun itself
-std::string rank_log_path(const std::string& launch_dir, int rank);
-std::string slurm_step_path(const std::string& step_folder);  // "1234.5", of the step in Slurm
 
 }  // namespace longhaul

@@ -76,7 +76,7 @@ Status AgentTable::take_over(const std::set<std::string>& gone) {
 
 Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& options, Clock& clock, Logger& log) {
   LH_TRY(std::string secret, make_lead_secret(options.secret_path));
-  LH_TRY(Listener listener, Listener::open(0, options.everywhere));
+  LH_TRY(Listener listener, Listener::open_in(options.ports, options.everywhere));
   std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
   LH_CHECK(write_lead_address(options.address_path, table->address()));
   return table;
@@ -227,6 +227,7 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   link.host = host;
   Value welcome = Value::make_table();
   welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
+  welcome.set("ports", options_.ports.text());
   if (asks_) welcome.set("asks", lead_epoch_to_value(*asks_));
   link.connection.session().welcome(welcome);
   agent.connected = !asks_;

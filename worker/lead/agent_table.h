@@ -31,6 +31,8 @@ struct AgentTableOptions {
   std::vector<std::string> hosts;         // one agent each
   std::string record_path = {};           // of the job's end; "": nobody writes one
   std::int64_t asks = 0;  // of a lead in waiting: the epoch that it wants to lead in; 0: the one after `epoch`
+  PortRange ports = {};   // of this one and, by its word, of whatever listens on the job's nodes
+  std::vector<std::string> addresses = {};  // of this host, beside its name (lead_address.h)
 };
 
 struct AgentState {
@@ -92,7 +94,10 @@ class AgentTable {
   const std::map<std::string, AgentState>& agents() const { return agents_; }
   int connected() const;
   std::int64_t epoch() const { return options_.epoch; }  // its number
-  LeadAddress address() const { return {options_.attempt_key, options_.epoch, options_.host, listener_.port()}; }
+  LeadAddress address() const {
+    return {options_.attempt_key, options_.epoch, options_.host, listener_.port(), options_.addresses};
+  }
+  const PortRange& ports() const { return options_.ports; }
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "resiliency/health/fleet_exchange.h"
+#include "worker/protocol/host_address.h"
 
 namespace longhaul {
 namespace {
@@ -14,6 +15,12 @@ AgentOrder exchange_order(const std::string& token) {
   order.kind = AgentOrder::Kind::exchange;
   order.id = token;
   return order;
+}
+
+// Where the lead has seen its agent come from; its name where that was this host.
+std::string way_to(const AgentTable& agents, const std::string& host) {
+  const std::string& seen = agents.agents().at(host).peer.address;
+  return seen.empty() || is_loopback_address(seen) ? host : seen;
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ void ExchangeRound::tell_partners() {
   for (const auto& [host, partners] : exchange_partners(hosts_)) {
     AgentOrder order = exchange_order(token_);
     for (const std::string& partner : partners)
-      order.partners.push_back({partner, partner, agents_.agents().at(partner).report.exchange_port});
+      order.partners.push_back({partner, way_to(agents_, partner), agents_.agents().at(partner).report.exchange_port});
     agents_.order(host, order);
   }
   told_ = true;

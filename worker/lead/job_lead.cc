@@ -10,6 +10,7 @@
 #include "contracts/control_times.h"
 #include "contracts/host_list.h"
 #include "worker/lead/heard_hosts.h"
+#include "worker/lead/lead_ways.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
 #include "worker/lead/saved_before.h"
@@ -227,6 +228,8 @@ Status JobLead::start_agents() {
   options.host = own_node();
   options.everywhere = true;
   options.record_path = attempt.record_path(lead_.job.restarts);
+  LH_TRY(options.ports, ports_to_listen_on(attempt.ports, slurm_ports_));
+  options.addresses = ways_to_node(options.host);
   LH_TRY(options.hosts, expand_host_list(lead_.job.nodes));
   LH_TRY(agents_, AgentTable::open(options, clock_, log_));
   std::vector<std::string> words = attempt.agent_launcher;
@@ -362,6 +365,7 @@ LeadState JobLead::state() const {
   state.trial = trial_;
   state.seen = seen_;
   state.goodput = goodput_;
+  state.ports = agents_->ports();
   return state;
 }
 

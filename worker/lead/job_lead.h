@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "contracts/event.h"
 #include "contracts/fault_event.h"
+#include "contracts/port_range.h"
 #include "contracts/record.h"
 #include "contracts/silent_corruption.h"
 #include "resiliency/restart_tier.h"
@@ -163,7 +164,7 @@ class JobLead {
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
   JobRecord record_of_end();
-  void ask_end_time();
+  void ask_end_time();  // and what else slurm.conf says
   void look_at_end_time();
   bool take_end_time(const JobTimes& times);
   void allow_what_is_left();
@@ -240,6 +241,7 @@ class JobLead {
   GrowBack growth_;
   std::vector<std::string> growing_;  // nodes that this launch is ended for
   std::optional<TimeoutWatch> timeouts_;
+  PortRange slurm_ports_;                 // of its own srun
   GrowthTrial trial_;                     // of the nodes that came back last
   std::set<std::string> left_unaccused_;  // nodes that were left for what was not their fault
   int culprit_ = -1;                      // rank that the newest cause speaks of

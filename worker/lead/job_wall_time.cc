@@ -26,11 +26,14 @@ constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by
 // Without an answer the ranks still hear of the end by the signal before it.
 void JobLead::ask_end_time() {
   if (lead_.job.scheduler_job.empty()) return;
+  if (const auto slurm = scheduler_times(); slurm.ok()) {
+    timeouts_->take(*slurm);
+    slurm_ports_ = slurm->srun_ports;
+  }
   const auto times = job_times(lead_.job.scheduler_job);
   if (!times.ok()) return log_.info("event=end_time_not_known why='" + times.error().message() + "'");
   (void)take_end_time(*times);
   if (end_by_ns_ > 0) timeouts_->ends_in(static_cast<double>(end_left_ms()) * 1e-3);
-  if (const auto slurm = scheduler_times(); slurm.ok()) timeouts_->take(*slurm);
 }
 
 // Whether the end comes sooner than it was to: by a preemption with its grace time, mostly.

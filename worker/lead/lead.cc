@@ -21,6 +21,7 @@
 #include "worker/lead/scheduler_vote.h"
 #include "worker/lead/staging.h"
 #include "worker/lead/told_signal.h"
+#include "worker/protocol/host_address.h"
 
 namespace longhaul {
 namespace {
@@ -130,6 +131,8 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   options.hosts = state.hosts.all();
   options.record_path = attempt.record_path(job.restarts);
   options.asks = state.asks;
+  options.ports = state.ports;
+  options.addresses = own_addresses();  // the scheduler is asked nothing that this has to wait for
   LH_TRY(Listener socket, Listener::take(std::move(listener)));
   LH_TRY(std::unique_ptr<AgentTable> agents,
          AgentTable::in_waiting(options, std::move(socket), clock, log, state.led_from, state.lost));

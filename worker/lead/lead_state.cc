@@ -61,6 +61,7 @@ Value lead_state_to_value(const LeadState& state, std::int64_t now_ns, std::int6
   Value history = Value::make_array();
   for (const PastRestart& past : state.history) history.push_back(past_restart_to_value(past));
   value.set("history", std::move(history));
+  value.set("ports", state.ports.text());
   value.set("step", state.step);
   value.set("saved_step", state.judged.saved);
   value.set("checkpoint_step", state.judged.checkpoint);
@@ -94,6 +95,7 @@ Result<LeadState> lead_state_from_value(const Value& value) {
   state.led_from = value.get_string("led_from");
   state.lost = lost_lead_of(value);
   state.asks = value.get_integer("asks");
+  LH_TRY(state.ports, parse_port_range(value.get_string("ports")));
   LH_TRY(state.launch, launch_from_value(*value.find("launch")));
   state.hosts = HostPool(names_of(value, "all_hosts"), static_cast<int>(value.get_integer("wanted_hosts")));
   for (const std::string& host : names_of(value, "returned_hosts")) state.hosts.note_returned(host);

@@ -8,6 +8,7 @@
 
 #include "base/value.h"
 #include "contracts/launch.h"
+#include "contracts/port_range.h"
 #include "resiliency/restart_tier.h"
 #include "worker/lead/goodput_watch.h"
 #include "worker/lead/growth_trial.h"
@@ -37,6 +38,7 @@ struct LeadState {
   // reads no more than what follows it, and not weeks of them.
   Value seen = Value::make_table();
   std::optional<GoodputWatch> goodput;
+  PortRange ports;        // that the job's programs listen on
   LostLead lost;          // added by the standby's agent
   std::int64_t asks = 0;  // also: the epoch that its lead in waiting asks for; 0: the next
 };

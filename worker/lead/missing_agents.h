@@ -29,7 +29,7 @@ struct AgentSight {
   bool ever_heard = false;  // an agent was there
   bool connected = false;
   std::int64_t apart_ms = 0;  // since its connection was closed; of use while not connected
-  bool answers = false;       // the kernel of its host, lately
+  bool answers = false;       // the kernel of its host, lately, or it never would (worker/lead/host_answers.h)
   bool awaited = false;       // somebody else has started one since it was lost
 };
 

@@ -15,19 +15,18 @@ ReplacementAgents::ReplacementAgents(std::vector<std::string> launcher, std::vec
       agent_(std::move(agent)),
       log_path_(std::move(log_path)),
       clock_(clock),
-      log_(log) {}
+      log_(log),
+      answers_(clock, log) {}
 
 void ReplacementAgents::look(const AgentTable& agents, const AgentStep* step) {
   std::vector<AgentSight> sights;
   const std::int64_t now_ns = clock_.monotonic_ns();
   for (const auto& [host, agent] : agents.agents()) {
     AgentSight sight{host, agent.heard_ns > 0, agent.connected, 0, false, false};
-    if (agent.connected || agent.heard_ns == 0) {
-      probes_.erase(host);
-    } else {
-      HostProbe& probe = probes_.try_emplace(host, agent.peer, clock_).first->second;
-      probe.look();
-      sight.answers = probe.answers();
+    const AgentPresence presence{agent.connected, agent.unanswered, agent.peer};
+    if (agent.heard_ns > 0) answers_.look(host, presence);
+    if (agent.heard_ns > 0 && !agent.connected) {
+      sight.answers = answers_.may_live(host, presence);
       sight.awaited = step && step->may_bring_one_lost_at(agent.lost_ns);
       sight.apart_ms = (now_ns - agent.lost_ns) / 1'000'000;
     }

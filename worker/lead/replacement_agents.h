@@ -16,8 +16,8 @@
 #include "worker/lead/agent_launcher.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/host_answers.h"
 #include "worker/lead/missing_agents.h"
-#include "worker/protocol/host_probe.h"
 
 namespace longhaul {
 
@@ -49,7 +49,7 @@ class ReplacementAgents {
   const Clock& clock_;
   Logger& log_;
   MissingAgents missing_;
-  std::map<std::string, HostProbe> probes_;           // of hosts without an agent
+  HostAnswers answers_;
   std::vector<std::pair<std::string, pid_t>> steps_;  // by host; an agent's first step may end after its second began
 };
 

@@ -9,6 +9,7 @@ namespace longhaul {
 
 SchedulerTimes parse_scheduler_times(const std::string& text) {
   SchedulerTimes times;
+  times.srun_ports = slurm_port_range(text);
   for (const std::string& line : split(text, '\n')) {  // "KillWait                = 30 sec"
     const std::size_t sign = line.find('=');
     if (sign == std::string::npos) continue;

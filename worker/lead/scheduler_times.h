@@ -1,16 +1,19 @@
-// Two times of slurm.conf that a job's own timeouts have to fit (scontrol(1), show config).
+// What of slurm.conf concerns a job while it runs: two times that its own timeouts have to fit, and the ports that its
+// nodes reach each other by (scontrol(1), show config).
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "base/result.h"
+#include "contracts/port_range.h"
 
 namespace longhaul {
 
 struct SchedulerTimes {
   double kill_wait_s = 0;       // KillWait: from Slurm's SIGTERM to its SIGKILL; 0: not said
   double slurmd_timeout_s = 0;  // SlurmdTimeout: a silent node is down; 0: not said, or never
+  PortRange srun_ports = {};    // SrunPortRange: what a firewall lets through for srun; any(): not said
 };
 
 // unavailable: no answer within `deadline_ms`.

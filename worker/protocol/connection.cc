@@ -1,6 +1,5 @@
 #include "worker/protocol/connection.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,7 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -92,56 +93,118 @@ using AddressInfo = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 Result<AddressInfo> address_info(const std::string& address, int port) {
   addrinfo wanted{};
-  wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_family = AF_UNSPEC, wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &wanted, &found); code != 0)
     return make_error(ErrorCode::unavailable, "no address of " + address + ": " + ::gai_strerror(code));
   return AddressInfo(found, ::freeaddrinfo);
 }
 
-}  // namespace
+// Of IPv4 and IPv6, for IPv6 alone has room for both.
+struct BoundAddress {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(sockaddr_in);
+};
 
-Result<std::string> resolve_host(const std::string& name) {
-  LH_TRY(const AddressInfo found, address_info(name, 0));
-  char text[INET_ADDRSTRLEN] = {};
-  const auto* at = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
-  if (!::inet_ntop(AF_INET, &at->sin_addr, text, sizeof text)) return socket_error("no address of " + name);
-  return std::string(text);
+BoundAddress listening_address(int family, int port, bool everywhere) {
+  BoundAddress bound;
+  if (family == AF_INET6) {
+    auto* six = reinterpret_cast<sockaddr_in6*>(&bound.at);
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(static_cast<std::uint16_t>(port));
+    six->sin6_addr = in6addr_any;
+    bound.size = sizeof *six;
+    return bound;
+  }
+  auto* four = reinterpret_cast<sockaddr_in*>(&bound.at);
+  four->sin_family = AF_INET;
+  four->sin_port = htons(static_cast<std::uint16_t>(port));
+  four->sin_addr.s_addr = htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK);
+  return bound;
 }
+
+// The port that it listens at. conflict: that port is taken.
+Result<int> bind_and_listen(int fd, int family, int port, bool everywhere) {
+  const int both = 0;
+  if (family == AF_INET6 && ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) != 0)
+    return socket_error("a socket of IPv6 that takes IPv4 as well");
+  BoundAddress bound = listening_address(family, port, everywhere);
+  const auto* at = reinterpret_cast<const sockaddr*>(&bound.at);
+  if (::bind(fd, at, bound.size) != 0 || ::listen(fd, SOMAXCONN) != 0) {
+    const bool taken = errno == EADDRINUSE;
+    Error failed = socket_error(format("cannot take port {}", port));
+    if (taken) failed.code = ErrorCode::conflict;
+    return failed;
+  }
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&bound.at), &bound.size) != 0) return socket_error("no port");
+  const bool six = bound.at.ss_family == AF_INET6;
+  return ntohs(six ? reinterpret_cast<const sockaddr_in6*>(&bound.at)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&bound.at)->sin_port);
+}
+
+}  // namespace
 
 Result<FileDescriptor> connect_to(const std::string& address, int port) {
   LH_TRY(const AddressInfo found, address_info(address, port));
-  FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return socket_error("cannot make a socket");
-  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)
-    return socket_error(format("cannot connect to {}:{}", address, port));
-  return fd;
+  Error failed = make_error(ErrorCode::unavailable, "no address of " + address);
+  for (const addrinfo* one = found.get(); one; one = one->ai_next) {
+    FileDescriptor fd(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) {
+      failed = socket_error("cannot make a socket");
+      continue;
+    }
+    if (::connect(fd.get(), one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
+    failed = socket_error(format("cannot connect to {}:{}", address, port));
+  }
+  return failed;
 }
 
+// A host without IPv6 says so at the socket or at the address: then IPv4 alone.
 Result<Listener> Listener::open(int port, bool everywhere) {
-  FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return socket_error("cannot make a socket");
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  at.sin_addr.s_addr = htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK);
-  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
-    return socket_error(format("cannot take port {}", port));
-  if (::listen(fd.get(), SOMAXCONN) != 0) return socket_error("cannot listen");
-  socklen_t length = sizeof at;
-  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &length) != 0) return socket_error("no port");
-  return Listener(std::move(fd), ntohs(at.sin_port));
+  Error failed = make_error(ErrorCode::unavailable, "cannot make a socket");
+  for (const int family : {AF_INET6, AF_INET}) {
+    if (family == AF_INET6 && !everywhere) continue;  // loopback is reached by IPv4
+    FileDescriptor fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) {
+      failed = socket_error("cannot make a socket");
+      continue;
+    }
+    const auto listens = bind_and_listen(fd.get(), family, port, everywhere);
+    if (listens.ok()) return Listener(std::move(fd), *listens);
+    failed = listens.error();
+    if (failed.code == ErrorCode::conflict) break;  // IPv4 alone would divide the port with whoever has it
+  }
+  return failed;
+}
+
+Result<Listener> Listener::open_in(const PortRange& ports, bool everywhere) {
+  if (ports.any()) return open(0, everywhere);
+  LH_TRY(const std::string random, random_hex(4));
+  const auto count = static_cast<unsigned>(ports.count());
+  const auto first = static_cast<unsigned>(std::stoul(random.substr(0, 7), nullptr, 16)) % count;
+  Error failed;
+  for (unsigned tried = 0; tried < count; ++tried) {
+    auto listener = open(ports.first + static_cast<int>((first + tried) % count), everywhere);
+    if (listener.ok()) return listener;
+    failed = listener.error();
+    if (failed.code != ErrorCode::conflict) return failed;
+  }
+  return make_error(ErrorCode::unavailable, "every port of " + ports.text() + " is taken on this host",
+                    "a wider network.ports in the site file, as wide as the firewall allows");
 }
 
 Result<Listener> Listener::take(FileDescriptor socket) {
-  sockaddr_in at{};
-  socklen_t length = sizeof at;
+  BoundAddress bound;
+  bound.size = sizeof bound.at;
   int listens = 0;
   socklen_t size = sizeof listens;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &length) != 0 || at.sin_family != AF_INET)
-    return make_error(ErrorCode::invalid_input, "what was handed over is no socket that listens");
-  return Listener(std::move(socket), ntohs(at.sin_port));
+  const bool known = ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+                     ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.at), &bound.size) == 0;
+  if (known && bound.at.ss_family == AF_INET)
+    return Listener(std::move(socket), ntohs(reinterpret_cast<const sockaddr_in*>(&bound.at)->sin_port));
+  if (known && bound.at.ss_family == AF_INET6)
+    return Listener(std::move(socket), ntohs(reinterpret_cast<const sockaddr_in6*>(&bound.at)->sin6_port));
+  return make_error(ErrorCode::invalid_input, "what was handed over is no socket that listens");
 }
 
 Result<FileDescriptor> Listener::accept() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "contracts/port_range.h"
 #include "worker/protocol/wire.h"
 
 namespace longhaul {
@@ -40,17 +41,17 @@ class Connection {
   Status broken_;
 };
 
-// The IPv4 address of a host, as text. unavailable: nobody knows it. May take as long as the name service takes.
-Result<std::string> resolve_host(const std::string& name);
-
-// Starts to connect; whether it did shows when the session opens. `address`: an IPv4 address, or a name that the host
-// knows.
+// Starts to connect; whether it did shows when the session opens. `address`: an address of IPv4 or IPv6, or a name that
+// the host knows, of which the first address counts that the kernel has a way to.
 Result<FileDescriptor> connect_to(const std::string& address, int port);
 
 class Listener {
  public:
-  // port 0: any that is free. everywhere: on all of this host's addresses, not on loopback alone.
+  // port 0: any that is free. everywhere: on all of this host's addresses, of IPv6 as well where the host has it, not
+  // on loopback alone.
   static Result<Listener> open(int port, bool everywhere);
+  // The same at a port of the range that is free, looked for from a random one on. unavailable: all are taken.
+  static Result<Listener> open_in(const PortRange& ports, bool everywhere);
   // One that listens already, and was handed over: invalid_input if it does not.
   static Result<Listener> take(FileDescriptor socket);
   int port() const { return port_; }

@@ -24,9 +24,9 @@ ssize_t moved_by(ssize_t result) {
 HostExchange::HostExchange(std::string token, Listener listener, Clock& clock)
     : token_(std::move(token)), listener_(std::move(listener)), clock_(clock), buffer_(buffer_bytes, 'x') {}
 
-Result<std::unique_ptr<HostExchange>> HostExchange::open(std::string token, Clock& clock) {
+Result<std::unique_ptr<HostExchange>> HostExchange::open(std::string token, Clock& clock, const PortRange& ports) {
   if (token.empty()) return make_error(ErrorCode::invalid_input, "an exchange without a token");
-  LH_TRY(Listener listener, Listener::open(0, true));
+  LH_TRY(Listener listener, Listener::open_in(ports, true));
   return std::unique_ptr<HostExchange>(new HostExchange(std::move(token), std::move(listener), clock));
 }
 

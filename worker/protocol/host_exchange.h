@@ -34,7 +34,8 @@ class HostExchange {
   static constexpr std::int64_t partner_ms = 2'000, token_ms = 1'000;
   static constexpr std::size_t incoming_max = 16;  // at once; where there is no room, the oldest without a token goes
 
-  static Result<std::unique_ptr<HostExchange>> open(std::string token, Clock& clock);
+  // Listens at a port of that range.
+  static Result<std::unique_ptr<HostExchange>> open(std::string token, Clock& clock, const PortRange& ports = {});
   int port() const { return listener_.port(); }
   // Sends to them from now on; called once.
   void begin(std::vector<ExchangePartner> partners);

@@ -1,11 +1,11 @@
 #include "worker/protocol/host_probe.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <memory>
 
 namespace longhaul {
 namespace {
@@ -14,25 +14,19 @@ constexpr std::int64_t knock_every_ns = 250'000'000, answer_holds_ns = 1'000'000
 
 }  // namespace
 
-PeerAddress peer_of(int socket) {
-  sockaddr_in at{};
-  socklen_t size = sizeof at;
-  char text[INET_ADDRSTRLEN] = {};
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&at), &size) != 0 || at.sin_family != AF_INET ||
-      !::inet_ntop(AF_INET, &at.sin_addr, text, sizeof text))
-    return {};
-  return {text, ntohs(at.sin_port)};
-}
-
 void HostProbe::knock() {
   knocked_ns_ = clock_.monotonic_ns();
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(at_.port));
-  if (::inet_pton(AF_INET, at_.address.c_str(), &to.sin_addr) != 1) return;
-  socket_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ++knocks_;
+  addrinfo numbers{};
+  numbers.ai_family = AF_UNSPEC, numbers.ai_socktype = SOCK_STREAM, numbers.ai_flags = AI_NUMERICHOST;  // asks nobody
+  addrinfo* found = nullptr;
+  if (at_.address.empty() ||
+      ::getaddrinfo(at_.address.c_str(), std::to_string(at_.port).c_str(), &numbers, &found) != 0)
+    return;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  socket_.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_.valid()) return;
-  const int code = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ? 0 : errno;
+  const int code = ::connect(socket_.get(), found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
   if (code == EINPROGRESS) return;
   if (code == 0 || code == ECONNREFUSED) answered_ns_ = knocked_ns_;
   socket_.reset();

@@ -41,6 +41,7 @@ Status write_lead_address(const std::string& path, const LeadAddress& address) {
   value.set("epoch", address.epoch);
   value.set("host", address.host);
   value.set("port", address.port);
+  value.set("addresses", ValueArray(address.addresses.begin(), address.addresses.end()));
   return write_file_renamed(path, to_json_pretty(value));
 }
 
@@ -54,6 +55,9 @@ Result<LeadAddress> read_lead_address(const std::string& path) {
   address.epoch = value.get_integer("epoch");
   address.host = value.get_string("host");
   address.port = static_cast<int>(value.get_integer("port"));
+  if (const Value* addresses = value.find("addresses"); addresses && addresses->is_array())
+    for (const Value& one : addresses->as_array())
+      if (one.is_string()) address.addresses.push_back(one.as_string());
   if (address.host.empty() || address.port <= 0 || address.port > 65535)
     return make_error(ErrorCode::corrupt, path + " names no host and port");
   return address;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "worker/protocol/lead_epoch.h"
@@ -16,6 +17,8 @@ struct LeadAddress {
   std::int64_t epoch = 1;  // of leads of this attempt
   std::string host;        // as agents reach it
   int port = 0;
+  // Where the host may be reached besides, the likeliest first: for agents whose name service does not know it.
+  std::vector<std::string> addresses = {};
 
   LeadEpoch lead_epoch() const { return {epoch, host}; }
 };

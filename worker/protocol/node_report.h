@@ -98,7 +98,7 @@ struct AgentOrder {
   std::int64_t left_ms = 0;          // watch, end_by: until then, when the order is sent; 0: not known. No time of day:
                                      // the clocks of two hosts are never compared
   std::vector<ExchangePartner> partners;
-  std::string id, what;  // page: contracts/order.h; fault; standby: where it is, as an IPv4 address
+  std::string id, what;  // page: contracts/order.h; fault; standby: where it is, as numbers
   double value = 0;      // page
 };
 Value agent_order_to_value(const AgentOrder& order);

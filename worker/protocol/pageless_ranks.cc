@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include "base/files.h"
@@ -11,7 +12,7 @@
 namespace longhaul {
 namespace {
 
-constexpr const char* wrapper_name = "longhaul-worker";  // the kernel keeps 15 characters of a name
+constexpr const char* wrapper_names[] = {"longhaul-worker", "longhaul-rank"};  // the kernel keeps 15 characters
 
 std::vector<std::string> words_of(const std::string& folder, const char* file) {
   const auto text = read_file(join_path(folder, file));  // of a process that has ended meanwhile: nothing
@@ -22,7 +23,8 @@ std::vector<std::string> words_of(const std::string& folder, const char* file) {
 // reader waiting.
 bool makes_page_in(const std::string& process, const std::string& beat_folder) {
   const auto name = read_file(process + "/comm");
-  if (!name.ok() || trim(*name) != wrapper_name) return false;
+  const auto is_name = [&](const char* wrapper) { return trim(*name) == wrapper; };
+  if (!name.ok() || std::none_of(std::begin(wrapper_names), std::end(wrapper_names), is_name)) return false;
   const std::vector<std::string> words = words_of(process, "cmdline");
   if (words.size() < 6 || words[1] != "rank") return false;
   const auto named = std::find(words.begin(), words.end(), "--beat-dir");

@@ -1,7 +1,8 @@
-// Processes of ranks that have no heartbeat page yet: what a launcher has started as `longhaul-worker rank`
-// (worker/launch/rank_exec.h), which makes the page and then becomes the program. One that is stopped there, or waits
-// for a dead disk, would otherwise be a rank that nothing is known of, for as long as a start may take. Ranks below a
-// launcher of containers are seen once they are inside; what a launcher has not started is not seen at all.
+// Processes of ranks that have no heartbeat page yet: what a launcher has started as `longhaul-worker rank` or
+// `longhaul-rank rank` (worker/launch/rank_exec.h), which makes the page and then becomes the program. One that is
+// stopped there, or waits for a dead disk, would otherwise be a rank that nothing is known of, for as long as a start
+// may take. Ranks below a launcher of containers are seen once they are inside; what a launcher has not started is not
+// seen at all.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "contracts/launcher_variables.h"
 #include "worker/protocol/node_report.h"
 
 namespace longhaul {
-
-// Where launchers say which rank a process is; the first that is there counts.
-inline constexpr const char* launcher_rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                                          "SLURM_PROCID"};
 
 class PagelessRanks {
  public:

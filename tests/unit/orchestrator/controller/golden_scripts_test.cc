@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/launch_words.h"
 #include "orchestrator/workflow/planner.h"
 
 namespace longhaul {
@@ -168,6 +169,32 @@ TEST_CASE("golden scripts: several programs in one job, on nodes of their own an
   compare_golden(join_path(golden_root, "steps-own-nodes.sbatch"), script_of("marenostrum5-acc", "2", ""));
   compare_golden(join_path(golden_root, "steps-side-by-side.sbatch"), script_of("leonardo-booster", "", ""));
   compare_golden(join_path(golden_root, "steps-test-cluster.sbatch"), script_of("test-cluster", "2", "threads = 2\n"));
+}
+
+TEST_CASE("golden scripts: a container of every runtime, with what the run itself mounts") {
+  for (const char* runtime : {"pyxis", "cscs-edf", "apptainer", "singularity", "podman-hpc", "shifter"}) {
+    Site site = golden_site("test-cluster");
+    site.config.container.runtime = runtime;
+    site.config.container.mounts = {"/site-data:/site-data"};
+    PlannedStage stage;
+    stage.stage = "contained";
+    stage.kind = "command";
+    stage.common.nodes = 2, stage.common.ranks = 8;
+    stage.common.job.container = "registry.example.org/image:1";
+    if (runtime != std::string("cscs-edf")) stage.common.job.mounts = {"/mine:/mine:ro"};
+    Diagnostics diagnostics;
+    JobPlan plan = plan_job(site, stage, diagnostics);
+    REQUIRE_MESSAGE(diagnostics.empty(), diagnostics.render(""));
+    // Folders that every machine has, none of which is a link.
+    REQUIRE(mount_own_folders(plan, site.config, {"/usr/share", "/usr/include", "", {"/etc/passwd"}}).ok());
+    JobScriptContext context;
+    context.run = "contained-20260302-041109-8f3a";
+    context.stage = "contained";
+    context.run_dir = "/scratch/runs/" + context.run;
+    context.worker = context.run_dir + "/bin/longhaul-worker";
+    context.attempt_dir = context.run_dir + "/stages/contained/attempts/1";
+    compare_golden(join_path(golden_root, format("containers/{}.sbatch", runtime)), job_script(plan, context).value());
+  }
 }
 
 }  // namespace longhaul

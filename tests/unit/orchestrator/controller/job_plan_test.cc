@@ -318,8 +318,9 @@ TEST_CASE("what the user says wins over the site, and says so") {
   CHECK(directive_of(plan, "mail-type") == "END  # workflow: stage.s.job.options");
   CHECK(directive_of(plan, "spread-job") == "  # workflow: stage.s.job.options");
   CHECK(directive_of(plan, "cpus-per-task") == "20  # workflow: stage.s.threads");
-  CHECK(plan.container ==
-        std::vector<std::string>{"--container-image=nvcr.io#nvidia/x:24", "--container-mounts=/data:/data"});
+  CHECK(plan.container == std::vector<std::string>{"--container-image=nvcr.io#nvidia/x:24",
+                                                   "--container-mounts=/data:/data,/dev/shm:/dev/shm",
+                                                   "--container-workdir=@"});
 }
 
 TEST_CASE("an account with the suffix of its class") {

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 using namespace longhaul;
 
@@ -23,9 +26,9 @@ struct Counted {
               seen.lead = LeadAddress{"k", 1, "n1", 4711};
               return seen;
             },
-            [this](const std::string&) -> Result<std::string> {
+            [this](const std::string&) -> Result<std::vector<std::string>> {
               ++questions;
-              return std::string("10.0.0.1");
+              return std::vector<std::string>{"10.0.0.1"};
             }};
   }
 };
@@ -102,4 +105,59 @@ TEST_CASE("lead files: a file system that does not answer keeps nobody waiting")
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(2));
   CHECK(!files.seen().lead.ok());
   answers = true;
+}
+
+namespace {
+
+// What an agent finds out within a moment of real time: another thread asks.
+std::string soon(LeadFiles& files, const std::string& host) {
+  for (int tries = 0; tries < 400; ++tries) {
+    if (const std::string at = files.address_of(host); !at.empty()) return at;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return {};
+}
+
+LeadFiles::Ways ways_with_addresses(std::function<Result<std::vector<std::string>>(const std::string&)> resolve) {
+  return {[] {
+            LeadFilesSeen seen;
+            seen.lead = LeadAddress{"k", 1, "n1", 4711, {"10.0.0.7", "fd00::7"}};
+            return seen;
+          },
+          std::move(resolve)};
+}
+
+}  // namespace
+
+TEST_CASE("lead files: a lead whose name is none of the network is reached by what it has written beside it") {
+  ManualClock clock;
+  LeadFiles files(ways_with_addresses([](const std::string& host) -> Result<std::vector<std::string>> {
+                    return make_error(ErrorCode::unavailable, "no address of " + host);
+                  }),
+                  clock, 7);
+  files.look();
+  CHECK(soon(files, "n1") == "10.0.0.7");
+  files.not_reached("n1");
+  CHECK(files.address_of("n1") == "fd00::7");
+  files.not_reached("n1");
+  CHECK(files.address_of("n1") == "10.0.0.7");
+}
+
+TEST_CASE("lead files: the name service comes first, and what it does not answer within a second is not waited for") {
+  ManualClock clock;
+  clock.advance_ms(1);
+  std::atomic<bool> answers{false};
+  LeadFiles files(ways_with_addresses([&](const std::string&) -> Result<std::vector<std::string>> {
+                    while (!answers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                    return std::vector<std::string>{"192.168.0.1"};
+                  }),
+                  clock, 7);
+  files.look();
+  CHECK(files.address_of("n1").empty());
+  clock.advance_ms(1'100);
+  CHECK(soon(files, "n1") == "10.0.0.7");
+  answers = true;
+  for (int tries = 0; tries < 400 && files.address_of("n1") != "192.168.0.1"; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(files.address_of("n1") == "192.168.0.1");
 }

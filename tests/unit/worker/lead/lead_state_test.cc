@@ -28,6 +28,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   past.tier = RestartTier::swap, past.fault = "killed", past.accuses = Accusation::doubtful, past.forgiven = true;
   state.history = {past};
   state.trial = GrowthTrial::of({"n4"}, 88, 1);
+  state.ports = {60001, 63000};
   Value told = lead_state_to_value(state, 5'000'000'000, 100'000);
   note_arrival(40'000'000'000, 100'000, told);
   const auto back = lead_state_from_value(told);
@@ -55,6 +56,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->hosts.wanted() == 2);
   CHECK(back->trial.nodes() == std::vector<std::string>{"n4"});
   CHECK(back->trial.begun_ms() == 88);
+  CHECK(back->ports == state.ports);
   CHECK(back->trial.launches() == 1);
   REQUIRE(back->history.size() == 1);
   CHECK(back->history[0].scope == FaultScope::host);

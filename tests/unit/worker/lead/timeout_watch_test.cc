@@ -100,7 +100,8 @@ TEST_CASE("timeout watch: the time that a job was granted, after one that has to
 TEST_CASE("KillWait and SlurmdTimeout, as scontrol prints them") {
   const SchedulerTimes times = parse_scheduler_times(
       "Configuration data as of 2026-11-22T10:00:00\nKillOnBadExit           = 0\nKillWait                = 30 sec\n"
-      "SlurmdTimeout           = 300 sec\nSlurmctldTimeout        = 120 sec\n");
+      "SlurmdTimeout           = 300 sec\nSlurmctldTimeout        = 120 sec\nSrunPortRange           = 60001-63000\n");
+  CHECK(times.srun_ports == PortRange{60001, 63000});
   CHECK(times.kill_wait_s == 30);
   CHECK(times.slurmd_timeout_s == 300);
   CHECK(parse_scheduler_times("").kill_wait_s == 0);

@@ -1,0 +1,27 @@
+// longhaul-rank: becomes one rank below srun, as `longhaul-worker rank` does, inside a container that srun has made. It
+// needs nothing of the image, for it is linked statically: containers have another C library, an older one, or none.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/print.h"
+#include "worker/launch/rank_exec.h"
+#include "worker/launch/rank_words.h"
+
+int main(int argc, char** argv) {
+  const auto words = longhaul::parse_rank_words({argv + 1, argv + argc});
+  if (!words) {
+    longhaul::print_text(stderr, "usage: longhaul-rank rank --log-dir DIR --beat-dir DIR -- PROGRAM\n");
+    return 2;
+  }
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  const longhaul::Status failed =
+      longhaul::exec_rank(words->log_dir, words->beat_dir, longhaul::launcher_rank(variable),
+                          longhaul::slurm_step(variable), words->program);
+  longhaul::print_text(stderr, "longhaul-rank: " + failed.error().message() + "\n");
+  return 127;
+}
