@@ -61,12 +61,13 @@ WALLS = {
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/slurm_helper": ["base", "contracts"],
     "orchestrator": CONTROL_FLOOR + ["orchestrator"],
-    # worker: lead agent -> launch protocol stacks; starter, a program of its own -> launch
+    # worker: lead agent doctor -> launch protocol stacks; starter, a program of its own -> launch
     "worker/launch": WORKER_FLOOR,
     "worker/protocol": WORKER_FLOOR,
     "worker/stacks": WORKER_FLOOR,
     "worker/lead": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
     "worker/agent": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
+    "worker/doctor": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
     "worker/starter": WORKER_FLOOR + ["worker/launch"],
     "worker": WORKER_FLOOR + ["worker"],
 }
@@ -114,6 +115,7 @@ OPENS_ALLOWED = {
     "orchestrator/slurm_helper/main.cc": "its own stderr, by its descriptor in /proc",
     "worker/protocol/process_watch.cc": "/proc",
     "worker/main.cc": "/dev/null",
+    "worker/doctor/node_look.cc": "devices of GPUs below /dev, which only root makes",
 }
 
 LINES_MAX = 600

@@ -22,10 +22,12 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "contracts/doctor.h"
 #include "contracts/mpi_place.h"
 #include "contracts/task.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
+#include "worker/doctor/job_look.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/launch/rank_words.h"
 #include "worker/lead/by_hand.h"
@@ -45,6 +47,8 @@ constexpr const char* usage =
     "       longhaul-worker health [--json] [options]      looks at this host: GPUs, network, disks, memory; exit "
     "code 1:\n"
     "                                                      it is not fit to work\n"
+    "       longhaul-worker doctor --order FILE            looks at the job that it is in, for `longhaul doctor "
+    "--job`\n"
     "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
     "                                                      becomes one rank below mpirun or srun, with a log file and "
     "a\n"
@@ -234,6 +238,24 @@ int stacks(const std::vector<std::string>& words) {
   return 1;
 }
 
+// "doctor --order FILE": a doctor's job from inside; "--as ROLE" behind it: one process of its steps.
+int doctor(const std::vector<std::string>& words) {
+  using namespace longhaul;
+  for (const int signal_number : {SIGTERM, SIGINT}) std::signal(signal_number, on_stop_signal);
+  SystemClock clock;
+  const auto order = read_doctor_order(words[2]);
+  if (!order.ok()) {
+    print(stderr, "longhaul-worker: {}\n", order.error().message());
+    return 1;
+  }
+  Logger log("doctor", "folder=" + order->folder);
+  const Status done = words.size() == 5 ? look_as(words[4], *order, variable, clock)
+                                        : look_at_job(*order, own_program_path(), variable, stop_asked, clock, log);
+  if (done.ok()) return 0;
+  print(stderr, "longhaul-worker: {}\n", done.error().message());
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -247,6 +269,8 @@ int main(int argc, char** argv) {
     return stand_in(words[2], words[4]);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
+  if ((words.size() == 3 || (words.size() == 5 && words[3] == "--as")) && words[0] == "doctor" && words[1] == "--order")
+    return doctor(words);
   if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "stacks") return stacks(words);
   if (const auto rank = longhaul::parse_rank_words(words)) {

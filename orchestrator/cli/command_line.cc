@@ -184,6 +184,16 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::doctor:
       app.add_option("--site", line.site, "compare this site's file with the cluster");
+      app.add_flag("--job", line.job, "with --site: try it by a job of two nodes, five minutes");
+      app.add_option("--class", line.job_class, "with --job: of the site's classes [debug, or the default]")
+          ->type_name("CLASS");
+      app.add_option("--nodes", line.nodes, "with --job [2]")->check(CLI::Range(1, 16));
+      add_duration(app, "--queue", line.queue_s, "with --job: how long it may wait for its start [30min]");
+      app.add_flag("--dry-run", line.dry_run, "with --job: print the script and submit nothing");
+      app.add_option("--output", line.output,
+                     "with --job: the site file that gets what was found [the site's own, or ./site-configs/NAME.toml]")
+          ->type_name("FILE");
+      add_runs_dir(app, line);
       json();
       break;
     case Command::sites:

@@ -58,6 +58,9 @@ struct CommandLine {
   bool erase = false;              // gc --delete
   int keep_last = -1;              // gc; -1: artifacts stay
   std::string pin, unpin;          // gc
+  bool job = false;                // doctor
+  std::string job_class;           // doctor --job; "": debug, or the default
+  double queue_s = 1800;           // doctor --job: until it starts
   double size_max_mib = 64;        // support-bundle
   std::string fault_plan;          // tests
   std::string worker_fault_plan;   // tests

@@ -146,9 +146,15 @@ const std::vector<CommandSpec>& command_specs() {
          "what this installation has",
          "Says which programs, sites and recipes are found, how many cores there are, and what the engine beside it "
          "was built with. With --site it compares that site's file with the cluster, says what to change, and asks "
-         "about the values that nobody has checked.",
-         {"longhaul doctor", "longhaul doctor --site leonardo-booster"},
-         {invalid_input, not_found, system, timeout}},
+         "about the values that nobody has checked. With --job it tries them: a job of two nodes and at most five "
+         "minutes, made like the site's other jobs, finds out what no file and no slurmctld says: whether jobs submit "
+         "jobs, agents run beside ranks and both see GPUs, the MPI plugin starts ranks, nodes reach each other's "
+         "ports, "
+         "the shared file system keeps its promises, how long a cancelled job lasts. What was found is written into "
+         "the site file with day and release, and what it confirms is asked about no more.",
+         {"longhaul doctor", "longhaul doctor --site leonardo-booster",
+          "longhaul doctor --site leonardo-booster --job"},
+         {invalid_input, not_found, run_failed, system, interrupted, timeout}},
         {Command::sites,
          "sites",
          "longhaul sites [NAME | probe] [options]",

@@ -15,7 +15,9 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::tick: return tick_run(line, installation);
     case Command::report: return write_run_report(line, installation);
     case Command::docs: return show_docs(line, installation);
-    case Command::doctor: return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);
+    case Command::doctor:
+      if (line.job) return examine_by_job(line, installation);
+      return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);
     case Command::sites: return show_sites(line, installation);
     case Command::tell: return tell_run(line, installation);
     case Command::notify: return send_run_messages(line, installation);

@@ -19,7 +19,8 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation);
 ExitCode write_run_report(const CommandLine& line, const Installation& installation);
 ExitCode show_docs(const CommandLine& line, const Installation& installation);
 ExitCode show_doctor(const CommandLine& line, const Installation& installation);
-ExitCode examine_site(const CommandLine& line, const Installation& installation);  // doctor --site
+ExitCode examine_site(const CommandLine& line, const Installation& installation);    // doctor --site
+ExitCode examine_by_job(const CommandLine& line, const Installation& installation);  // doctor --site --job
 ExitCode show_sites(const CommandLine& line, const Installation& installation);
 ExitCode tell_run(const CommandLine& line, const Installation& installation);
 ExitCode send_run_messages(const CommandLine& line, const Installation& installation);

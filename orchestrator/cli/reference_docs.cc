@@ -150,7 +150,10 @@ ReferencePage site_page() {
       "or `\"classes\"` for "
       "all below. `unverified = [\"classes.prod.max_wall\"]` names those that nobody has checked on the machine; "
       "`longhaul doctor --site NAME` "
-      "asks about them. Every value of a shipped file is in one of the two.\n";
+      "asks about them. Every value of a shipped file is in one of the two. `[verified.\"launcher.mpi\"]` holds what "
+      "`longhaul doctor --site NAME --job` has tried: `value`, the day `on`, the release of `slurm`, and the `fact` in "
+      "a "
+      "sentence. A value that is the same counts as checked; one that no file says is taken from there.\n";
   return {"site.md", text};
 }
 

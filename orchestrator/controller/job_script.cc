@@ -170,6 +170,7 @@ Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& cont
     out += steps_comment(plan);
   else if (!plan.launcher.empty() || !plan.container.empty())
     out += "# The lead starts the ranks with:\n" + launcher_comment(plan.launcher, "", plan.container);
+  if (!context.body.empty()) return out + context.body;
   return out + (context.array ? body_of_array(context) : body_of_one(context));
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/port_range.h"
+#include "orchestrator/site/verified_values.h"
 
 namespace longhaul {
 namespace {
@@ -67,6 +68,7 @@ struct Layer {
   Value table;       // without the keys about the file itself
   Value sources;     // path -> text
   Value unverified;  // list of paths
+  Value verified;    // path -> what a job has found (verified_values.h)
   Value origins;     // of a frozen site: path -> "site" or "site: source" or "site (unverified)"
 };
 
@@ -129,6 +131,40 @@ void merge_layer(Value& merged, const Value& below, const Layer& layer, const st
       }
     }
     if (own->is_table() && member.value.is_table()) merge_layer(*own, member.value, layer, path, site);
+  }
+}
+
+const Value* at_path(const Value& table, const std::string& path) {
+  const Value* at = &table;
+  for (const std::string& key : split(path, '.'))
+    if (!at || !(at = at->find(key))) return nullptr;
+  return at;
+}
+
+Value& made_at_path(Value& table, const std::string& path) {
+  Value* at = &table;
+  for (const std::string& key : split(path, '.')) {
+    Value* below = at->find(key);
+    at = below ? below : &at->set(key, Value());
+  }
+  return *at;
+}
+
+// After all files: the nearest that tells of a value counts.
+void take_verified(const Layer& layer, Value& merged, Site& site, Diagnostics& diagnostics) {
+  for (const VerifiedValue& one : verified_values(layer.verified, diagnostics)) {
+    const Value* said = at_path(merged, one.key);
+    if (said && !(*said == one.value)) continue;
+    const auto known = site.origins.find(one.key);
+    if (known != site.origins.end() && known->second.verified && !known->second.source.empty()) continue;
+    if (!said) {
+      Value& made = made_at_path(merged, one.key);
+      made = one.value;
+      made.pos = one.where;
+    }
+    ValueOrigin& origin = site.origins[one.key];
+    if (!said) origin.site = layer.name, origin.where = one.where, origin.written = one.value;
+    origin.source = one.source(), origin.verified = true;
   }
 }
 
@@ -244,6 +280,7 @@ Status read_layers(const std::string& name, const std::vector<std::string>& fold
     layer.table.erase("inherits");
     layer.sources = take(layer.table, "sources");
     layer.unverified = take(layer.table, "unverified");
+    layer.verified = take(layer.table, "verified");
     layer.origins = take(layer.table, "origins");
     layer.name = file_name(path).substr(0, file_name(path).rfind(".toml"));
     if (const std::string own = layer.table.get_string("name"); !own.empty())
@@ -259,7 +296,7 @@ Status read_layers(const std::string& name, const std::vector<std::string>& fold
 }  // namespace
 
 const std::vector<std::string>& site_meta_keys() {
-  static const std::vector<std::string> keys = {"inherits", "sources", "unverified", "origins"};
+  static const std::vector<std::string> keys = {"inherits", "sources", "unverified", "verified", "origins"};
   return keys;
 }
 
@@ -313,6 +350,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
     check_meta(layer, diagnostics);
     merge_layer(merged, layer.table, layer, "", site);
   }
+  for (const Layer& layer : layers) take_verified(layer, merged, site, diagnostics);
   site.config = site_fields().parse(merged, "site", diagnostics, {"classes", "sources", "unverified", "inherits"});
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);

@@ -3,7 +3,8 @@
 // "parent"`), table by table; the nearer file wins. ${site.NAME} in a workflow names these keys.
 //
 // No value stands alone: [sources] of a file says where it was read ("classes.prod.max_wall" = "...", or "classes" for
-// all below), `unverified` names those that nobody has checked, which `longhaul doctor --site` asks about.
+// all below), `unverified` names those that nobody has checked, which `longhaul doctor --site` asks about; [verified]
+// holds what a job has tried (verified_values.h).
 #pragma once
 
 #include <map>
@@ -51,6 +52,6 @@ std::vector<std::string> site_names(const std::vector<std::string>& folders);
 std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table);
 
 // Keys of a file that say something about the file and not about the site.
-const std::vector<std::string>& site_meta_keys();  // inherits, sources, unverified, origins
+const std::vector<std::string>& site_meta_keys();  // inherits, sources, unverified, verified, origins
 
 }  // namespace longhaul

@@ -1,0 +1,142 @@
+// From what processes of nodes saw to facts.
+#include "worker/doctor/node_facts.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "tests/support/scratch.h"
+#include "worker/doctor/node_look.h"
+
+using namespace longhaul;
+
+namespace {
+
+DoctorOrder usual_order() {
+  DoctorOrder order;
+  order.nodes = 2, order.ranks = 8, order.gpus_per_node = 4;
+  order.mpi = "pmix", order.ports = "60001-63000";
+  order.agent_launcher = {"srun"};
+  return order;
+}
+
+Value json(const std::string& text) {
+  auto value = parse_json(text);
+  REQUIRE_MESSAGE(value.ok(), (value.ok() ? "" : value.error().message()));
+  return *value;
+}
+
+Value agent(int self, const std::string& gpus = "4", const std::string& more = "") {
+  const std::string other = std::to_string(1 - self);
+  return json(R"({"place":{"nvml":)" + gpus +
+              R"(},"node":{"arch":"x86_64","cpus":64,"threads_per_core":2,"memory":549755813888,"memory_limit":-1,)"
+              R"("shm":1073741824},"pair":{"met":true,"seen_after_s":0.5,"rounds":200,"exclusive":100,"linked":100,)"
+              R"("torn":0,"file_clock_off_ms":)" +
+              std::to_string(self * 40) + R"(,"modes":[{"of":0,"mode":"0600","ok":true}],"connects":[{"to":)" + other +
+              R"(,"host":"n2","how":"name","ok":true}])" + more + "}}");
+}
+
+Value rank(int number, const std::string& by = "PMIX_RANK", const std::string& gpus = "4") {
+  return json(R"({"place":{"rank":")" + std::to_string(number) + R"(","rank_by":")" + by + R"(","nvml":)" + gpus +
+              "}}");
+}
+
+DoctorSights good_sights() {
+  DoctorSights sights;
+  sights.agents = {agent(0), agent(1)};
+  for (int i = 0; i < 8; ++i) sights.ranks.push_back(rank(i));
+  sights.ranks_done = sights.beside = true;
+  sights.ports = "60001-63000";
+  return sights;
+}
+
+DoctorFact fact(const DoctorSights& sights, const std::string& name, const DoctorOrder& order = usual_order()) {
+  const auto facts = facts_of_nodes(order, sights);
+  const auto found = std::find_if(facts.begin(), facts.end(), [&](const DoctorFact& one) { return one.name == name; });
+  REQUIRE_MESSAGE(found != facts.end(), name);
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("node facts: two nodes where all is well") {
+  const DoctorSights sights = good_sights();
+  for (const char* name : {"agents_beside_ranks", "mpi_starts_ranks", "ports_both_ways", "exclusive_create",
+                           "exclusive_link", "whole_renames", "modes_survive"})
+    CHECK_MESSAGE(fact(sights, name).answer == "yes", name);
+  CHECK(fact(sights, "mpi_starts_ranks").key == "launcher.mpi");
+  CHECK(fact(sights, "mpi_starts_ranks").value == Value("pmix"));
+  CHECK(fact(sights, "ports_both_ways").key == "network.ports");
+  CHECK(fact(sights, "gpus_seen_by_agents").answer == "4");
+  CHECK(fact(sights, "clock_skew").answer == "40 ms");
+  CHECK(fact(sights, "arch").key == "node.arch");
+}
+
+TEST_CASE("node facts: what is not as it should be says so, and verifies nothing") {
+  DoctorSights no_gpus = good_sights();
+  no_gpus.agents = {agent(0, "0"), agent(1)};
+  CHECK(fact(no_gpus, "gpus_seen_by_agents").answer == "0");
+  CHECK(fact(no_gpus, "gpus_seen_by_ranks").answer == "4");
+
+  CHECK(gpus_seen(json(R"({"nvml":-1,"devices":0,"named":-1})")) == 0);
+  CHECK(gpus_seen(json(R"({"nvml":-1,"devices":0,"named":2})")) == 2);
+  CHECK(gpus_seen(json(R"({"nvml":4,"devices":2,"named":2})")) == 4);
+
+  DoctorSights singletons = good_sights();
+  singletons.ranks.clear();
+  for (int i = 0; i < 8; ++i) singletons.ranks.push_back(rank(i, "SLURM_PROCID"));
+  CHECK(fact(singletons, "mpi_starts_ranks").answer == "no");
+  CHECK(fact(singletons, "mpi_starts_ranks").key.empty());
+  DoctorOrder without_mpi = usual_order();
+  without_mpi.mpi = "none";
+  CHECK(fact(singletons, "mpi_starts_ranks", without_mpi).answer == "yes");
+
+  DoctorSights one_lacks = good_sights();
+  one_lacks.ranks.pop_back();
+  one_lacks.ranks_said = "srun: error: task 7 failed";
+  CHECK(fact(one_lacks, "mpi_starts_ranks").detail.find("7 of 8 ranks came: srun: error") != std::string::npos);
+
+  DoctorSights after = good_sights();
+  after.beside = false;
+  CHECK(fact(after, "agents_beside_ranks").answer == "no");
+
+  DoctorSights shut = good_sights();
+  shut.agents[0].find("pair")->find("connects")->as_array()[0].set("ok", false);
+  shut.agents[0].find("pair")->find("connects")->as_array()[0].set("why", "no answer within 5 s");
+  CHECK(fact(shut, "ports_both_ways").answer == "no");
+  CHECK(fact(shut, "ports_both_ways").key.empty());
+  CHECK(fact(shut, "ports_both_ways").detail.find("no answer within 5 s") != std::string::npos);
+
+  DoctorSights twice = good_sights();
+  twice.agents[0].find("pair")->set("exclusive", 150);
+  CHECK(fact(twice, "exclusive_create").answer == "no");
+
+  DoctorSights alone = good_sights();
+  alone.agents.pop_back();
+  CHECK(fact(alone, "agents_beside_ranks").answer == "no");
+  DoctorSights nobody;
+  CHECK(fact(nobody, "shared_files").answer == "unknown");
+}
+
+TEST_CASE("node facts: processors of a list, and the tightest limit of the cgroups above") {
+  CHECK(count_of_list("0-3,8\n") == 5);
+  CHECK(count_of_list("7") == 1);
+  CHECK(count_of_list("") == 0);
+  testing::Scratch scratch;
+  const std::string root = scratch.path();
+  REQUIRE(make_directories(root + "/slurm/job_7/step_0").ok());
+  const auto limit = [&](const std::string& folder, const std::string& text) {
+    REQUIRE(write_file_atomic(root + folder + "/memory.max", text).ok());
+  };
+  CHECK(memory_limit("0::/slurm/job_7/step_0\n", root) == -1);
+  limit("/slurm/job_7/step_0", "max\n");
+  limit("/slurm/job_7", "1048576\n");
+  limit("/slurm", "9048576\n");
+  CHECK(memory_limit("0::/slurm/job_7/step_0\n", root) == 1048576);
+  CHECK(memory_limit("0::/\n", root) == -1);
+  REQUIRE(make_directories(root + "/memory/job").ok());
+  REQUIRE(write_file_atomic(root + "/memory/job/memory.limit_in_bytes", "4096\n").ok());
+  CHECK(memory_limit("3:cpu:/job\n5:memory:/job\n", root) == 4096);
+}

@@ -1,0 +1,22 @@
+// What one process of a doctor's job sees of its node by itself. Values, for a file that others read
+// (worker/doctor/node_facts.h); sizes in bytes, -1 where a thing cannot be seen.
+#pragma once
+
+#include "base/value.h"
+#include "contracts/doctor.h"
+#include "worker/launch/rank_words.h"
+
+namespace longhaul {
+
+// GPUs: `nvml`, of NVIDIA's library; `devices`, files /dev/nvidia* that open; `named`, of CUDA_VISIBLE_DEVICES; and the
+// launcher's word on which rank this is: `rank`, `rank_by` (the variable).
+Value look_at_place(const Variable& variable);
+// Processors, memory, /dev/shm, the limit of the job's cgroup, the node's own folder.
+Value look_at_node(const DoctorOrder& order);
+
+// The tightest memory limit of the cgroups that this process is in; -1: none.
+std::int64_t memory_limit(const std::string& proc_self_cgroup, const std::string& cgroup_root);
+// "0-3,8": 5 processors; how many of these are one core's: its threads.
+int count_of_list(const std::string& list);
+
+}  // namespace longhaul
