@@ -8,6 +8,7 @@
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/cli/own_environment.h"
 #include "orchestrator/controller/fork.h"
 
 namespace longhaul {
@@ -18,6 +19,7 @@ ExitCode fork_run(const CommandLine& line, const Installation& installation) {
   auto request = parse_fork_from(line.from);
   if (!request.ok()) return fail(line, request.error());
   request->sets = line.sets;
+  request->environment = own_environment_for_jobs();
   const SystemClock clock;
   const auto forked = fork_run_folder(run->path, parent_path(run->path), *request, installation.programs_dir,
                                       installation.version, clock);

@@ -13,6 +13,7 @@ namespace longhaul {
 
 struct NewRun {
   std::string run_dir, driver;
+  std::string driver_line;  // who drives it, and why: for a person, before anything is submitted
 };
 
 // Everything is checked before anything is created. The exit code is set where nothing was started. `shared`: its

@@ -15,6 +15,7 @@
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/plan_forecasts.h"
+#include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/queue_outlook.h"
 #include "orchestrator/controller/serving_question.h"
 #include "orchestrator/render/forecast_text.h"
@@ -60,11 +61,9 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
   return ExitCode::invalid_input;
 }
 
-QueueOutlook queue_outlook(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                           const Installation& installation) {
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs,
-                                submission_deadline_ms, site.config.cluster);
-  if (opened.ok()) return ask_queue(*opened->port, plan, jobs);
+QueueOutlook queue_outlook(Result<OpenedSlurmPort>& opened, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                           const std::string& runs) {
+  if (opened.ok()) return ask_queue(*opened->port, plan, jobs, absolute_path(runs));
   QueueOutlook none;
   none.problem = opened.error().message();
   return none;
@@ -125,12 +124,22 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
-  if (const auto driver = choose_driver("auto", loaded->site); driver.ok()) fit_site_to_driver(*driver, loaded->site);
+  const auto driver = choose_driver("auto", loaded->site);
+  if (driver.ok()) fit_site_to_driver(driver->name, loaded->site);
+  const bool asks = loaded->site.config.is_slurm() && !line.no_queue;
+  Result<OpenedSlurmPort> slurm = make_error(ErrorCode::unavailable, "not asked");
+  if (asks) {
+    const SiteConfig& config = loaded->site.config;
+    slurm = open_slurm_port(config.slurm_backend, installation.programs_dir, config.programs, submission_deadline_ms,
+                            config.cluster);
+    const auto partitions = slurm.ok() ? slurm->port->partitions() : Result<std::vector<SlurmPartition>>(slurm.error());
+    if (partitions.ok()) take_walls_from(*partitions, loaded->site);
+  }
   const Site& site = loaded->site;
   std::vector<JobPlan> jobs;
   if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);
-  const bool asks = site.config.is_slurm() && !line.no_queue;
-  const QueueOutlook queue = asks ? queue_outlook(site, loaded->plan, jobs, installation) : QueueOutlook();
+  const QueueOutlook queue =
+      asks ? queue_outlook(slurm, loaded->plan, jobs, runs_folder(line, site.config)) : QueueOutlook();
   std::vector<TrainingForecast> forecasts;
   const auto table = load_plan_constants(installation, site, loaded->plan, runs_folder(line, site.config), true);
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
@@ -157,6 +166,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
       document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
+    if (driver.ok()) document.set("driver", driver->name);
     document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
     document.set("ok", fit.empty());
@@ -174,6 +184,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     print(stdout, "predicted with constants measured at the site: {}\n", table->measured_file);
   if (!servers.empty()) print_text(stdout, "\n" + serving_forecast_text(servers));
   if (site.config.is_slurm()) print_text(stdout, "\n" + jobs_text(site, loaded->plan, jobs));
+  if (site.config.is_slurm() && driver.ok()) print_text(stdout, "\n" + driver_line(*driver));
   print_text(stdout, deadlines_text(site, loaded->plan, jobs));
   if (asks) print_text(stdout, "\n" + queue_text(queue, SystemClock().wall_ms()));
   if (line.scripts) {

@@ -19,6 +19,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/new_run.h"
+#include "orchestrator/cli/own_environment.h"
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
@@ -298,13 +299,20 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
   return {};
 }
 
+// The port, and from it what the cluster says of wall times that the site file leaves open.
+Result<OpenedSlurmPort> ask_walls(Site& site, const Installation& installation) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, installation.programs_dir,
+                                                 site.config.programs, submission_deadline_ms, site.config.cluster));
+  if (const auto partitions = opened.port->partitions(); partitions.ok()) take_walls_from(*partitions, site);
+  return opened;
+}
+
 // Against the site file, then against the machine itself. A slurmctld that does not answer now is waited for later.
-Status check_jobs(const Site& site, const RunPlan& plan, const Installation& installation, Diagnostics& diagnostics) {
+Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPlan& plan, const std::string& runs,
+                  Diagnostics& diagnostics) {
   const auto jobs = plan_jobs(site, plan, diagnostics);
   if (!diagnostics.empty()) return {};
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs,
-                                submission_deadline_ms, site.config.cluster);
-  Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
+  Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, runs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
   if (asked.ok())
     if (const auto slurm = opened->port->configuration(); slurm.ok()) {
@@ -342,10 +350,13 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   };
   if (!loaded.ok()) return refuse(loaded.error());
   const auto chosen = choose_driver(driver, loaded->site);
-  if (chosen.ok()) fit_site_to_driver(*chosen, loaded->site);
+  if (chosen.ok()) fit_site_to_driver(chosen->name, loaded->site);
+  const std::string runs = runs_folder(line, loaded->site.config);
+  Result<OpenedSlurmPort> slurm = make_error(ErrorCode::unavailable, "not asked");
+  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) slurm = ask_walls(loaded->site, installation);
   if (loaded->diagnostics.empty()) check_fit(line, loaded->site, loaded->plan, installation, loaded->diagnostics);
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
-    const auto asked = check_jobs(loaded->site, loaded->plan, installation, loaded->diagnostics);
+    const auto asked = check_jobs(slurm, loaded->site, loaded->plan, absolute_path(runs), loaded->diagnostics);
     if (!asked.ok()) return refuse(asked.error());
   }
   if (!loaded->diagnostics.empty()) {
@@ -356,7 +367,6 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (!chosen.ok()) return refuse(chosen.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
-  const std::string runs = runs_folder(line, loaded->site.config);
   const FolderAccess access = access_of(loaded->site.values);
   if (const auto made = share_folder(runs, access, false); !made.ok()) return refuse(made.error());
   if (!access.group.empty() || !access.readers.empty())
@@ -384,14 +394,15 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
   origin.access = access;
-  origin.driver = *chosen;
+  origin.driver = chosen->name;
+  if (loaded->site.config.is_slurm()) origin.environment = own_environment_for_jobs();
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
   print(stderr, "run {}: {} stage{}\n", file_name(*run), loaded->plan.stages.size(),
         loaded->plan.stages.size() == 1 ? "" : "s");
   if (::geteuid() == 0) print(stderr, "warning: you are root, and so is every program of this workflow\n");
-  return NewRun{*run, *chosen};
+  return NewRun{*run, chosen->name, driver_line(*chosen)};
 }
 
 namespace {
@@ -499,8 +510,8 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
   if (!run) return exit;
+  print(stderr, "{}", run->driver_line);
   if (run->driver == "here") return drive_to_end(line, {run->run_dir, {}});
-  print(stderr, "driver: {}\n", run->driver);
   return hand_to_driver(line, {run->run_dir, {}});
 }
 

@@ -104,8 +104,8 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
     if (facts.ok()) {
       if (auto known = ask_mpi_types(); known.ok()) facts->mpi_types = std::move(*known);
       notes = slurm_release_notes(facts->configuration, false, true);
-      asked_of =
-          "compared with the cluster " + facts->configuration.cluster + " through " + opened->port->description();
+      asked_of = "compared with the cluster " + facts->configuration.cluster + " through " +
+                 opened->port->description() + ", because: " + opened->why;
       findings = compare_site(*site, *facts);
     } else {
       asked_of = "NOT compared: " + facts.error().message();

@@ -16,6 +16,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/signals.h"
+#include "orchestrator/controller/drivers.h"
 #include "orchestrator/render/goodput_text.h"
 #include "orchestrator/render/metrics_text.h"
 #include "orchestrator/render/report.h"
@@ -120,6 +121,26 @@ Result<StageStatus> find_stage(const RunStatus& status, const std::string& name)
                     nearest.empty() ? "its stages: " + join(names, ", ") : "did you mean '" + nearest + "'?");
 }
 
+// Lines in the caller's scrontab that Slurm has disabled drive nothing, and look like a run that waits. Looks only, and
+// not even that where the run decides what is executed and is not the caller's.
+std::string scrontab_text(const CommandLine& line, const Installation& installation, const RunStatus& status) {
+  if (status.driver != "scrontab" || status.state != RunState::running) return {};
+  const auto acting = acting_run(line, installation);
+  if (!acting.ok() || !acting->programs_dir.empty()) return {};
+  const std::string& run_dir = acting->path;
+  const auto frozen = read_frozen_header(run_dir);
+  const auto site = load_site(join_path(run_dir, "site.toml"), {});
+  if (!frozen.ok() || !site.ok()) return {};
+  const auto state = look_at_scrontab(run_dir, *frozen, *site);
+  if (!state.ok()) return "\nthe scrontab that drives this run is not known: " + state.error().message() + "\n";
+  if (*state == ScrontabState::active) return {};
+  return format(
+      "\nits lines in your scrontab {}: nothing new starts; this puts them to work again:\n  longhaul tick {} "
+      "--until-quiet\n",
+      *state == ScrontabState::disabled ? "are disabled, as after a maintenance or scancel" : "are gone",
+      shell_word(run_dir));
+}
+
 }  // namespace
 
 ExitCode show_status(const CommandLine& line, const Installation& installation) {
@@ -139,6 +160,7 @@ ExitCode show_status(const CommandLine& line, const Installation& installation) 
     print_text(stdout, to_json_pretty(document));
   } else {
     print_text(stdout, status_text(*status, now_ms));
+    print_text(stdout, scrontab_text(line, installation, *status));
     if (goodput.ok()) print_text(stdout, goodput_text(*goodput));
   }
   if (status->state == RunState::failed) return ExitCode::run_failed;

@@ -213,6 +213,8 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   JobPlan plan = plan_job(*site_, *planned, diagnostics);
   LH_CHECK(diagnostics.to_status("the site file no longer fits the workflow"));
   LH_CHECK(mount_own_folders(plan, site_->config, own_folders(stage)));
+  if (array && plan.running_max > 0)
+    job.array_throttle = job.array_throttle > 0 ? std::min(job.array_throttle, plan.running_max) : plan.running_max;
   JobScriptContext context;
   context.run = frozen_.name;
   context.stage = array ? planned->stage : stage.id;
@@ -272,7 +274,9 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     attempt.stop_before_s = plan.stop_before_s;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
-    if (frozen_.driver == "lead")
+    // Under scrontab a job that ends looks after its lines as well: Slurm disables them after a maintenance.
+    const bool also_scrontab = frozen_.driver == "scrontab" && site_->config.can.submit_from_compute == "yes";
+    if (frozen_.driver == "lead" || also_scrontab)
       attempt.at_end = {join_path(programs, "longhaul"), "tick", driven, "--until-quiet", leave_refused_option};
     if (frozen_.driver == "lead" && plan.chain)  // somebody has to queue the next job while this one runs
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <limits>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "contracts/resumable.h"
 #include "orchestrator/controller/job_end.h"
+#include "orchestrator/controller/job_room.h"
 #include "orchestrator/controller/needs.h"
 #include "orchestrator/controller/tell.h"
 #include "orchestrator/state/budget.h"
@@ -260,7 +260,7 @@ class Round {
 
   // Whether there will be something to do after the job that runs now.
   bool wants_successor(const LedgerStage& stage, const StageRules& rules) const {
-    if (room_left() <= 0) return false;
+    if (room_left(rules_, now_, &rules) <= 0) return false;
     const PlannedStage& planned = planned_of(stage);
     const double ran_s = static_cast<double>(seen_.now_ms - stage.started_ms) * 1e-3;
     if (!surely_longer_than_a_job(planned, rules.wall_s)) return ran_s > rules.wall_s * successor_share;
@@ -408,14 +408,21 @@ class Round {
 
   // Ready stages in plan order, variants of one stage together as the tasks of an array where the site has them.
   void submit_what_is_ready() {
-    int room = room_left();
+    int room = room_left(rules_, now_, nullptr);
+    std::map<std::string, int> room_of_class;
     for (std::size_t i = 0; i < now_.stages.size() && room > 0; ++i) {
       if (now_.stages[i].state != StageState::ready) continue;
+      const StageRules* rules = rules_of(now_.stages[i]);
+      int* left = nullptr;
+      if (rules && rules->class_submitted_max > 0)
+        left = &room_of_class.try_emplace(rules->job_class, class_room_left(rules_, now_, *rules)).first->second;
+      if (left && *left <= 0) continue;  // a stage of another class may still go
       std::vector<LedgerStage*> group = {&now_.stages[i]};
       const int number = group.front()->next_number();
       if (rules_.array_tasks_max > 1 && !plan_.stages[i].variant.empty())
-        gather_array(i, std::min(room, rules_.array_tasks_max), group);
+        gather_array(i, std::min({room, rules_.array_tasks_max, left ? *left : room}), group);
       room -= static_cast<int>(group.size());
+      if (left) *left -= static_cast<int>(group.size());
       if (group.size() == 1) {
         emit(FactKind::submit, group.front()->id, number, intent(*group.front(), number));
         continue;
@@ -465,13 +472,6 @@ class Round {
   const std::vector<NodeSuspicion>& suspects() {
     if (!suspects_) suspects_ = suspects_of(now_, seen_.now_ms, rules_.suspicion_ms);
     return *suspects_;
-  }
-
-  int room_left() const {
-    if (rules_.submitted_max <= 0) return std::numeric_limits<int>::max();
-    int open = 0;
-    for (const LedgerStage& stage : now_.stages) open += (stage.job_open() ? 1 : 0) + (stage.successor_open() ? 1 : 0);
-    return rules_.submitted_max - open;
   }
 
   void end_run() {

@@ -53,6 +53,8 @@ struct StageRules {
   double wall_s = 0;       // of one job; 0: no limit
   std::string shape;       // equal text, equal request: variants of one stage may be tasks of one array
   HostNeed hosts = {};
+  std::string job_class = {};
+  int class_submitted_max = 0;  // jobs of this class in the queue at the same time; 0: no limit
 };
 struct SchedulingRules {
   std::vector<StageRules> stages;                // in plan order; empty: a scheduler without any of this

@@ -1,26 +1,23 @@
 #include "orchestrator/controller/drivers.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/files.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/controller/decide.h"
-#include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/state/run_access.h"
+#include "orchestrator/state/submit_environment.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::int64_t scrontab_deadline_ms = 30'000;
-constexpr double driver_job_s = 3600;       // of one driver job; the next one is queued behind it
-constexpr double driver_job_margin_s = 90;  // for its end
-constexpr double scrontab_margin_s = 10;    // between the end of one tick and the next
 
 std::string scrontab_program(const Site& site) {
   const auto found = site.config.programs.find("scrontab");
@@ -51,31 +48,45 @@ Status write_scrontab(const std::string& run_dir, const Site& site, const std::s
   return make_error(ErrorCode::unavailable, "scrontab: " + trim(output->err), "choose another --driver");
 }
 
-// What the driver's own jobs ask for: one core for an hour, where the site has shared nodes.
-PlannedStage driver_stage() {
-  PlannedStage stage;
-  stage.stage = "driver";
-  stage.kind = "command";
-  stage.common.time_limit.value = driver_job_s;
-  stage.common.threads = 1;
-  stage.common.job.gpus_per_node = 0;
-  stage.common.job.exclusive = "no";
-  stage.common.job.requeue = "yes";
-  return stage;
+// Where another's run is driven, the programs of the installation do it, and so a script of its own.
+DriverContext driver_context(const std::string& run_dir, const FrozenRun& frozen, const std::string& installed) {
+  const std::string script = installed.empty() ? "driver/tick.sh" : format("driver/tick-{}.sh", ::geteuid());
+  return {frozen.name, run_dir, driving_programs(run_dir, installed), join_path(run_dir, script)};
 }
 
-Result<std::vector<Directive>> driver_directives(const Site& site, double& wall_s) {
-  Diagnostics diagnostics;
-  const JobPlan plan = plan_job(site, driver_stage(), diagnostics);
-  LH_CHECK(diagnostics.to_status("no job can drive the run at this site"));
-  wall_s = plan.wall_s > 0 ? plan.wall_s : driver_job_s;
-  std::vector<Directive> directives = plan.directives;
-  std::erase_if(directives, [](const Directive& d) { return d.option == "signal" || d.option == "open-mode"; });
-  return directives;
+// One that this user has written, and that does the same: its PATH is that of the shell it was written from, which a
+// tick of scrontab does not have.
+bool is_written(const std::string& path, const std::string& text) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (info.st_uid != ::geteuid() || (info.st_mode & S_IWOTH) != 0) return false;
+  const auto written = read_file(path);
+  return written.ok() && ends_with(*written, text.substr(text.rfind("\nexec ")));
 }
 
-std::string driver_key(const FrozenRun& frozen) {
-  return driver_job_key(frozen);
+Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const TickOptions& options,
+                      Logger& log) {
+  const DriverContext context = driver_context(run_dir, frozen, options.programs_dir);
+  LH_TRY(const std::string lines, scrontab_lines(site, context));
+  const auto variable = [&](const char* name) {
+    const auto value = options.environment ? options.environment(name) : std::nullopt;
+    return value && is_one_line(*value) ? *value : std::string();
+  };
+  const std::string script = tick_script(site, context, variable("PATH"), variable("SLURM_CONF"));
+  LH_CHECK(make_directories(parent_path(context.tick_script)));
+  if (!is_written(context.tick_script, script)) LH_CHECK(write_file_renamed(context.tick_script, script, 0755));
+  LH_TRY(const std::string table, read_scrontab(site));
+  const ScrontabState state = scrontab_state(table, frozen.name, shell_word(context.tick_script));
+  if (state == ScrontabState::active) return {};  // written again it would end its own tick
+  if (state == ScrontabState::disabled)
+    log.warn("event=scrontab_enabled_again why='Slurm had disabled the lines of this run, as after a maintenance'");
+  return write_scrontab(run_dir, site, with_scrontab_lines(table, frozen.name, lines));
+}
+
+Result<OpenedSlurmPort> open_driver_port(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                                         const std::string& programs) {
+  return open_slurm_port(site.config.slurm_backend, programs, site.config.programs, submission_deadline_ms,
+                         site.config.cluster, read_submit_environment(driven_folder(run_dir, frozen)));
 }
 
 std::string driver_script(const std::string& run_dir) {
@@ -84,74 +95,23 @@ std::string driver_script(const std::string& run_dir) {
 
 // Also where the site changes comments.
 bool is_driver_job(const SlurmJob& job, const std::string& run_dir, const FrozenRun& frozen) {
-  return !job.other_user && (job.comment == driver_key(frozen) || job.command == driver_script(run_dir));
-}
-
-std::string begin_mark(const std::string& run) {
-  return "# longhaul run " + run + ": begin\n";
-}
-std::string end_mark(const std::string& run) {
-  return "# longhaul run " + run + ": end\n";
-}
-
-// "*/5 * * * * longhaul tick RUN --until-quiet", or "--for 280s" where each tick stays to watch.
-// Slurm's programs are found as they are here: the environment of its jobs is that of a login without modules.
-std::string scrontab_line(const SiteConfig& site, const std::string& program, const std::string& run_dir,
-                          const Environment& environment) {
-  const int minutes = std::max(1, static_cast<int>(std::lround(site.driver_interval.value / 60)));
-  const double stay_s = std::min(site.driver_stay.value, minutes * 60 - scrontab_margin_s);
-  std::string variables;
-  for (const char* name : {"PATH", "SLURM_CONF"})
-    if (const auto value = environment ? environment(name) : std::nullopt; value && is_one_line(*value))
-      variables += format("{}={} ", name, shell_quote(*value));
-  const std::string every = minutes == 1 ? "*" : format("*/{}", minutes);  // scrontab refuses a step of 1
-  return format("{} * * * * {}{} tick {} {}", every, variables, shell_quote(program), shell_quote(run_dir),
-                stay_s > 0 ? format("--for {:.0f}s", stay_s) : std::string("--until-quiet"));
-}
-
-Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                      const TickOptions& options) {
-  if (!is_one_line(run_dir))
-    return make_error(ErrorCode::invalid_input, "'" + one_line(run_dir) + "' cannot stand in a scrontab",
-                      "choose a folder without line ends in its name");
-  double wall_s = 0;
-  LH_TRY(const auto directives, driver_directives(site, wall_s));
-  std::string lines;
-  // One core is what a job gets that does not ask for more.
-  for (const Directive& directive : directives) {
-    const char* const routing[] = {"partition", "qos", "account", "reservation", "constraint", "time"};
-    if (std::find(std::begin(routing), std::end(routing), directive.option) == std::end(routing)) continue;
-    LH_TRY(const std::string word, sbatch_word(directive.value));
-    lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
-  }
-  lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + frozen.name) + "\n";
-  lines +=
-      "#SCRON --open-mode=append\n#SCRON --output=" + sbatch_file_pattern(join_path(run_dir, "driver/tick.log")) + "\n";
-  const std::string program = join_path(driving_programs(run_dir, options.programs_dir), "longhaul");
-  lines += scrontab_line(site.config, program, run_dir, options.environment) + "\n";
-  LH_CHECK(make_directories(join_path(run_dir, "driver")));
-  LH_TRY(const std::string table, read_scrontab(site));
-  if (without_scrontab_lines(table, frozen.name) != table) return {};  // written again it would end its own tick
-  return write_scrontab(run_dir, site, with_scrontab_lines(table, frozen.name, lines));
+  return !job.other_user && (job.comment == driver_job_key(frozen) || job.command == driver_script(run_dir) ||
+                             job.name == driver_job_name(frozen.name));
 }
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
 Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
                         const std::string& own_job, const TickOptions& options, Logger& log) {
-  const std::string programs = driving_programs(run_dir, options.programs_dir);
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs,
-                                                 submission_deadline_ms, site.config.cluster));
+  const DriverContext context = driver_context(run_dir, frozen, options.programs_dir);
+  LH_TRY(OpenedSlurmPort opened, open_driver_port(run_dir, frozen, site, context.programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (is_driver_job(job, run_dir, frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
       return {};
-  const auto words = [](double wall_s) {
-    return format("--for {:.0f}s", std::max(30.0, wall_s - driver_job_margin_s));
-  };
-  LH_TRY(const std::string text, driver_job_text(run_dir, frozen, site, "driver", words, options));
+  LH_TRY(const std::string text, driver_job_script(site, context));
   SlurmSubmission submission;
   submission.script = driver_script(run_dir);
-  if (site.config.identity != "name") submission.options.emplace_back("comment", driver_key(frozen));
+  if (site.config.identity != "name") submission.options.emplace_back("comment", driver_job_key(frozen));
   if (!own_job.empty()) submission.options.emplace_back("dependency", "afterany:" + own_job);
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_CHECK(write_file_renamed(submission.script, text, 0755));
@@ -160,15 +120,46 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   return {};
 }
 
-Status cancel_driver_jobs(const std::string& programs, const std::string& run_dir, const FrozenRun& frozen,
-                          const Site& site, const std::string& own_job) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs,
-                                                 submission_deadline_ms, site.config.cluster));
+Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                          const std::string& own_job, const std::string& programs) {
+  LH_TRY(OpenedSlurmPort opened, open_driver_port(run_dir, frozen, site, programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (is_driver_job(job, run_dir, frozen) && job.id != own_job && job.state == "PENDING")
       LH_CHECK(opened.port->cancel(job.id));
   return {};
+}
+
+// What an `auto` that comes to the foreground has tried before.
+std::string why_here(const Site& site) {
+  const SiteCapabilities& can = site.config.can;
+  const std::string of_class = driver_class_problem(site);
+  std::vector<std::string> reasons = {"jobs cannot submit jobs there (can.submit_from_compute)"};
+  if (can.scrontab != "yes")
+    reasons.emplace_back(can.scrontab == "no" ? "there is no scrontab"
+                                              : "nobody has said that there is a scrontab (can.scrontab)");
+  if (can.shared_nodes != "yes")
+    reasons.emplace_back(can.shared_nodes == "no"
+                             ? "a job of one core would take a whole node"
+                             : "nobody has said that a job of one core leaves the node to others (can.shared_nodes)");
+  const bool class_decides = can.scrontab == "yes" || can.shared_nodes == "yes";
+  if (class_decides && !of_class.empty()) reasons.push_back(of_class + " (classes.NAME.kinds = [\"driver\"])");
+  return join(reasons, "; ");
+}
+
+ChosenDriver automatic_driver(const Site& site) {
+  const SiteCapabilities& can = site.config.can;
+  if (can.submit_from_compute == "yes") return {"lead", "jobs may submit jobs there (can.submit_from_compute)"};
+  if (can.submit_from_compute.empty())
+    return {"lead",
+            "each job submits the next ones at its end; nobody has said whether that is allowed there "
+            "(can.submit_from_compute)"};
+  const bool affordable = driver_class_problem(site).empty();
+  if (can.scrontab == "yes" && affordable)
+    return {"scrontab", "jobs cannot submit jobs there, and there is a scrontab"};
+  if (has_class_for_drivers(site) || (can.shared_nodes == "yes" && affordable))
+    return {"job", "jobs cannot submit jobs there, and there is no scrontab"};
+  return {"here", why_here(site)};
 }
 
 }  // namespace
@@ -180,59 +171,40 @@ std::string driver_job_key(const FrozenRun& frozen) {
 Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
                                     const std::string& name, const std::function<std::string(double)>& words,
                                     const TickOptions& options) {
-  double wall_s = 0;
-  LH_TRY(const auto directives, driver_directives(site, wall_s));
-  std::string text = "#!/bin/bash\n# Drives the run " + one_line(frozen.name) +
-                     " from inside of a small job, behind which the next one is queued until the run has ended.\n";
-  text += "#SBATCH --job-name=" + sbatch_job_name("lh-" + name + "-" + frozen.name) + "\n";
-  for (const Directive& directive : directives) {
-    LH_TRY(const std::string word, sbatch_word(directive.value));
-    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
-  }
-  text += "#SBATCH --open-mode=append\n#SBATCH --output=" +
-          sbatch_file_pattern(join_path(run_dir, "driver/" + name + ".log")) + "\n";
-  const std::string program = join_path(driving_programs(run_dir, options.programs_dir), "longhaul");
-  text += format("exec {} tick {} {}\n", shell_quote(program), shell_quote(run_dir), words(wall_s));
-  return text;
+  return driver_job_script(site, driver_context(run_dir, frozen, options.programs_dir), name, words);
 }
 
-std::string without_scrontab_lines(const std::string& table, const std::string& run) {
-  const std::size_t end = table.find(end_mark(run));
-  const std::size_t begin = end == std::string::npos ? end : table.rfind(begin_mark(run), end);
-  if (begin == std::string::npos) return table;
-  return table.substr(0, begin) + table.substr(end + end_mark(run).size());
-}
-
-std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines) {
-  std::string others = without_scrontab_lines(table, run);
-  if (!others.empty() && !ends_with(others, "\n")) others += "\n";
-  return others + begin_mark(run) + lines + end_mark(run);
-}
-
-Result<std::string> choose_driver(const std::string& asked, const Site& site) {
+Result<ChosenDriver> choose_driver(const std::string& asked, const Site& site) {
   const SiteCapabilities& can = site.config.can;
-  std::string driver = asked == "auto" ? site.config.driver : asked;
+  const std::string driver = asked == "auto" ? site.config.driver : asked;
   if (!site.config.is_slurm()) {
-    if (driver == "auto" || driver == "here") return std::string("here");
+    if (driver == "auto" || driver == "here") return ChosenDriver{"here", "the jobs run on this machine"};
     return make_error(ErrorCode::unsupported, "a run on this machine is driven here, not by '" + driver + "'",
                       "leave --driver out, or take a site with scheduler = \"slurm\"");
   }
-  if (driver == "auto") {
-    if (can.submit_from_compute == "yes") return std::string("lead");
-    if (can.scrontab == "yes") return std::string("scrontab");
-    if (can.shared_nodes == "yes") return std::string("job");
-    return std::string("here");
-  }
-  const auto refuse = [&](const std::string& why, const char* key) {
+  if (driver == "auto") return automatic_driver(site);
+  const auto refuse = [&](const std::string& why, const std::string& remedy) {
     return make_error(ErrorCode::unsupported, format("site '{}': {}", site.config.name, why),
-                      format("choose another --driver, or correct can.{} in the site file", key));
+                      "choose another --driver, or " + remedy);
   };
+  const auto correct = [](const char* key) { return format("correct can.{} in the site file", key); };
   if (driver == "lead" && can.submit_from_compute == "no")
-    return refuse("jobs cannot submit jobs, so leads cannot drive a run", "submit_from_compute");
-  if (driver == "scrontab" && can.scrontab == "no") return refuse("there is no scrontab", "scrontab");
-  if (driver == "job" && can.shared_nodes == "no")
-    return refuse("a job of one core would cost a whole node all the time", "shared_nodes");
-  return driver;
+    return refuse("jobs cannot submit jobs, so leads cannot drive a run", correct("submit_from_compute"));
+  if (driver == "scrontab" && can.scrontab == "no") return refuse("there is no scrontab", correct("scrontab"));
+  if (driver == "job" && can.shared_nodes == "no" && !has_class_for_drivers(site))
+    return refuse("a job of one core would cost a whole node all the time", correct("shared_nodes"));
+  if (const std::string problem = driver_class_problem(site);
+      !problem.empty() && (driver == "scrontab" || driver == "job"))
+    return refuse("a tick would wait for GPUs and pay for them: " + problem,
+                  "add [classes.driver] with kinds = [\"driver\"] and the route of small jobs to the site file");
+  return ChosenDriver{driver, asked == "auto" ? "the site file says so (driver)" : "as it was asked for"};
+}
+
+std::string driver_line(const ChosenDriver& driver) {
+  if (driver.name == "here")
+    return "driver: here: this command stays in the foreground, because: " + driver.why +
+           ". It has to outlive your session: start it in tmux or screen\n";
+  return "driver: " + driver.name + ": " + driver.why + "\n";
 }
 
 void fit_site_to_driver(const std::string& driver, Site& site) {
@@ -244,7 +216,7 @@ void fit_site_to_driver(const std::string& driver, Site& site) {
 
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                     const TickOptions& options, Logger& log) {
-  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, options);
+  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, options, log);
   if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, options, log);
   return {};
 }
@@ -252,11 +224,16 @@ Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const S
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                   const TickOptions& options, Logger&) {
   if (frozen.driver == "job")
-    return cancel_driver_jobs(driving_programs(run_dir, options.programs_dir), run_dir, frozen, site, own_job);
+    return cancel_driver_jobs(run_dir, frozen, site, own_job, driving_programs(run_dir, options.programs_dir));
   if (frozen.driver != "scrontab") return {};
   LH_TRY(const std::string table, read_scrontab(site));
   const std::string wanted = without_scrontab_lines(table, frozen.name);
   return wanted == table ? Status{} : write_scrontab(run_dir, site, wanted);
+}
+
+Result<ScrontabState> look_at_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site) {
+  LH_TRY(const std::string table, read_scrontab(site));
+  return scrontab_state(table, frozen.name, shell_word(driver_context(run_dir, frozen, {}).tick_script));
 }
 
 }  // namespace longhaul

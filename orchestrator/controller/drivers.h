@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "orchestrator/controller/driver_text.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"
@@ -14,18 +15,28 @@
 
 namespace longhaul {
 
-// The driver that `asked` ("auto", "here", "lead", "scrontab", "job") comes to at this site. unsupported: the site says
-// that it cannot be (no submission from compute nodes, no scrontab, no shared nodes for a job of one core).
-Result<std::string> choose_driver(const std::string& asked, const Site& site);
+struct ChosenDriver {
+  std::string name;  // here | lead | scrontab | job
+  std::string why;   // "jobs may submit jobs at site 'x' (can.submit_from_compute)"; "as it was asked for"
+};
+
+// The driver that `asked` ("auto", "here", "lead", "scrontab", "job") comes to at this site. `auto`: leads, wherever
+// the site does not say that jobs cannot submit; then what does not wait for GPU nodes; then `here`. unsupported: the
+// site says that it cannot be (no submission from compute nodes, no scrontab, no shared nodes for a job of one core),
+// or that a tick would be paid with GPU nodes.
+Result<ChosenDriver> choose_driver(const std::string& asked, const Site& site);
+
+// For a person, before anything is submitted: "driver: here: this command stays in the foreground, because ...".
+std::string driver_line(const ChosenDriver& driver);
 
 // Under the driver `lead` nobody is left when a host takes the run's only job with it. Unless the site's files say how
 // requeueing is asked for, or that jobs are not requeued there, Slurm starts such a job again.
 void fit_site_to_driver(const std::string& driver, Site& site);
 
-// Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
-// that this process runs in, "" outside of one: the next driver job then waits for its end. `options`: of the
-// controller; its environment is that of the one who asks for the run, and where Slurm's programs are found is kept for
-// the ticks of scrontab.
+// Puts the driver of a run to work; again where it has gone, or where Slurm has disabled its lines in the scrontab:
+// doing it twice changes nothing. `own_job`: the Slurm job that this process runs in, "" outside of one: the next
+// driver job then waits for its end. `options`: of the controller; its environment is that of the one who asks for the
+// run, and where Slurm's programs are found is kept for the ticks of scrontab.
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                     const TickOptions& options, Logger& log);
 // When the run has ended: nothing of it is left behind in scrontab or queue.
@@ -39,8 +50,7 @@ Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun&
                                     const TickOptions& options);
 std::string driver_job_key(const FrozenRun& frozen);  // the comment of such jobs
 
-// A scrontab with and without the lines of one run, between marks that name it. Pure.
-std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines);
-std::string without_scrontab_lines(const std::string& table, const std::string& run);
+// What the caller's scrontab says of a run that it drives. unavailable: it cannot be read.
+Result<ScrontabState> look_at_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site);
 
 }  // namespace longhaul

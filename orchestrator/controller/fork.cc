@@ -223,7 +223,10 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   origin.programs_dir = programs_dir;
   origin.software = software;
   origin.driver = old.driver;
-  if (const auto site = parse_toml(origin.site_text, "site.toml"); site.ok()) origin.access = access_of(*site);
+  if (const auto site = parse_toml(origin.site_text, "site.toml"); site.ok()) {
+    origin.access = access_of(*site);
+    if (site->get_string("scheduler") == "slurm") origin.environment = request.environment;
+  }
   origin.add = [&](const std::string& beside, const std::string& folder, FrozenRun& frozen) -> Status {
     LH_CHECK(link_tree(checkpoint, join_path(checkpoints_folder(beside, request.stage), name)));
     // What it published on the way there is the fork's, too.

@@ -10,9 +10,10 @@
 namespace longhaul {
 
 struct ForkRequest {
-  std::string stage;              // id of the training stage
-  std::int64_t step = -1;         // of its checkpoint; -1: the newest
-  std::vector<std::string> sets;  // stage.NAME.KEY=VALUE
+  std::string stage;                          // id of the training stage
+  std::int64_t step = -1;                     // of its checkpoint; -1: the newest
+  std::vector<std::string> sets;              // stage.NAME.KEY=VALUE
+  std::vector<std::string> environment = {};  // of the fork's jobs on a cluster (state/submit_environment.h)
 };
 // "pretrain@400", "sft/lr=1e-05".
 Result<ForkRequest> parse_fork_from(const std::string& text);

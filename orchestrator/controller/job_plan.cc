@@ -1,7 +1,6 @@
 #include "orchestrator/controller/job_plan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -11,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/resumable.h"
 #include "orchestrator/controller/job_options_check.h"
+#include "orchestrator/controller/job_wall.h"
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/sbatch_text.h"
@@ -126,6 +126,7 @@ class JobPlanner {
   JobClass class_;
   JobPlan plan_;
   std::vector<CommandStep> asked_;  // of several programs
+  std::string wall_path_;           // what of the site decided the wall time; "": the stage's own time limit
 };
 
 void JobPlanner::choose_class() {
@@ -152,6 +153,7 @@ void JobPlanner::choose_class() {
     class_ = config_.classes.front();
   }
   plan_.job_class = class_.name;
+  plan_.running_max = class_.max_running;
 }
 
 void JobPlanner::plan_shape() {
@@ -259,25 +261,27 @@ void JobPlanner::plan_wall() {
     problem("job.resumable", name("job.resumable") + ": a " + stage_.kind + " stage keeps no state between jobs",
             "remove it");
   }
-  const double asked = stage_.common.time_limit.value, max = class_.max_wall.value;
+  const double asked = stage_.common.time_limit.value;
   plan_.wall_s = asked;
   if (!config_.is_slurm()) return;
-  if (asked == 0) {
-    plan_.wall_s = class_.default_wall.value > 0 ? class_.default_wall.value : max;
-    plan_.chain = plan_.resumable && plan_.wall_s > 0;
-  } else if (max > 0 && asked > max) {
-    plan_.wall_s = max;
-    plan_.chain = plan_.resumable;
-    if (!plan_.resumable)
-      problem("time_limit",
-              name("time_limit") + " = " + sbatch_time(asked) + ": a job of the class '" + class_.name + "' of " +
-                  site_text() + " ends after " + sbatch_time(max) + ", and a " + stage_.kind +
-                  " stage cannot go on in another job",
-              stage_.kind == "command"
-                  ? "use less, another job.class, or job.resumable = \"yes\" if the program goes on "
-                    "from its own saved state"
-                  : "use less, or another job.class");
-  }
+  const int nodes = plan_.nodes + plan_.spares;
+  const JobWall wall = choose_wall(config_, class_, nodes, asked, plan_.resumable);
+  plan_.wall_s = wall.wall_s;
+  plan_.chain = wall.chain;
+  wall_path_ = wall.decided_by;
+  if (wall.too_many_nodes)
+    problem("nodes",
+            format("{} nodes: a job of the class '{}' of {} has at most {} node-minutes", nodes, class_.name,
+                   site_text(), class_.max_node_minutes),
+            "use fewer nodes, or another job.class");
+  if (wall.too_long)
+    problem("time_limit",
+            name("time_limit") + " = " + sbatch_time(asked) + ": a job of the class '" + class_.name + "' of " +
+                site_text() + " ends after " + sbatch_time(wall.longest_s) + ", and a " + stage_.kind +
+                " stage cannot go on in another job",
+            stage_.kind == "command" ? "use less, another job.class, or job.resumable = \"yes\" if the program goes on "
+                                       "from its own saved state"
+                                     : "use less, or another job.class");
   if (plan_.wall_s <= 0) return;
   const bool by_user = job_.stop_before.value > 0;
   plan_.stop_before_s = by_user ? job_.stop_before.value : std::min(config_.stop_before.value, plan_.wall_s / 4);
@@ -290,9 +294,10 @@ void JobPlanner::plan_wall() {
 }
 
 void JobPlanner::plan_routing() {
-  const Chosen account = choose(job_.account, "job.account", "", "", config_.account, "account");
+  const Chosen account = choose(job_.account, "job.account", class_.account, "account", config_.account, "account");
   const Chosen suffix =
-      choose("", "", class_.account_suffix, "account_suffix", config_.account_suffix, "account_suffix");
+      choose("", "", class_.account_suffix, "account_suffix",
+             class_.account.empty() || account.by_user ? config_.account_suffix : "", "account_suffix");
   if (account.value.empty() && config_.account_required) {
     diagnostics_.add(SourcePos{site_.files.empty() ? config_.name : site_.files.front(), 0, 0},
                      site_text() + " takes no job without an account",
@@ -420,10 +425,8 @@ void JobPlanner::add_gpus() {
 }
 
 void JobPlanner::plan_behaviour() {
-  const bool by_class = class_.default_wall.value > 0 && stage_.common.time_limit.value == 0;
   if (plan_.wall_s > 0) {
-    const bool by_user = stage_.common.time_limit.value > 0 && plan_.wall_s == stage_.common.time_limit.value;
-    Chosen wall = by_user ? of_user("", "time_limit") : of_site("", class_path(by_class ? "default_wall" : "max_wall"));
+    Chosen wall = wall_path_.empty() ? of_user("", "time_limit") : of_site("", wall_path_);
     wall.value = sbatch_time(plan_.wall_s);
     add("time", wall);
   }

@@ -28,6 +28,7 @@ struct JobPlan {
   bool requeue = false;      // Slurm may start the same job again
   int nodes = 1, ranks = 1, ranks_per_node = 1, cpus_per_rank = 1, gpus_per_node = 0;
   bool calls_mpi = true;  // its ranks do
+  int running_max = 0;    // jobs of its class that run at the same time, for arrays; 0: no limit known
   int spares = 0;         // further nodes, like the others, without ranks at first
   // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
   // the one rank, or calls mpirun.

@@ -34,16 +34,28 @@ int count_hosts(const std::string& list) {
   return list.empty() ? 0 : hosts + factor;
 }
 
-std::int64_t next_maintenance_s(const std::vector<SlurmReservation>& reservations, int nodes_total,
-                                std::int64_t now_s) {
+std::int64_t next_maintenance_s(const std::vector<SlurmReservation>& reservations, int nodes_total, std::int64_t now_s,
+                                const std::set<std::string>& own) {
   std::int64_t next = 0;
   for (const SlurmReservation& reservation : reservations) {
-    if (reservation.flags.find("MAINT") == std::string::npos || reservation.start_s <= now_s) continue;
+    if (reservation.start_s <= now_s || own.contains(reservation.name)) continue;
+    if (reservation.flags.find("TIME_FLOAT") != std::string::npos) continue;
     const bool all = reservation.flags.find("ALL_NODES") != std::string::npos;
     if (!all && nodes_total > 0 && 2 * count_hosts(reservation.nodes) < nodes_total) continue;
     if (next == 0 || reservation.start_s < next) next = reservation.start_s;
   }
   return next;
+}
+
+std::set<std::string> own_reservations(const Site& site, const RunPlan& plan) {
+  std::set<std::string> names;
+  const auto take = [&](const std::string& list) {
+    for (const std::string& name : split(list, ','))
+      if (!name.empty()) names.insert(name);
+  };
+  for (const JobClass& one : site.config.classes) take(one.reservation);
+  for (const PlannedStage& stage : plan.stages) take(stage.common.job.reservation);
+  return names;
 }
 
 }  // namespace longhaul

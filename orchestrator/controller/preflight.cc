@@ -24,29 +24,41 @@ const Directive* find_directive(const JobPlan& job, const std::string& option) {
 
 class ClusterCheck {
  public:
-  ClusterCheck(const std::vector<SlurmPartition>& partitions, const std::vector<SlurmReservation>& reservations,
-               Diagnostics& diagnostics)
-      : partitions_(partitions), reservations_(reservations), diagnostics_(diagnostics) {}
+  ClusterCheck(const ClusterWord& word, Diagnostics& diagnostics)
+      : partitions_(word.partitions), reservations_(word.reservations), diagnostics_(diagnostics) {
+    for (const QueueAnswer& answer : word.answers) answers_.emplace(answer.stage, &answer);
+  }
 
   void check(const PlannedStage& stage, const JobPlan& job) {
     stage_ = &stage;
+    answer_ = answer_of(stage);
+    found_ = false;
     check_partition(job);
     const Directive* reservation = find_directive(job, "reservation");
     if (reservation && !reservation->value.empty()) check_reservation(*reservation);
+    if (answer_ && answer_->for_good && !found_)
+      problem("job", "Slurm would not take the job: " + one_line(answer_->refused),
+              "`longhaul plan --scripts` prints what is asked for; sbatch --test-only tries it");
   }
 
  private:
   void check_partition(const JobPlan& job) {
     if (partitions_.empty()) return;
     std::vector<const SlurmPartition*> asked;
-    for (const SlurmPartition& partition : partitions_)
-      if (job.partition.empty() && partition.is_default) asked.push_back(&partition);
-    if (!job.partition.empty())
+    if (job.partition.empty()) {
+      const SlurmPartition* const routed = answer_ ? find(answer_->partition) : nullptr;
+      const bool by_filter = find_directive(job, "qos") || find_directive(job, "constraint");
+      const bool taken = answer_ && answer_->refused.empty();
+      if (!routed && (by_filter || taken)) return;  // what Slurm has answered is all that is known
+      for (const SlurmPartition& partition : partitions_)
+        if (routed ? &partition == routed : partition.is_default) asked.push_back(&partition);
+    } else {
       for (const std::string& name : split(job.partition, ',')) {
         const SlurmPartition* found = find(name);
         if (!found) return no_partition(name, job);
         asked.push_back(found);
       }
+    }
     if (asked.empty())
       return problem("job.partition", "the cluster has no default partition, and no other is asked for",
                      "name one: " + names());
@@ -55,7 +67,9 @@ class ClusterCheck {
     if (std::any_of(asked.begin(), asked.end(), fits)) return;
     const SlurmPartition& first = *asked.front();
     if (!nodes_fit(first, job))
-      problem("nodes", format("{} nodes are more than the {} of partition {}", job.nodes, nodes_of(first), first.name),
+      problem("nodes",
+              format("{} nodes{} are more than the {} of partition {}", job.nodes + job.spares,
+                     job.spares > 0 ? format(", {} of them spares,", job.spares) : "", nodes_of(first), first.name),
               "take fewer, or another partition");
     else
       problem("time_limit",
@@ -85,10 +99,16 @@ class ClusterCheck {
     return partition.nodes_max > 0 ? std::min(partition.nodes_max, partition.nodes_total) : partition.nodes_total;
   }
   static bool nodes_fit(const SlurmPartition& partition, const JobPlan& job) {
-    return partition.nodes_total == 0 || job.nodes <= nodes_of(partition);
+    return partition.nodes_total == 0 || job.nodes + job.spares <= nodes_of(partition);
   }
   static bool time_fits(const SlurmPartition& partition, const JobPlan& job) {
     return partition.max_time_s == 0 || job.wall_s <= static_cast<double>(partition.max_time_s);
+  }
+  // Of the stage, or of all its variants.
+  const QueueAnswer* answer_of(const PlannedStage& stage) const {
+    for (const std::string& label : {stage.id(), stage.stage})
+      if (const auto found = answers_.find(label); found != answers_.end()) return found->second;
+    return nullptr;
   }
   const SlurmPartition* find(const std::string& name) const {
     for (const SlurmPartition& partition : partitions_)
@@ -101,13 +121,17 @@ class ClusterCheck {
     return join(all, ", ");
   }
   void problem(const std::string& key, const std::string& what, const std::string& hint) {
+    found_ = true;
     if (told_.insert(what).second) diagnostics_.add(stage_->place_of(key), what, hint);
   }
 
   const std::vector<SlurmPartition>& partitions_;
   const std::vector<SlurmReservation>& reservations_;
   Diagnostics& diagnostics_;
+  std::map<std::string, const QueueAnswer*> answers_;
   const PlannedStage* stage_ = nullptr;
+  const QueueAnswer* answer_ = nullptr;  // to that stage; nullptr: not asked
+  bool found_ = false;                   // a problem of that stage
   std::set<std::string> told_;
 };
 
@@ -136,24 +160,53 @@ std::string first_missing_module(const std::vector<std::string>& modules) {
 
 }  // namespace
 
-void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                           const std::vector<SlurmPartition>& partitions,
-                           const std::vector<SlurmReservation>& reservations, Diagnostics& diagnostics) {
-  ClusterCheck check(partitions, reservations, diagnostics);
+void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs, const ClusterWord& word,
+                           Diagnostics& diagnostics) {
+  ClusterCheck check(word, diagnostics);
   for (std::size_t i = 0; i < jobs.size(); ++i) check.check(plan.stages[i], jobs[i]);
 }
 
 Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                        Diagnostics& diagnostics) {
-  LH_TRY(const auto partitions, port.partitions());
-  std::vector<SlurmReservation> reservations;
+                        const std::string& runs_dir, Diagnostics& diagnostics) {
+  ClusterWord word;
+  LH_TRY(word.partitions, port.partitions());
   const bool reserved = std::any_of(jobs.begin(), jobs.end(),
                                     [](const JobPlan& job) { return find_directive(job, "reservation") != nullptr; });
   if (reserved) {
-    LH_TRY(reservations, port.reservations());
+    LH_TRY(word.reservations, port.reservations());
   }
-  check_against_cluster(plan, jobs, partitions, reservations, diagnostics);
+  word.answers = ask_queue(port, plan, jobs, runs_dir).answers;
+  check_against_cluster(plan, jobs, word, diagnostics);
   return {};
+}
+
+void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site) {
+  // The shortest of those that are named, or the default; 0: not known, or none has a limit.
+  const auto limit_of = [&](const std::string& names) {
+    std::int64_t limit = 0;
+    for (const SlurmPartition& one : partitions) {
+      const auto asked = split(names, ',');
+      const bool meant =
+          names.empty() ? one.is_default : std::find(asked.begin(), asked.end(), one.name) != asked.end();
+      if (meant && one.max_time_s > 0 && (limit == 0 || one.max_time_s < limit)) limit = one.max_time_s;
+    }
+    return limit;
+  };
+  const auto derive = [&](const std::string& path, std::int64_t limit_s, const std::string& names) {
+    const std::string source = names.empty() ? "MaxTime of the default partition" : "MaxTime of partition " + names;
+    site.set_derived(path, Value(format("{}s", limit_s)), "slurmctld", source);
+  };
+  for (JobClass& one : site.config.classes) {
+    const bool by_filter = one.partition.empty() && (!one.qos.empty() || !one.constraint.empty());
+    const std::int64_t limit_s = one.max_wall.value > 0 || by_filter ? 0 : limit_of(one.partition);
+    if (limit_s == 0) continue;
+    one.max_wall.value = static_cast<double>(limit_s);
+    derive("classes." + one.name + ".max_wall", limit_s, one.partition);
+  }
+  const std::int64_t limit_s = site.config.classes.empty() ? limit_of("") : 0;
+  if (limit_s == 0 || static_cast<double>(limit_s) >= site.config.default_wall.value) return;
+  site.config.default_wall.value = static_cast<double>(limit_s);
+  derive("default_wall", limit_s, "");
 }
 
 void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {

@@ -34,10 +34,10 @@ class ScriptInMemory {
   FileDescriptor fd_;
 };
 
-Result<std::string> question_script(const JobPlan& job) {
+Result<std::string> question_script(const JobPlan& job, const std::string& runs_dir) {
   JobScriptContext context;
   context.run = context.stage = "question";
-  context.run_dir = context.attempt_dir = "/tmp";
+  context.run_dir = context.attempt_dir = runs_dir;
   context.worker = "/bin/true";
   return job_script(job, context);
 }
@@ -56,6 +56,7 @@ QueueAnswer answer_of(const Result<SlurmWillRun>& said) {
     answer.partition = said->partition;
   } else {
     answer.refused = said.error().what;
+    answer.for_good = said.error().code == ErrorCode::invalid_input && answer.refused.find("busy") == std::string::npos;
     if (const std::size_t at = answer.refused.find(after_path); at != std::string::npos)
       answer.refused.erase(0, at + after_path.size());
   }
@@ -72,11 +73,12 @@ struct Question {
 };
 
 // One for each kind of job that a stage has: its variants may ask for the same, or each for its own.
-Result<std::vector<Question>> questions_of(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
+Result<std::vector<Question>> questions_of(const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                                           const std::string& runs_dir) {
   std::vector<Question> questions;
   std::map<std::string, std::map<std::string, std::size_t>> asked;  // stage -> script -> the question's position
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    LH_TRY(std::string script, question_script(jobs[i]));
+    LH_TRY(std::string script, question_script(jobs[i], runs_dir));
     auto& scripts = asked[plan.stages[i].stage];
     if (!scripts.emplace(script, questions.size()).second) continue;
     questions.push_back({plan.stages[i].id(), std::move(script)});
@@ -88,7 +90,8 @@ Result<std::vector<Question>> questions_of(const RunPlan& plan, const std::vecto
 
 }  // namespace
 
-QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs) {
+QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                       const std::string& runs_dir) {
   QueueOutlook outlook;
   const auto stop = [&](const std::string& why) {
     outlook.problem = why;
@@ -98,7 +101,7 @@ QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<J
   if (!configuration.ok()) return stop(configuration.error().message());
   outlook.cluster = configuration->cluster;
   outlook.notes = notes_on_slurm(jobs, *configuration);
-  const auto questions = questions_of(plan, jobs);
+  const auto questions = questions_of(plan, jobs, runs_dir);
   if (!questions.ok()) return stop(questions.error().message());
   std::map<std::string, QueueAnswer> answers;  // by script
   for (const Question& question : *questions) {

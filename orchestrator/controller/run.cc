@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/state/run_folder.h"
+#include "orchestrator/state/submit_environment.h"
 
 namespace longhaul {
 namespace {
@@ -72,6 +73,9 @@ Status fill_run(const std::string& folder, const FrozenRun& frozen, const RunOri
     LH_CHECK(write_file_atomic(join_path(folder, constants_file_name), origin.constants_text));
   if (!origin.measured_text.empty())
     LH_CHECK(write_file_atomic(join_path(folder, measured_file_name), origin.measured_text));
+  if (!origin.environment.empty())
+    LH_CHECK(write_file_atomic(join_path(folder, submit_environment_file), submit_environment_text(origin.environment),
+                               0600));
   return write_file_atomic(join_path(folder, "resolved.toml"), frozen_run_text(frozen));
 }
 

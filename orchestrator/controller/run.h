@@ -24,7 +24,8 @@ struct RunOrigin {
   std::string constants_text = {};  // of the time model, frozen as constants.toml; "": tune stages cannot search
   std::string measured_text = {};   // frozen as measured.json; "": nothing was measured before
   std::string artifact_root;        // published artifacts of all runs of a project are found through it
-  std::string programs_dir;         // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
+  std::vector<std::string> environment = {};  // of its jobs (state/submit_environment.h); empty: of whoever submits
+  std::string programs_dir;  // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
   std::string driver = "here";
   std::string software;  // "longhaul 0.1.0 (git 1a2b3c4)"
   FolderAccess access;   // who else may read or change the run

@@ -12,6 +12,7 @@
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
 #include "orchestrator/state/run_access.h"
+#include "orchestrator/state/submit_environment.h"
 
 namespace longhaul {
 namespace {
@@ -29,7 +30,14 @@ StageRules rules_of(const Site& site, const PlannedStage& stage, Diagnostics& di
   const JobPlan job = plan_job(site, stage, diagnostics);
   const JobOptions& asked = stage.common.job;
   const HostNeed hosts{job.nodes + job.spares, job.partition, asked.constraint, asked.exclude};
-  return {job.resumable, job.chain, job.wall_s, shape_of(job), hosts};
+  const JobClass* const job_class = site.config.find_class(job.job_class);
+  return {job.resumable,
+          job.chain,
+          job.wall_s,
+          shape_of(job),
+          hosts,
+          job.job_class,
+          job_class ? job_class->max_submitted : 0};
 }
 
 Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
@@ -44,11 +52,12 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   return rules;
 }
 
-Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& programs, Clock& clock,
+Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& programs,
+                                                   const std::vector<std::string>& environment, Clock& clock,
                                                    Logger& log) {
   const auto deadline_ms = static_cast<std::int64_t>(site.config.submit_deadline.value * 1e3);
-  LH_TRY(OpenedSlurmPort opened,
-         open_slurm_port(site.config.slurm_backend, programs, site.config.programs, deadline_ms, site.config.cluster));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs, deadline_ms,
+                                                 site.config.cluster, environment));
   log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
   SlurmSchedulerOptions options;
   options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);
@@ -60,13 +69,13 @@ Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::
 }
 
 // Nothing is known where Slurm does not answer: jobs are then asked for at their full length.
-std::int64_t ask_maintenance_ms(SlurmPort& port, const Clock& clock) {
+std::int64_t ask_maintenance_ms(SlurmPort& port, const std::set<std::string>& own, const Clock& clock) {
   const auto reservations = port.reservations();
   if (!reservations.ok() || reservations->empty()) return 0;
   int nodes_total = 0;
   if (const auto partitions = port.partitions(); partitions.ok())
     for (const SlurmPartition& partition : *partitions) nodes_total = std::max(nodes_total, partition.nodes_total);
-  return 1000 * next_maintenance_s(*reservations, nodes_total, clock.wall_ms() / 1000);
+  return 1000 * next_maintenance_s(*reservations, nodes_total, clock.wall_ms() / 1000, own);
 }
 
 }  // namespace
@@ -89,8 +98,12 @@ Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const Frozen
   }
   if (made.site) {
     LH_TRY(made.rules, rules_of(*made.site, frozen.plan));
-    LH_TRY(auto slurm, make_slurm(*made.site, driving_programs(run_dir, options.programs_dir), clock, log));
-    made.maintenance_ms = [&clock, port = &slurm->port()] { return ask_maintenance_ms(*port, clock); };
+    const auto environment = read_submit_environment(driven_folder(run_dir, frozen));
+    LH_TRY(auto slurm,
+           make_slurm(*made.site, driving_programs(run_dir, options.programs_dir), environment, clock, log));
+    made.maintenance_ms = [&clock, port = &slurm->port(), own = own_reservations(*made.site, frozen.plan)] {
+      return ask_maintenance_ms(*port, own, clock);
+    };
     made.scheduler = std::move(slurm);
     made.rules.array_tasks_max = made.scheduler->array_tasks_max();
     return made;

@@ -16,7 +16,8 @@ std::string value_text(const Value& value) {
 }
 
 std::string note_of(const ValueOrigin& origin) {
-  return origin.verified ? origin.source : "UNVERIFIED";
+  if (!origin.verified) return "UNVERIFIED";
+  return origin.source.empty() || origin.read_on.empty() ? origin.source : origin.source + "; read " + origin.read_on;
 }
 
 // Values that somebody said, or all: path -> value, in the order of the schema.
@@ -65,6 +66,7 @@ Value site_value(const Site& site) {
     one.set("site", origin == site.origins.end() ? "default" : origin->second.site);
     if (origin != site.origins.end()) {
       one.set("source", origin->second.source);
+      if (!origin->second.read_on.empty()) one.set("read_on", origin->second.read_on);
       one.set("verified", origin->second.verified);
     }
     values.push_back(std::move(one));

@@ -64,6 +64,14 @@ int count_or_unlimited(const std::string& text) {
 
 }  // namespace
 
+std::string submitted_job_id(const std::string& answer) {
+  std::string last;
+  for (const std::string& line : split(answer, '\n'))
+    if (!trim(line).empty()) last = trim(line);
+  const std::string id = trim(last.substr(0, last.find(';')));
+  return id.find_first_not_of("0123456789") == std::string::npos ? id : std::string();
+}
+
 Result<std::string> CliPort::installed_version(const ProgramPaths& programs) {
   LH_TRY(const RunOutput output, run_slurm_query({"sbatch", "--version"}, version_deadline_ms, programs));
   if (!output.status.success()) return slurm_command_error("sbatch --version failed", output);
@@ -101,21 +109,21 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
     }
     std::vector<std::string> argv = {"sbatch", "--parsable"};
     for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
-    const auto output = run_slurm_submission(for_cluster(std::move(argv), cluster_), deadline_ms_, programs_);
+    const auto output =
+        run_slurm_submission(for_cluster(std::move(argv), cluster_), deadline_ms_, programs_, environment_);
     if (!output.ok()) {
       ids.emplace_back(output.error());
       silent = output.error().code == ErrorCode::unavailable;
       continue;
     }
-    const std::string id = trim(output->out).substr(0, trim(output->out).find(';'));
-    const bool is_number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
-    if (output->status.success() && is_number) {
+    const std::string id = submitted_job_id(output->out);
+    if (output->status.success() && !id.empty()) {
       ids.emplace_back(id);
       continue;
     }
-    const Error error = output->status.success()
-                            ? make_error(ErrorCode::unavailable, "sbatch answered '" + output->out + "', no number")
-                            : slurm_submission_error("cannot submit " + submission.script, *output);
+    Error error = slurm_submission_error("cannot submit " + submission.script, *output);
+    if (output->status.success())
+      error = make_error(ErrorCode::unavailable, "sbatch ended well and answered no number of a job: " + error.what);
     silent = output->err.find("contact slurm controller") != std::string::npos ||
              output->err.find("timed out") != std::string::npos;
     ids.emplace_back(error);
@@ -348,6 +356,7 @@ Result<SlurmConfiguration> CliPort::configuration() {
   made.select_type = pairs["SelectType"];
   made.task_plugin = pairs["TaskPlugin"];
   made.mpi_default = pairs["MpiDefault"];
+  made.cli_filters = read_slurm_text(pairs["CliFilterPlugins"]);
   return made;
 }
 

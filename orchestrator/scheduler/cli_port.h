@@ -12,12 +12,20 @@
 
 namespace longhaul {
 
+// The number that sbatch --parsable answered: the last line that is not blank, up to a ';' (behind it stands the
+// cluster). Wrappers of sites print banners before it. "": there is none.
+std::string submitted_job_id(const std::string& answer);
+
 class CliPort final : public SlurmPort {
  public:
-  // `cluster`: of several the one that is asked; "": the one that the commands ask by themselves.
+  // `cluster`: of several the one that is asked; "": the one that the commands ask by themselves. `environment`:
+  // entries NAME=value that submissions are made with; empty: that of this process.
   explicit CliPort(std::int64_t deadline_ms = submission_deadline_ms, ProgramPaths programs = {},
-                   std::string cluster = {})
-      : deadline_ms_(deadline_ms), programs_(std::move(programs)), cluster_(std::move(cluster)) {}
+                   std::string cluster = {}, std::vector<std::string> environment = {})
+      : deadline_ms_(deadline_ms),
+        programs_(std::move(programs)),
+        cluster_(std::move(cluster)),
+        environment_(std::move(environment)) {}
   // "22.05.8", of sbatch. not_found: there is none on PATH.
   static Result<std::string> installed_version(const ProgramPaths& programs = {});
 
@@ -47,6 +55,7 @@ class CliPort final : public SlurmPort {
   std::int64_t deadline_ms_;
   ProgramPaths programs_;
   std::string cluster_;
+  std::vector<std::string> environment_;
   UniqueSeparators separators_;
   mutable std::string version_;
 };

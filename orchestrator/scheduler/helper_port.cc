@@ -132,6 +132,7 @@ Status HelperPort::spawn_helper() {
   if (words_.valid()) spec.stderr_path = format("/proc/self/fd/{}", words_.get());
   spec.dies_with_starter = true;
   leave_outer_job(spec);
+  submit_with(options_.environment, spec);
   LH_TRY(pid_, spawn(spec));
   socket_ = std::move(ours);
   received_.clear();
@@ -476,6 +477,7 @@ Result<SlurmConfiguration> HelperPort::configuration() {
   made.task_plugin = answer.get_string("task_plugin");
   made.mpi_default = answer.get_string("mpi_default");
   made.stepmgr = answer.get_bool("stepmgr", false);
+  made.cli_filters = answer.get_string("cli_filters");
   return made;
 }
 

@@ -26,6 +26,7 @@ class HelperPort final : public SlurmPort {
     int window = 256;                                  // submissions under way
     std::map<std::string, std::string> programs = {};  // paths of sacct, which is asked for accounting
     std::string cluster = {};                          // of several the one that is asked; "": slurm.conf's
+    std::vector<std::string> environment = {};         // of the jobs; empty: that of this process
   };
   explicit HelperPort(std::string program) : HelperPort(std::move(program), Options()) {}
   HelperPort(std::string program, Options options);

@@ -47,7 +47,8 @@ Result<RunOutput> run(SpawnSpec spec, std::int64_t deadline_ms, const ProgramPat
 // "WHAT: line; line", without what commands say of their own usage.
 std::string failure_text(const std::string& what, const RunOutput& output) {
   std::string said;
-  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n')) {
+  // Wrappers of sites say why on the one stream, and what they please on the other.
+  for (const std::string& line : split(output.out + "\n" + output.err, '\n')) {
     const std::string words = repair_utf8(trim(line));
     if (words.empty() || starts_with(words, "Try ")) continue;
     if (!said.empty()) said += "; ";
@@ -67,6 +68,15 @@ void leave_outer_job(SpawnSpec& spec) {
   spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
 }
 
+void submit_with(const std::vector<std::string>& environment, SpawnSpec& spec) {
+  if (environment.empty()) return;
+  spec.environment_removed = {"*"};
+  spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
+  for (const std::string& entry : environment)
+    if (const std::size_t equals = entry.find('='); equals != std::string::npos)
+      spec.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+}
+
 Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms,
                                   const ProgramPaths& programs) {
   SpawnSpec spec;
@@ -77,11 +87,12 @@ Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t de
 }
 
 Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms,
-                                       const ProgramPaths& programs) {
+                                       const ProgramPaths& programs, const std::vector<std::string>& environment) {
   SpawnSpec spec;
   spec.argv = std::move(argv);
   spec.dies_with_starter = true;  // sbatch tries again for minutes: by then another controller has done it
   leave_outer_job(spec);
+  submit_with(environment, spec);
   return run(std::move(spec), deadline_ms, programs);
 }
 

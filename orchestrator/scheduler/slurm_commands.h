@@ -23,11 +23,15 @@ using ProgramPaths = std::map<std::string, std::string>;
 // The output also of a command that failed. unavailable: it passed its deadline; not_found: there is no such command.
 Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms,
                                   const ProgramPaths& programs = {});
-// For sbatch, whose environment is the job's.
+// For sbatch, whose environment is the job's. `environment`: entries NAME=value to start it with, and nothing else but
+// how Slurm is reached; empty: that of this process.
 Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms,
-                                       const ProgramPaths& programs = {});
+                                       const ProgramPaths& programs = {},
+                                       const std::vector<std::string>& environment = {});
+// Replaces what `spec` would inherit by these entries; SLURM_CONF and SLURM_JWT stay as they are here.
+void submit_with(const std::vector<std::string>& environment, SpawnSpec& spec);
 
-// What a command that failed said on stderr, as one of the errors of slurm_port.h.
+// What a command that failed said, the end of it where it is long, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
 // The same of a submission: what its words mean for whoever wants it accepted (words/refusal_words.h).
 Error slurm_submission_error(const std::string& what, const RunOutput& output);

@@ -72,6 +72,7 @@ struct SlurmConfiguration {
   bool scrontab = false;    // ScronParameters=enable
   bool stepmgr = false;     // SlurmctldParameters=enable_stepmgr: a job's steps are made by its first node
   std::string select_type, task_plugin, mpi_default;
+  std::string cli_filters;  // CliFilterPlugins: what sbatch and its kin ask before they submit; "": none
 };
 struct SlurmWillRun {
   std::int64_t start_s = 0;

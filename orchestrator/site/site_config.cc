@@ -67,6 +67,7 @@ struct Layer {
   std::string name;
   Value table;       // without the keys about the file itself
   Value sources;     // path -> text
+  Value read_on;     // text: when the sources were read
   Value unverified;  // list of paths
   Value verified;    // path -> what a job has found (verified_values.h)
   Value origins;     // of a frozen site: path -> "site" or "site: source" or "site (unverified)"
@@ -79,18 +80,31 @@ Value take(Value& table, const char* key) {
   return taken;
 }
 
+// "2026-11-27" or "2026-11".
+bool is_date(const std::string& text) {
+  const std::string form = "dddd-dd-dd";
+  if (text.size() != 7 && text.size() != 10) return false;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i]) return false;
+  return true;
+}
+
 void check_meta(const Layer& layer, Diagnostics& diagnostics) {
   if (!layer.sources.is_null() && !layer.sources.is_table())
     diagnostics.add(layer.sources.pos,
                     "site.sources is " + std::string(layer.sources.kind_name()) + ", expected a table",
                     "write [sources] with \"classes.prod.max_wall\" = \"where you read it\"");
+  if (!layer.read_on.is_null() && !(layer.read_on.is_string() && is_date(layer.read_on.as_string())))
+    diagnostics.add(layer.read_on.pos, "site.read_on is no date of the form 2026-11-27 or 2026-11",
+                    "write in quotes when the sources were read");
   if (!layer.unverified.is_null() && !layer.unverified.is_array())
     diagnostics.add(layer.unverified.pos,
                     "site.unverified is " + std::string(layer.unverified.kind_name()) + ", expected a list of text");
 }
 
 ValueOrigin origin_in(const Layer& layer, const std::string& path, const Value& written) {
-  ValueOrigin origin{layer.name, written.pos, "", true, written};
+  ValueOrigin origin{layer.name, written.pos, "", "", true, written};
+  if (layer.read_on.is_string()) origin.read_on = layer.read_on.as_string();
   std::size_t best = 0;
   if (layer.sources.is_table())
     for (const ValueMember& member : layer.sources.as_table())
@@ -105,6 +119,7 @@ ValueOrigin origin_in(const Layer& layer, const std::string& path, const Value& 
     if (const Value* frozen = layer.origins.find(path); frozen && frozen->is_table()) {
       origin.site = frozen->get_string("site");
       origin.source = frozen->get_string("source");
+      origin.read_on = frozen->get_string("read_on");
       origin.verified = frozen->get_bool("verified", true);
     }
   return origin;
@@ -188,6 +203,7 @@ Value origins_value(const Site& site) {
     Value one = Value::make_table();
     one.set("site", origin.site);
     if (!origin.source.empty()) one.set("source", origin.source);
+    if (!origin.read_on.empty()) one.set("read_on", origin.read_on);
     if (!origin.verified) one.set("verified", false);
     table.set(path, std::move(one));
   }
@@ -279,6 +295,7 @@ Status read_layers(const std::string& name, const std::vector<std::string>& fold
     if (ends_with(next, ".toml") && !starts_with(next, "/")) next = join_path(parent_path(path), next);
     layer.table.erase("inherits");
     layer.sources = take(layer.table, "sources");
+    layer.read_on = take(layer.table, "read_on");
     layer.unverified = take(layer.table, "unverified");
     layer.verified = take(layer.table, "verified");
     layer.origins = take(layer.table, "origins");
@@ -296,7 +313,7 @@ Status read_layers(const std::string& name, const std::vector<std::string>& fold
 }  // namespace
 
 const std::vector<std::string>& site_meta_keys() {
-  static const std::vector<std::string> keys = {"inherits", "sources", "unverified", "verified", "origins"};
+  static const std::vector<std::string> keys = {"inherits", "sources", "read_on", "unverified", "verified", "origins"};
   return keys;
 }
 
@@ -320,7 +337,7 @@ std::string Site::origin_of(const std::string& path) const {
   if (found == origins.end()) return "default: " + path;
   const std::string& from = found->second.site;
   if (from == "--set") return "--set site: " + path;
-  return (starts_with(from, "driver ") ? from : "site " + from) + ": " + path;
+  return (starts_with(from, "driver ") || from == "slurmctld" ? from : "site " + from) + ": " + path;
 }
 
 void Site::set_derived(const std::string& path, Value value, const std::string& from, const std::string& source) {
@@ -331,7 +348,7 @@ void Site::set_derived(const std::string& path, Value value, const std::string& 
     at = below ? below : &at->set(keys[i], Value::make_table());
   }
   at->set(keys.back(), value);
-  origins[path] = {from, {}, source, true, std::move(value)};
+  origins[path] = {from, {}, source, "", true, std::move(value)};
   values.set("origins", origins_value(*this));
 }
 

@@ -3,8 +3,8 @@
 // "parent"`), table by table; the nearer file wins. ${site.NAME} in a workflow names these keys.
 //
 // No value stands alone: [sources] of a file says where it was read ("classes.prod.max_wall" = "...", or "classes" for
-// all below), `unverified` names those that nobody has checked, which `longhaul doctor --site` asks about; [verified]
-// holds what a job has tried (verified_values.h).
+// all below) and `read_on` when ("2026-11", for all that the file says), `unverified` names those that nobody has
+// checked, which `longhaul doctor --site` asks about; [verified] holds what a job has tried (verified_values.h).
 #pragma once
 
 #include <map>
@@ -22,6 +22,7 @@ struct ValueOrigin {
   std::string site;      // the name of the file that says it: "slurm-generic"; "--set"; "driver lead"
   SourcePos where;       // there
   std::string source;    // where the file's author read it; "" if the file does not say
+  std::string read_on;   // when: "2026-11-27", "2026-11"; "" if the file does not say
   bool verified = true;  // false: named in `unverified`
   Value written;         // as the file writes it: "72h" and not "259200s"
 };
@@ -52,6 +53,6 @@ std::vector<std::string> site_names(const std::vector<std::string>& folders);
 std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table);
 
 // Keys of a file that say something about the file and not about the site.
-const std::vector<std::string>& site_meta_keys();  // inherits, sources, unverified, verified, origins
+const std::vector<std::string>& site_meta_keys();  // inherits, sources, read_on, unverified, verified, origins
 
 }  // namespace longhaul

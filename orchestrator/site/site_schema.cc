@@ -12,9 +12,12 @@ const FieldTable<JobClass>& job_class_fields() {
   static const auto table =
       FieldTable<C>()
           .field("description", &C::description, {.help = "one line for people"})
-          .field("kinds", &C::kinds, {.help = "stage kinds that go here unless a stage names another class"})
+          .field("kinds", &C::kinds,
+                 {.help = "stage kinds that go here unless a stage names another class; \"driver\": the small jobs and "
+                          "scrontab lines that drive runs"})
           .field("partition", &C::partition, {.help = "empty: the scheduler's default"})
           .field("qos", &C::qos, {.help = "quality of service"})
+          .field("account", &C::account, {.help = "that pays; empty: as the site says"})
           .field("account_suffix", &C::account_suffix, {.help = "written behind the account; empty: as the site says"})
           .field("constraint", &C::constraint, {.help = "features of the nodes"})
           .field("reservation", &C::reservation, {.help = "nodes kept free for it"})
@@ -22,9 +25,12 @@ const FieldTable<JobClass>& job_class_fields() {
           .field("default_wall", &C::default_wall, {.help = "of a stage without time_limit; 0s: as max_wall", .min = 0})
           .field("min_nodes", &C::min_nodes, {.help = "fewest nodes of a job", .min = 1})
           .field("max_nodes", &C::max_nodes, {.help = "most nodes of a job; 0: no limit", .min = 0})
+          .field("max_node_minutes", &C::max_node_minutes,
+                 {.unit = "node-minutes", .help = "nodes x wall time of a job at most; 0: no limit", .min = 0})
           .field("max_submitted", &C::max_submitted,
                  {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})
-          .field("max_running", &C::max_running, {.help = "jobs of one user that run; 0: no limit known", .min = 0})
+          .field("max_running", &C::max_running,
+                 {.help = "jobs of one user that run, which bounds arrays; 0: no limit known", .min = 0})
           .field("cores", &C::cores, {.help = "per node; 0: as in [node]", .min = 0})
           .field("gpus_per_node", &C::gpus_per_node,
                  {.help = "that its nodes have; -1: as in [node]; 0: none", .min = -1, .max = 64})
@@ -188,9 +194,12 @@ const FieldTable<SiteConfig>& site_fields() {
               "constants", &S::constants,
               {.help = "file of the time model's numbers as `longhaul tune --calibrate` measured them here; empty is "
                        "constants/NAME.toml beside the site's file, where there is one"})
-          .field("slurm_backend", &S::slurm_backend,
-                 {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
-                  .choices = {"auto", "libslurm", "cli"}})
+          .field(
+              "slurm_backend", &S::slurm_backend,
+              {.help =
+                   "how Slurm is spoken to; auto: libslurm where its helper fits and the cluster has no filters of its "
+                   "command line (CliFilterPlugins), else the commands",
+               .choices = {"auto", "libslurm", "cli"}})
           .field("cluster", &S::cluster,
                  {.help =
                       "of a site with several Slurm clusters, the one that jobs go to (-M of Slurm's commands); empty: "
@@ -227,6 +236,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("account_required", &S::account_required, {.help = "no job without an account"})
           .field("partitions", &S::partitions, {.help = "all that there are; empty: not known"})
           .field("default_class", &S::default_class, {.help = "of stages whose kind no class names"})
+          .field("default_wall", &S::default_wall,
+                 {.help = "wall time of a job whose class has no max_wall: of trainings, which go on in the next job, "
+                          "and of stages without time_limit. Where Slurm says the partition's limit, that is taken",
+                  .min = 60})
           .field("stop_before", &S::stop_before,
                  {.help = "this long before a job's end its ranks save and stop", .min = 0})
           .field("slurmd_timeout", &S::slurmd_timeout,

@@ -15,12 +15,13 @@ namespace longhaul {
 struct JobClass {
   std::string name;
   std::string description;
-  std::vector<std::string> kinds;  // stage kinds that belong here unless a stage says another class
-  std::string partition, qos, account_suffix, constraint, reservation;
+  std::vector<std::string> kinds;  // stage kinds that belong here unless a stage says another class; "driver": ticks
+  std::string partition, qos, account, account_suffix, constraint, reservation;
   Seconds max_wall{0}, default_wall{0};  // 0: no limit; as max_wall
   int min_nodes = 1;
-  int max_nodes = 0;      // 0: no limit
-  int max_submitted = 0;  // jobs of one user that may wait or run; 0: no limit known
+  int max_nodes = 0;            // 0: no limit
+  double max_node_minutes = 0;  // nodes x wall time of one job; 0: no limit
+  int max_submitted = 0;        // jobs of one user that may wait or run; 0: no limit known
   int max_running = 0;
   int cores = 0;           // per node; 0: as [node]
   int gpus_per_node = -1;  // that a job asks for; -1: as [node]; 0: a class without GPUs
@@ -129,6 +130,7 @@ struct SiteConfig {
   bool account_required = false;
   std::vector<std::string> partitions;  // all that there are; empty: not known
   std::string default_class;
+  Seconds default_wall{86'400};  // of jobs whose class has no limit
   Seconds stop_before{300};
   Seconds slurmd_timeout{0};  // 0: not known
   double budget_gpu_hours = 0;

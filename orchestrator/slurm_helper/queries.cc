@@ -85,8 +85,9 @@ const char* base_state_name(std::uint32_t state) {
   }
 }
 
-// One that is queued again is PENDING below its COMPLETING.
+// One that is queued again is PENDING below its COMPLETING. One whose nodes are powered up or configured has not begun.
 const char* state_name(std::uint32_t state) {
+  if ((state & JOB_CONFIGURING) && (state & JOB_STATE_BASE) == JOB_RUNNING) return "PENDING";
   const bool clears_nodes = (state & JOB_COMPLETING) && (state & JOB_STATE_BASE) != JOB_PENDING;
   return clears_nodes ? "RUNNING" : base_state_name(state);
 }
@@ -356,6 +357,7 @@ Result<ControllerFacts> read_controller() {
   row.text("select_type", configuration->select_type);
   row.text("task_plugin", configuration->task_plugin);
   row.text("mpi_default", configuration->mpi_default);
+  row.text("cli_filters", configuration->cli_filter_plugins);
   facts.configuration = row.take();
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
   slurm_free_conf(configuration);

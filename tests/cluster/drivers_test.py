@@ -83,19 +83,25 @@ here = cluster.scratch / "drivers"
 
 def commands(done):
     """What each does once it writes to `done`; what it makes is the same whenever and wherever it runs."""
-    return (stage("first", f'echo first >> {done}; echo "$((6 * 7))" > "$LONGHAUL_OUT/number"', SMALL) +
+    return (stage("first", f'echo first >> {done}; echo "$((6 * 7))" > "$LONGHAUL_OUT/number"',
+                  SMALL + '\njob.environment = { OF_FIRST = "1" }') +
             stage("spread", f'echo spread-$NUMBER >> {done}; echo "$NUMBER" > "$LONGHAUL_OUT/number"',
                   f'needs = ["first"]\nmatrix = {{ "environment.NUMBER" = ["1", "2", "3"] }}\n{SMALL}') +
             stage("wide", f'echo "wide-$LONGHAUL_RANK $(hostname)" >> {done}; '
                           'echo "$LONGHAUL_RANK of $LONGHAUL_RANKS" > "$LONGHAUL_OUT/rank-$LONGHAUL_RANK"',
                   f'needs = ["first"]\nranks = 4\nnodes = 2\n{SMALL}') +
-            stage("last", f'echo last >> {done}; cat "$LONGHAUL_INPUT_N/number" > "$LONGHAUL_OUT/number"',
+            stage("last", f'echo last >> {done}; cat "$LONGHAUL_INPUT_N/number" > "$LONGHAUL_OUT/number"; '
+                          'echo "${OF_FIRST:-none} ${OF_SHELL:-none}" > "$LONGHAUL_OUT/inherited"',
                   f'needs = ["spread", "wide"]\ninputs = {{ n = "@first" }}\n{SMALL}'))
 
 
 def start(runs, driver):
     done = here / f"{driver}.done"
-    return runs.start(driver, commands(done) + PIPELINE, driver=driver)
+    cluster.environment["OF_SHELL"] = driver  # of the one who asks for the run; the jobs' own submissions have none such
+    try:
+        return runs.start(driver, commands(done) + PIPELINE, driver=driver)
+    finally:
+        del cluster.environment["OF_SHELL"]
 
 
 def done_lines(driver):
@@ -114,6 +120,8 @@ def check_run(driver, run):
     expect("each stage was done once", [line.split()[0] for line in lines] ==
            ["first", "last", "spread-1", "spread-2", "spread-3", "wide-0", "wide-1", "wide-2", "wide-3"], lines)
     expect("four ranks on two hosts", len({line.split()[1] for line in lines if line.startswith("wide")}) == 2, lines)
+    # Whoever submits a later stage, it has the environment of the shell that made the run, and nothing of another job's.
+    expect("one environment for every stage", run.out("last", "inherited") == f"none {driver}\n", run.out("last", "inherited"))
     model = run.folder / "stages/pretrain/out/model.safetensors"
     expect("a model from two hosts", model.stat().st_size > 1000)
     first = int(run.submissions("pretrain")[0]["with"]["job"])
@@ -165,7 +173,8 @@ def check_same(folder, job, but=()):
     files = {p.relative_to(out) for p in out.rglob("*") if p.is_file()}
     expect(f"{folder.name}: the same files", files == {p.relative_to(folder / "out") for p in (folder / "out").rglob("*") if p.is_file()},
            files)
-    times = {"manifest.json", "artifact.json", "waterfall.json", "endpoint.json", "samples.json", "token"}  # or ports, secrets
+    # Times, ports, secrets; and the shell that submits by hand is another one.
+    times = {"manifest.json", "artifact.json", "waterfall.json", "endpoint.json", "samples.json", "token", "inherited"}
     for file in files:
         if file.name not in times and file.name not in but:
             expect(f"{folder.name}/{file} has the same content", (out / file).read_bytes() == (folder / "out" / file).read_bytes())
@@ -199,6 +208,33 @@ def a_milestone_starts_its_evaluation(runs):
     expect("of a milestone in the log", [f["with"]["step"] for f in run.facts("milestone", "long")][:1] == [400], run.story())
     runs.longhaul("tell", run.folder, "stop-after", 401, code=None, seconds=90)  # at once: the stage may end before it answers
     run.wait("succeeded", 90)
+
+
+def lines_that_slurm_disabled_are_enabled_again(runs):
+    """As after a maintenance: the job of the scrontab is gone, its lines are commented out, and nothing would drive the run."""
+    run = runs.start("disabled", stage("wait", "sleep 600", SMALL), driver="scrontab")
+    name = run.folder.name
+
+    def cron_job():
+        lines = [line.split() for line in cluster.call("squeue", "-h", "-o", "%i %j").stdout.splitlines()]
+        return next((words[0] for words in lines if words[1] == f"lh-tick-{name}"), None)
+
+    def table():
+        return cluster.call("scrontab", "-l", check=False).stdout
+    wait_for("the job of the scrontab", cron_job, 30, lambda: cluster.call("squeue").stdout + table())
+    run.process.wait(30)
+    if cluster.call("scancel", cron_job(), check=False).returncode != 0 or cron_job():
+        cluster.call("scancel", "--cron", cron_job(), check=False)  # newer releases want it said
+    wait_for("the lines are disabled", lambda: "#DISABLED: " in table(), 20, table)
+    told = runs.longhaul("status", run.folder)
+    expect("status says so, and the command", "are disabled" in told and f"longhaul tick {run.folder} --until-quiet" in told, told)
+    expect("and changes nothing", "#DISABLED: " in table(), table())
+    runs.longhaul("tick", run.folder, "--until-quiet")
+    expect("enabled again", "#DISABLED" not in table() and f"{run.folder}/driver/tick.sh\n" in table(), table())
+    wait_for("a job of the scrontab again", cron_job, 30, lambda: cluster.call("squeue").stdout)
+    runs.longhaul("cancel", run.folder)
+    runs.longhaul("tick", run.folder, "--until-quiet", code=None)
+    check_nothing_left("scrontab", run)
 
 
 def steps_workflow():
@@ -336,6 +372,8 @@ def main():
     attempt("no Slurm, no run", a_slurm_that_is_not_there_is_refused, runs)
     if "lead" in chosen:
         attempt("lead: a milestone is evaluated while its training goes on", a_milestone_starts_its_evaluation, runs)
+    if "scrontab" in chosen:
+        attempt("scrontab: lines that Slurm disabled are enabled again", lines_that_slurm_disabled_are_enabled_again, runs)
     site = (pathlib.Path(__file__).resolve().parents[2] / "site-configs" / "test-cluster.toml").read_text()
     if 'kind = "mpirun"' in site:  # tests/cluster/with-slurm
         print("left out: several programs in one job, which srun starts, for this site has mpirun")

@@ -180,13 +180,29 @@ void replace(std::istream& in) {
   }
 }
 
+/// As the real one shows a table: "#DISABLED: " before the lines (counted from 0) that slurmctld runs no more.
+std::string marked(const std::string& table, const std::string& disabled) {
+  std::string shown;
+  std::istringstream lines(table);
+  uint32_t number = 0;
+  for (std::string line; std::getline(lines, line); ++number) {
+    std::istringstream ranges(disabled);
+    for (std::string range; std::getline(ranges, range, ',');) {
+      unsigned from = 0, to = 0;
+      const int count = std::sscanf(range.c_str(), "%u-%u", &from, &to);
+      if (count >= 1 && number >= from && number <= (count == 2 ? to : from)) shown += "#DISABLED: ";
+    }
+    shown += line + "\n";
+  }
+  return shown;
+}
+
 void list() {
   char *table = nullptr, *disabled = nullptr;
   const int error = slurm_request_crontab(getuid(), &table, &disabled);
   if (error != SLURM_SUCCESS || !table)
     fail(error && error != ESLURM_JOB_SCRIPT_MISSING ? slurm_strerror(error) : "no table");
-  std::cout << table;
-  if (disabled && *disabled) std::cerr << "scrontab: disabled lines: " << disabled << "\n";
+  std::cout << marked(table, disabled ? disabled : "");
 }
 
 }  // namespace

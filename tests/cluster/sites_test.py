@@ -142,6 +142,7 @@ def what_the_machine_lacks_is_refused_before_a_run_is_made():
     refused("5 nodes are more than the 4 of partition main", stage="ranks = 5\nnodes = 5\n")
     refused("a wall time of 00:11:00 is longer than the 00:10:00 of partition debug", stage='time_limit = "11min"\njob = { partition = "debug", resumable = "no" }\n')
     refused("the cluster has no reservation 'school'", stage='job = { reservation = "school" }\n')
+    refused("error: Slurm would not take the job: Invalid feature specification", stage='job = { constraint = "nowhere" }\n')
     modules = {"BASH_FUNC_module%%": '() { [ "$2" != gone/1 ]; }'}
     refused("w.toml:6:19: error: `module load gone/1` fails on", stage='job = { modules = ["there/1", "gone/1"] }\n',
             env=modules)

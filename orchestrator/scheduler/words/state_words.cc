@@ -20,7 +20,7 @@ constexpr SlurmStateWord state_table[] = {
     {"OUT_OF_MEMORY", "OUT_OF_MEMORY"},
     // Flags above a base state, shown in its place.
     {"COMPLETING", "RUNNING"},
-    {"CONFIGURING", "RUNNING"},
+    {"CONFIGURING", "PENDING"},
     {"STAGE_OUT", "RUNNING"},
     {"SIGNALING", "RUNNING"},
     {"RESIZING", "RUNNING"},

@@ -161,6 +161,27 @@ TEST_CASE("no more jobs are in the queue than the site lets a user have; the res
   CHECK(rig.round() == "succeeded a#2, succeeded c#1, submit d#1");
 }
 
+TEST_CASE("a class that lets a user have two jobs gets two, and other classes go on beside it") {
+  ClusterRig rig;
+  for (const char* name : {"a", "b", "c", "d"}) rig.stage(name);
+  for (const std::size_t debug : {0U, 1U, 2U}) {
+    rig.rules.stages[debug].job_class = "debug";
+    rig.rules.stages[debug].class_submitted_max = 2;
+  }
+  rig.rules.stages[3].job_class = "prod";
+  CHECK(rig.round() == "ready a, ready b, ready c, ready d, submit a#1, submit b#1, submit d#1");
+  CHECK(rig.round() == "");
+  rig.succeed("d");
+  CHECK(rig.round() == "succeeded d#1");
+  rig.succeed("b");
+  CHECK(rig.round() == "succeeded b#1, submit c#1");
+
+  ClusterRig arrays = matrix_rig(3, 1000);
+  for (StageRules& rules : arrays.rules.stages) rules.job_class = "debug", rules.class_submitted_max = 2;
+  arrays.round();
+  CHECK(submitted_together(arrays.decided) == "sft/v0 sft/v1");
+}
+
 TEST_CASE("tasks of an array count one by one towards the jobs that a user may have") {
   ClusterRig rig = matrix_rig(5, 1000);
   rig.rules.submitted_max = 3;

@@ -245,6 +245,52 @@ TEST_CASE("the class of a stage: asked for, by its kind, by default") {
             .find("w.toml:1:17: error: site 'acc' has no class 'debg'; did you mean 'debug'?") == 0);
 }
 
+TEST_CASE("no job is without a wall time: where no class has a limit, trainings go on in the next job after a day") {
+  const Site site = job_site("name = \"a\"\nscheduler = \"slurm\"\n");
+  const JobPlan training = good_plan(site, job_stage("pretrain", ""));
+  CHECK(training.chain);
+  CHECK(directive_of(training, "time") == "1-00:00:00  # default: default_wall");
+  CHECK(directive_of(training, "signal") == "B:USR1@300  # default: stop_before");
+  const JobPlan weeks = good_plan(site, job_stage("pretrain", "time_limit = \"21d\""));
+  CHECK(weeks.chain);
+  CHECK(weeks.wall_s == 86'400);
+  const JobPlan day = good_plan(site, job_stage("pretrain", "time_limit = \"20h\""));
+  CHECK(!day.chain);
+  CHECK(directive_of(day, "time") == "20:00:00  # workflow: stage.s.time_limit");
+  // What cannot go on is not cut short of what it asked for.
+  const JobPlan command = good_plan(site, job_stage("command", "time_limit = \"21d\""));
+  CHECK(directive_of(command, "time") == "21-00:00:00  # workflow: stage.s.time_limit");
+  CHECK(directive_of(good_plan(site, job_stage("command", "")), "time") == "1-00:00:00  # default: default_wall");
+  const Site own =
+      job_site("name = \"a\"\nscheduler = \"slurm\"\ndefault_wall = \"6h\"\n[classes.b]\nmax_wall = \"12h\"\n");
+  CHECK(directive_of(good_plan(own, job_stage("pretrain", "")), "time") == "12:00:00  # site a: classes.b.max_wall");
+}
+
+TEST_CASE("where a class counts node-minutes, more nodes run shorter") {
+  const Site site = job_site(replace_all(acc_site, "max_wall = \"2h\"", "max_wall = \"90min\"\nmax_node_minutes = 90"));
+  const auto time_of = [&](const char* nodes, const char* more) {
+    return directive_of(good_plan(site, job_stage("pretrain", format("nodes = {}\nranks = {}\n{}\njob = {{ class = "
+                                                                     "\"debug\" }}",
+                                                                     nodes, nodes, more))),
+                        "time");
+  };
+  CHECK(time_of("1", "") == "01:30:00  # site acc: classes.debug.max_wall");
+  CHECK(time_of("2", "") == "00:45:00  # site acc: classes.debug.max_node_minutes");
+  CHECK(time_of("4", "") == "00:22:00  # site acc: classes.debug.max_node_minutes");
+  CHECK(time_of("4", "time_limit = \"10min\"") == "00:10:00  # workflow: stage.s.time_limit");
+  CHECK(time_of("4", "time_limit = \"90min\"") == "00:22:00  # site acc: classes.debug.max_node_minutes");
+}
+
+TEST_CASE("a class may have an account of its own, and how many of its jobs run at once") {
+  const Site site = job_site(acc_site + "account = \"cpu1\"\nmax_running = 3\n");  // of the class cpu
+  const JobPlan cpu = good_plan(site, job_stage("tokenize", ""));
+  CHECK(directive_of(cpu, "account") == "cpu1  # site acc: classes.cpu.account");
+  CHECK(cpu.running_max == 3);
+  CHECK(directive_of(good_plan(site, job_stage("tokenize", "job = { account = \"mine\" }")), "account") ==
+        "mine  # workflow: stage.s.job.account");
+  CHECK(directive_of(good_plan(site, job_stage("pretrain", "")), "account") == "proj1  # site acc: account");
+}
+
 TEST_CASE("a stage longer than a job may be becomes a chain, or is refused where it cannot go on") {
   const Site site = job_site(acc_site);
   const JobPlan weeks = good_plan(site, job_stage("pretrain", "time_limit = \"30d\""));

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/orchestrator/scheduler/fake_slurm.h"
 
@@ -18,6 +19,7 @@ struct AskedCluster {
   std::vector<JobPlan> jobs;
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmReservation> reservations;
+  std::vector<QueueAnswer> answers;
 
   AskedCluster() {
     SlurmPartition main, debug;
@@ -46,7 +48,7 @@ struct AskedCluster {
   }
   std::vector<std::string> problems() const {
     Diagnostics diagnostics;
-    check_against_cluster(plan, jobs, partitions, reservations, diagnostics);
+    check_against_cluster(plan, jobs, {partitions, reservations, answers}, diagnostics);
     std::vector<std::string> messages;
     for (const Error& error : diagnostics.errors()) messages.push_back(error.message());
     return messages;
@@ -126,6 +128,86 @@ TEST_CASE("preflight: a cluster without a default partition wants one named") {
   CHECK(asked.problems()[0].find("name one: main, debug") != std::string::npos);
 }
 
+TEST_CASE("preflight: a job that a filter routes by QOS or constraint is not judged by the default partition") {
+  AskedCluster asked;
+  asked.job("", 64, 172'800).directives.push_back({"qos", "regular", "site x: classes.a.qos"});
+  asked.job("", 64, 172'800).directives.push_back({"constraint", "gpu", "site x: classes.a.constraint"});
+  CHECK(asked.problems().empty());
+  asked.partitions[0].is_default = false;
+  CHECK(asked.problems().empty());
+}
+
+TEST_CASE("preflight: spares are nodes as well") {
+  AskedCluster asked;
+  asked.job("main", 4, 60).spares = 1;
+  REQUIRE(asked.problems().size() == 1);
+  CHECK(asked.problems()[0].find("5 nodes, 1 of them spares, are more than the 4 of partition main") !=
+        std::string::npos);
+}
+
+TEST_CASE("preflight: Slurm's own answer is the witness: where a job would go, and that it is not taken") {
+  AskedCluster asked;
+  asked.partitions[0].is_default = false;
+  for (int i = 0; i < 4; ++i)
+    asked.job("", i == 0 ? 4 : 2, 600).directives.push_back({"qos", "regular", "site x: classes.a.qos"});
+  QueueAnswer routed, refused, for_now;
+  routed.partition = "main";
+  refused.refused = "allocation failure: Invalid qos specification";
+  refused.for_good = true;
+  for_now.refused = "allocation failure: Requested nodes are busy";
+  QueueAnswer elsewhere = routed;
+  elsewhere.partition = "debug";
+  asked.answers = {routed, refused, for_now, elsewhere};
+  for (std::size_t i = 0; i < 4; ++i) asked.answers[i].stage = asked.plan.stages[i].id();
+  const auto problems = asked.problems();
+  REQUIRE(problems.size() == 2);
+  CHECK(starts_with(problems[0],
+                    "w.toml:2:1: Slurm would not take the job: allocation failure: Invalid qos specification"));
+  CHECK(problems[1].find("2 nodes are more than the 1 of partition debug") != std::string::npos);
+  // What a partition says already is not said again in other words.
+  asked.jobs[1].partition = "mian";
+  CHECK(asked.problems().size() == 2);
+  CHECK(asked.problems()[0].find("no partition 'mian'") != std::string::npos);
+  // Nor what the default partition says, of a job that nothing routes.
+  AskedCluster plain;
+  plain.job("", 5, 60);
+  refused.stage = plain.plan.stages[0].id();
+  plain.answers = {refused};
+  REQUIRE(plain.problems().size() == 1);
+  CHECK(plain.problems()[0].find("5 nodes are more than the 4 of partition main") != std::string::npos);
+}
+
+TEST_CASE("preflight: a class without a limit takes that of its partition, and every job then has a wall time") {
+  AskedCluster asked;
+  const testing::Scratch scratch;
+  const std::string path = scratch.file("c.toml");
+  REQUIRE(write_file_atomic(path,
+                            "name = \"c\"\nscheduler = \"slurm\"\n[classes.usual]\n[classes.both]\npartition = "
+                            "\"main,debug\"\n[classes.own]\npartition = \"main\"\nmax_wall = \"1h\"\n[classes.routed]\n"
+                            "qos = \"q\"\n")
+              .ok());
+  Site site = load_site(path, {}).value();
+  take_walls_from(asked.partitions, site);
+  const auto wall = [&](const char* name) { return site.config.find_class(name)->max_wall.value; };
+  CHECK(wall("usual") == 86'400);
+  CHECK(wall("both") == 600);
+  CHECK(wall("own") == 3600);
+  CHECK(wall("routed") == 0);
+  CHECK(site.config.default_wall.value == 86'400);
+  CHECK(site.origin_of("classes.usual.max_wall") == "slurmctld: classes.usual.max_wall");
+  // As a run freezes it.
+  REQUIRE(write_file_atomic(path, to_toml(site.values)).ok());
+  const Site frozen = load_site(path, {}).value();
+  CHECK(frozen.config.find_class("both")->max_wall.value == 600);
+  CHECK(frozen.origins.at("classes.both.max_wall").source == "MaxTime of partition main,debug");
+
+  REQUIRE(write_file_atomic(path, "name = \"c\"\nscheduler = \"slurm\"\n").ok());
+  Site plain = load_site(path, {}).value();
+  asked.partitions[0].max_time_s = 7200;
+  take_walls_from(asked.partitions, plain);
+  CHECK(plain.config.default_wall.value == 7200);
+}
+
 TEST_CASE("preflight: asked of Slurm itself; one that does not answer has said nothing against the plan") {
   ManualClock clock;
   FakeSlurm slurm(clock, {});
@@ -134,13 +216,13 @@ TEST_CASE("preflight: asked of Slurm itself; one that does not answer has said n
   asked.job("mian", 1, 60);
   asked.job("", 1, 60).directives.push_back({"reservation", "school", "workflow: stage.s.job.reservation"});
   Diagnostics told;
-  REQUIRE(check_with_slurm(*port, asked.plan, asked.jobs, told).ok());
+  REQUIRE(check_with_slurm(*port, asked.plan, asked.jobs, "/runs", told).ok());
   REQUIRE(told.size() == 2);
   CHECK(told.errors()[0].what.find("no partition 'mian'") != std::string::npos);
   CHECK(told.errors()[1].what.find("no reservation 'school'") != std::string::npos);
   slurm.down_until_ms = clock.wall_ms() + 1000;
   Diagnostics silent;
-  CHECK(check_with_slurm(*port, asked.plan, asked.jobs, silent).error().code == ErrorCode::unavailable);
+  CHECK(check_with_slurm(*port, asked.plan, asked.jobs, "/runs", silent).error().code == ErrorCode::unavailable);
   CHECK(silent.empty());
 }
 

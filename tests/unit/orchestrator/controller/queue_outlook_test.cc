@@ -49,7 +49,7 @@ struct OutlookRig {
   // "stage: answer" for each.
   std::string ask() {
     const auto port = slurm.port();
-    outlook = ask_queue(*port, plan, jobs);
+    outlook = ask_queue(*port, plan, jobs, "/scratch/runs");
     std::vector<std::string> words;
     for (const QueueAnswer& answer : outlook.answers)
       words.push_back(answer.stage + ": " + (answer.refused.empty() ? answer.partition : answer.refused));
@@ -74,6 +74,7 @@ TEST_CASE("queue outlook: each job's start, partition and nodes; equal jobs are 
   REQUIRE(rig.scripts.size() == 2);
   CHECK(rig.scripts[0].find("#SBATCH --nodes=2") != std::string::npos);
   CHECK(rig.scripts[0].find("#SBATCH --time=00:10:00") != std::string::npos);
+  CHECK(rig.scripts[0].find("#SBATCH --chdir=/scratch/runs ") != std::string::npos);  // filters look at it
   CHECK(rig.slurm.port()->jobs()->empty());
 }
 
@@ -95,6 +96,9 @@ TEST_CASE(
   rig.add("c", "", 10);
   CHECK(rig.ask() == "a: Requested time limit is invalid, b: Required partition not available, c: main");
   CHECK(rig.outlook.problem.empty());
+  CHECK(rig.outlook.answers[0].for_good);
+  CHECK_FALSE(rig.outlook.answers[1].for_good);
+  CHECK_FALSE(rig.outlook.answers[2].for_good);
 }
 
 TEST_CASE("queue outlook: a cluster that falls silent is asked no more, and its silence is no refusal") {

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "base/text.h"
 #include "tests/support/scratch.h"
 
@@ -171,4 +173,23 @@ TEST_CASE("helper: no descriptor, no zombie and no process is left, however ofte
   CHECK(::kill(last, 0) != 0);
   int status = 0;
   CHECK(::waitpid(-1, &status, WNOHANG) <= 0);
+}
+
+TEST_CASE("helper: jobs have the environment that the run keeps, and Slurm is reached as it is from here") {
+  const testing::Scratch scratch;
+  const std::string seen = scratch.file("environment");
+  const std::string program = stand_in(
+      scratch, format("*'\"op\":\"cancel\"'*) env > {}; echo \"{{\\\"id\\\":$id,\\\"ok\\\":true}}\" ;;", seen));
+  ::setenv("LONGHAUL_TEST_OF_THE_LEAD", "1", 1);
+  ::setenv("SLURM_JWT", "token", 1);
+  HelperPort port(program, {.deadline_ms = 20'000, .environment = {"MINE=1", "PATH=/usr/bin:/bin"}});
+  CHECK(port.cancel("5").ok());
+  ::unsetenv("LONGHAUL_TEST_OF_THE_LEAD");
+  ::unsetenv("SLURM_JWT");
+  const auto text = read_file(seen);
+  REQUIRE(text.ok());
+  const auto has = [&](const char* entry) { return ("\n" + *text).find(format("\n{}\n", entry)) != std::string::npos; };
+  CHECK(has("MINE=1"));
+  CHECK(has("SLURM_JWT=token"));
+  CHECK_FALSE(has("LONGHAUL_TEST_OF_THE_LEAD=1"));
 }
