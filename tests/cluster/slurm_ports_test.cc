@@ -91,12 +91,14 @@ TEST_CASE("a job's environment, arguments and limits are those that sbatch itsel
   std::vector<std::string> seen;
   with_each_port([&](ClusterRig& rig) {
     auto submission = rig.script(
-        "e", format("#SBATCH --nodes=2 --ntasks-per-node 2 -c2 --gpus-per-node=a100:1 # a comment\n"
-                    "#SBATCH --mem=500M --open-mode=append --hint=nomultithread --time='10' --exclusive\n"
-                    "(env -0 | sort -z | grep -zvE '^(SLURM_JOB_?ID|SLURM_JOB_SLUID|SLURM_TASK_PID|SHLVL|_|PWD|SLURM_JOB_START|"
-                    "SLURM_JOB_END)[A-Z_]*=' | tr '\\0' '\\n'; ulimit -a; pwd; umask; printf '<%s>' \"$@\"; echo; echo "
-                    "done) > {}",
-                    rig.file("env")));
+        "e",
+        format(
+            "#SBATCH --nodes=2 --ntasks-per-node 2 -c2 --gpus-per-node=a100:1 # a comment\n"
+            "#SBATCH --mem=500M --open-mode=append --hint=nomultithread --time='10' --exclusive\n"
+            "(env -0 | sort -z | grep -zvE '^(SLURM_JOB_?ID|SLURM_JOB_SLUID|SLURM_TASK_PID|SHLVL|_|PWD|SLURM_JOB_START|"
+            "SLURM_JOB_END)[A-Z_]*=' | tr '\\0' '\\n'; ulimit -a; pwd; umask; printf '<%s>' \"$@\"; echo; echo "
+            "done) > {}",
+            rig.file("env")));
     submission.arguments = {"x y", "", "$(z)", "'\"\\", "\xc3\xbc"};
     const std::string id = rig.submit(submission);
     rig.wait_state(id, "COMPLETED");
