@@ -526,6 +526,18 @@ def weights(run):
     return found
 
 
+def goes_on_in_another_job(training, runs, victim):
+    """Where a job's first node makes its steps, the job ends with that node, and the next one does without it."""
+    wait_for("another job", lambda: len(training.run.submissions("s")) > 1, 90, training.run.story)
+    retry = training.run.facts("retry", "s")[-1]["with"]
+    expect("the host is named", retry["fault"] == "host_unreachable" and victim in retry["cause"], retry)
+    training.file = training.run.folder / "stages/s/attempts/2/events.jsonl"
+    training.wait(lambda: training.saved(1), "a checkpoint of the next job", 90)
+    expect("without the host", victim not in training.events("launched")[-1]["hosts"], training.events("launched"))
+    expect("from where the first one was", training.events("ready")[-1]["step"] >= retry["saved_step"], (training.events("ready"), retry))
+    training.end(runs)
+
+
 def lead_host_killed(cluster, runs, times):
     for number in range(times):
         training = Training(cluster, runs, f"lead-host-killed-{number}", "resiliency = { spares = 1 }\n")
@@ -533,6 +545,9 @@ def lead_host_killed(cluster, runs, times):
         begun = time.time()
         cluster.play("kill-node", victim)
         try:
+            if cluster.first_node_makes_steps():
+                goes_on_in_another_job(training, runs, victim)
+                continue
             seen = training.recovery(begun, 1)
             fault = seen[2]
             BOARD.time("host of the lead killed", 2, 10, seen)

@@ -67,6 +67,10 @@ class SlurmCluster:
         """A sub-command of tests/cluster/cluster: play("kill-node", "n2")."""
         return self.call(PROGRAM, words[0], "--state", self.state, *words[1:], seconds=seconds).stdout
 
+    def first_node_makes_steps(self):
+        """stepmgr, since 24.05: with its first node a job loses what starts its steps."""
+        return "enable_stepmgr" in self.call("scontrol", "show", "config").stdout
+
     # -------------------------------------------------------------------------------------------------------------- jobs
     def submit(self, script, *options):
         """sbatch of the lines of a script; the job's id. Its output goes to scratch/<id>.out."""
