@@ -189,7 +189,7 @@ Error SlurmScheduler::on_its_way(const JobSpec& spec) const {
 
 // nullopt: nobody has submitted it, and it is wanted.
 std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
-  const auto id = id_of_a_start(spec);
+  auto id = id_of_a_start(spec);
   if (!id.ok())  // it may have been: nobody submits it on doubt
     return Result<std::string>(make_error(ErrorCode::unavailable, id.error().message(), "it is looked for again"));
   if (!id->empty()) return id;
