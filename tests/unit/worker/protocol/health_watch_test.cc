@@ -112,7 +112,8 @@ TEST_CASE("the settings of a stage say how its nodes are looked at") {
   attempt.stage_dir = "/runs/s";
   ResiliencySettings& settings = attempt.resiliency;
   const auto plain = health_watch_options(attempt, Value(), "/w");
-  CHECK(join(plain.program, " ") == "/w health --watch 30.000 --folder /runs/s --job-pids");
+  CHECK(join(plain.program, " ") ==
+        "/w health --watch 30.000 --folder /runs/s --clean /dev/shm --training /runs/s/state --job-pids");
   Value checkpoint = Value::make_table(), task = Value::make_table();
   checkpoint.set("local_dir", "/local/copies");
   checkpoint.set("local_every_steps", 0);
@@ -121,7 +122,9 @@ TEST_CASE("the settings of a stage say how its nodes are looked at") {
   checkpoint.set("local_every_steps", 50);
   task.set("checkpoint", checkpoint);
   const auto copies = health_watch_options(attempt, task, "/w");
-  CHECK(join(copies.program, " ") == "/w health --watch 30.000 --folder /runs/s --folder /local/copies --job-pids");
+  CHECK(join(copies.program, " ") ==
+        "/w health --watch 30.000 --folder /runs/s --folder /local/copies --clean /dev/shm --clean /local/copies "
+        "--training /runs/s/state --job-pids");
   CHECK(copies.silent_max_ms > plain.silent_max_ms);
   settings.preflight_floor = 0.7;
   settings.health_command = "/site/check --fast";
@@ -129,8 +132,8 @@ TEST_CASE("the settings of a stage say how its nodes are looked at") {
   attempt.gpus_per_node = 4;
   const auto more = health_watch_options(attempt, Value(), "/w");
   CHECK(join(more.program, "|") ==
-        "/w|health|--watch|30.000|--folder|/runs/s|--job-pids|--gpus|4|--measure|--check|/site/check "
-        "--fast|--check-deadline|20");
+        "/w|health|--watch|30.000|--folder|/runs/s|--clean|/dev/shm|--training|/runs/s/state|--job-pids|--gpus|4|"
+        "--measure|--check|/site/check --fast|--check-deadline|20");
   CHECK(more.silent_max_ms == plain.silent_max_ms + 20'000);
 }
 
