@@ -155,10 +155,10 @@ def ranks_of(job, launch):
 
 
 def shrinks(request):
-    """No spare is there: a host is lost, and the training goes on with half of its ranks, which have the GPUs of their host."""
+    """No spare is there: one of four hosts is lost, and the training goes on with two ranks on two hosts, each with the GPUs there."""
     def case(cluster, runs):
         site = Site(cluster, runs, f"shrinks-{request}", request)
-        training = pretrain('resiliency = { shrink = true, host_silent = "3s" }\n').replace("job.gpus_per_node = 0", "job.gpus_per_node = 4")
+        training = pretrain('resiliency = { shrink = true, host_silent = "3s" }\n', nodes=4).replace("job.gpus_per_node = 0", "job.gpus_per_node = 4")
         job = Job(cluster, runs, f"shrinks-{request}", site, text=TOKENS + training)
         job.wait(lambda: job.events("checkpoint"), "a checkpoint", 60)
         expect("four ranks with four GPUs each", list(ranks_of(job, 1).values()) == ["0,1,2,3"] * 4, ranks_of(job, 1))
