@@ -12,7 +12,8 @@ inline int open_jobs(const LedgerStage& stage) {
   return (stage.job_open() ? 1 : 0) + (stage.successor_open() ? 1 : 0);
 }
 
-// Of the class of `stage`; a very large number where that has no limit. The run's own jobs count, others' are not known.
+// Of the class of `stage`; a very large number where that has no limit. The run's own jobs count, others' are not
+// known.
 inline int class_room_left(const SchedulingRules& rules, const RunLedger& ledger, const StageRules& stage) {
   if (stage.class_submitted_max <= 0) return std::numeric_limits<int>::max();
   int open = 0;

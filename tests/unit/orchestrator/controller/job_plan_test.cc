@@ -156,7 +156,7 @@ TEST_CASE("every step says its GPUs by node, however the job asked for them, and
       CHECK(std::count_if(launcher.begin(), launcher.end(), about_gpus) == (*row.word ? 1 : 0));
       if (*row.word) CHECK(std::find(launcher.begin(), launcher.end(), row.word) != launcher.end());
     }
-    JobScriptContext context{"r", "s", "/runs/r", "/bin/worker", "/runs/r/stages/s/attempts/1", false, {}};
+    JobScriptContext context{"r", "s", "/runs/r", "/bin/worker", "/runs/r/stages/s/attempts/1", false, {}, {}};
     const std::string script = job_script(plan, context).value();
     for (const char* variable : {" SLURM_GPUS ", " SLURM_GPUS_PER_NODE ", " SLURM_GPUS_PER_TASK ",
                                  " SLURM_GPUS_PER_SOCKET ", " SLURM_NTASKS_PER_GPU ", " SLURM_TRES_PER_TASK "}) {
