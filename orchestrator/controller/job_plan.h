@@ -62,8 +62,8 @@ struct JobScriptContext {
   std::string worker;       // path of longhaul-worker
   std::string attempt_dir;  // of the attempt; of an array: the folder that holds tasks.txt, one attempt folder a line
   bool array = false;
-  std::string body = {};              // shell lines in place of the lead's start; "": the lead
   std::vector<Directive> of_attempt;  // what only this attempt asks for: excluded nodes, a shorter wall time
+  std::string body = {};              // shell lines in place of the lead's start; "": the lead
 };
 Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& context);
 
