@@ -11,6 +11,7 @@
 #include "orchestrator/scheduler/slurm_scheduler.h"
 #include "orchestrator/state/run_access.h"
 #include "orchestrator/state/run_status.h"
+#include "orchestrator/state/submit_environment.h"
 
 namespace longhaul {
 namespace {
@@ -92,7 +93,8 @@ Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const 
   if (plan.act == Act::keep && (itself || now.job.empty())) return write_follower(run_dir, {});
   LH_TRY(OpenedSlurmPort opened,
          open_slurm_port(site.config.slurm_backend, driving_programs(run_dir, options.programs_dir),
-                         site.config.programs));
+                         site.config.programs, submission_deadline_ms, site.config.cluster,
+                         read_submit_environment(driven_folder(run_dir, frozen))));
   if (plan.act == Act::keep) {
     const auto jobs = opened.port->job(now.job);
     if (!jobs.ok() && jobs.error().code != ErrorCode::not_found) return jobs.error();

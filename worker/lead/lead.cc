@@ -149,8 +149,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.take_over(state, std::move(agents), std::move(vote));
   if (lead.superseded()) return LeadEnd::superseded;
-  const HeldNodes nodes{lead.batch_host_lost() ? std::string() : job.scheduler_job, lead.nodes_held(),
-                        lead.ranks_ended_ns()};
+  const HeldNodes nodes{job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns()};
   const auto end = conclude(attempt, record, nodes, rounds, clock, log);
   life.reset();  // it would write the address again
   // Whoever waits for this lead sees that it is done, if it is: an address that is gone says so only beside a record.
