@@ -66,8 +66,8 @@ TEST_CASE("slurm: a cancellation by another user is told from one by the run's o
     world.clock.advance_ms(10'000);
     auto ended = world.look(world.open("k", *id));
     REQUIRE(ended);
-    if (one.by < 0) {  // accounting does not say it yet: that is waited for
-      CHECK(ended->state == JobState::running);
+    if (one.by < 0) {                           // accounting does not say it yet: that is waited for
+      CHECK(ended->state == JobState::queued);  // as it was last seen
       world.clock.advance_ms(SlurmWorld::grace_ms);
       ended = world.look(world.open("k", *id));
     }
