@@ -13,6 +13,13 @@
 namespace longhaul {
 namespace {
 
+// Slurm's will-run looks at nodes that can work now. Where some are down, or slurmctld has just begun and knows none
+// yet, it has no nodes for jobs that it would take into its queue.
+bool is_of_the_moment(const std::string& refused) {
+  return refused.find("busy") != std::string::npos ||
+         refused.find("node configuration is not available") != std::string::npos;
+}
+
 // A script without a file: nothing is written for a question.
 class ScriptInMemory {
  public:
@@ -56,7 +63,7 @@ QueueAnswer answer_of(const Result<SlurmWillRun>& said) {
     answer.partition = said->partition;
   } else {
     answer.refused = said.error().what;
-    answer.for_good = said.error().code == ErrorCode::invalid_input && answer.refused.find("busy") == std::string::npos;
+    answer.for_good = said.error().code == ErrorCode::invalid_input && !is_of_the_moment(answer.refused);
     if (const std::size_t at = answer.refused.find(after_path); at != std::string::npos)
       answer.refused.erase(0, at + after_path.size());
   }

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "contracts/held_allocation.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/maintenance.h"
 #include "orchestrator/scheduler/local_scheduler.h"
@@ -53,8 +54,8 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
 }
 
 Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& programs,
-                                                   const std::vector<std::string>& environment, Clock& clock,
-                                                   Logger& log) {
+                                                   const std::vector<std::string>& environment, bool last_look,
+                                                   Clock& clock, Logger& log) {
   const auto deadline_ms = static_cast<std::int64_t>(site.config.submit_deadline.value * 1e3);
   LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs, deadline_ms,
                                                  site.config.cluster, environment));
@@ -64,6 +65,7 @@ Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::
   options.settle_ms = std::clamp<std::int64_t>(options.poll_interval_ms, 2'000, 15'000);
   options.in_flight_ms = in_flight_ms_of(deadline_ms);
   options.comments = site.config.identity != "name";
+  options.last_look = last_look;
   options.record_grace_ms = std::clamp<std::int64_t>(2 * options.poll_interval_ms, 10'000, 60'000);
   return std::make_unique<SlurmScheduler>(std::move(opened.port), options, clock, log);
 }
@@ -99,8 +101,10 @@ Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const Frozen
   if (made.site) {
     LH_TRY(made.rules, rules_of(*made.site, frozen.plan));
     const auto environment = read_submit_environment(driven_folder(run_dir, frozen));
+    // The round of a job at its end, which no small job follows.
+    const bool last_look = options.leave_refused && read_follower(run_dir).job.empty();
     LH_TRY(auto slurm,
-           make_slurm(*made.site, driving_programs(run_dir, options.programs_dir), environment, clock, log));
+           make_slurm(*made.site, driving_programs(run_dir, options.programs_dir), environment, last_look, clock, log));
     made.maintenance_ms = [&clock, port = &slurm->port(), own = own_reservations(*made.site, frozen.plan)] {
       return ask_maintenance_ms(*port, own, clock);
     };

@@ -34,6 +34,8 @@ struct SlurmSchedulerOptions {
   std::int64_t record_grace_ms =
       60'000;            // between Slurm's word, or its silence, and the conclusion that no record comes
   bool comments = true;  // false: the site has no use for comments but its own, and none is given
+  // Nobody comes after this look: a cancellation of which accounting does not know yet by whom counts as the user's.
+  bool last_look = false;
 };
 
 class SlurmScheduler final : public Scheduler {

@@ -62,8 +62,8 @@ def what_is_refused_for_good_fails(cluster, runs):
 
 
 def what_is_refused_for_a_while_waits(cluster, runs):
-    """Two jobs at a time: the first stage's and its follower. The second is refused until the first has ended."""
-    strict(cluster, MaxSubmitJobsPerUser="2")
+    """One job of the QOS at a time; the follower is of another class. The second is refused until the first has ended."""
+    strict(cluster, MaxSubmitJobsPerUser="1")
     run = runs.start("limit", stage("a", "sleep 8", TWO_HOSTS) + stage("b", "true", 'needs = ["a"]\n' + TWO_HOSTS),
                      site=site(cluster))
     run.wait("succeeded", 90)

@@ -11,7 +11,7 @@ using namespace longhaul;
 namespace {
 
 // A plan of jobs that differ in their wall time, and the Slurm that is asked about them. A job of 13 minutes is refused
-// for good, one of 17 for now; after one of 19 nothing is answered any more.
+// for good, one of 17 for now, one of 16 as long as too few nodes are up; after one of 19 nothing is answered any more.
 struct OutlookRig {
   ManualClock clock;
   FakeSlurm slurm{clock, {}};
@@ -30,6 +30,8 @@ struct OutlookRig {
         return make_error(code, submission.script + " would not run: " + words);
       };
       if (asks("--time=00:13:00")) return refusal(ErrorCode::invalid_input, "Requested time limit is invalid");
+      if (asks("--time=00:16:00"))
+        return refusal(ErrorCode::invalid_input, "Requested node configuration is not available");
       if (asks("--time=00:17:00")) return refusal(ErrorCode::unavailable, "Required partition not available");
       if (!asks("--time=00:19:00")) return std::nullopt;
       slurm.down_until_ms = clock.wall_ms() + 600'000;
@@ -99,6 +101,13 @@ TEST_CASE(
   CHECK(rig.outlook.answers[0].for_good);
   CHECK_FALSE(rig.outlook.answers[1].for_good);
   CHECK_FALSE(rig.outlook.answers[2].for_good);
+}
+
+TEST_CASE("queue outlook: nodes that are down, or not known yet, are no reason to refuse a job") {
+  OutlookRig rig;
+  rig.add("a", "", 16);
+  CHECK(rig.ask() == "a: Requested node configuration is not available");
+  CHECK_FALSE(rig.outlook.answers[0].for_good);
 }
 
 TEST_CASE("queue outlook: a cluster that falls silent is asked no more, and its silence is no refusal") {

@@ -39,6 +39,33 @@ TEST_CASE("slurm: why a job does not start by itself is told with what can be do
   CHECK_FALSE(held->given_up);
 }
 
+TEST_CASE(
+    "slurm: a job whose lead has written that it was told to stop is cancelled at once where nobody can say by whom") {
+  struct Case {
+    bool accounting, last_look;
+    JobState state;
+  };
+  for (const Case& one :
+       {Case{false, false, JobState::ended}, Case{true, false, JobState::running}, Case{true, true, JobState::ended}}) {
+    CAPTURE(one.accounting);
+    CAPTURE(one.last_look);
+    SlurmWorld world({.accounting = one.accounting});
+    world.last_look = one.last_look;
+    world.new_controller();
+    world.slurm.play = [](const std::string&, int) { return long_play(1); };
+    const JobSpec spec = world.job("k");
+    const auto id = world.scheduler->submit_one(spec);
+    REQUIRE(id.ok());
+    world.clock.advance_ms(1'000);
+    leave_record(spec.attempt_dir, "cancelled");
+    world.slurm.begin_to_end(*id, "CANCELLED");
+    const auto seen = world.look(world.open("k", *id));
+    REQUIRE(seen);
+    CHECK(seen->state == one.state);
+    CHECK(seen->end == (one.state == JobState::ended ? SchedulerEnd::cancelled : SchedulerEnd::none));
+  }
+}
+
 TEST_CASE("slurm: a cancellation by another user is told from one by the run's own, where accounting says it") {
   struct Case {
     long long by;

@@ -28,6 +28,7 @@ struct SlurmWorld {
   void new_controller() {
     SlurmSchedulerOptions options;
     options.comments = comments;
+    options.last_look = last_look;
     options.settle_ms = settle_ms;
     options.record_grace_ms = grace_ms;
     scheduler = std::make_unique<SlurmScheduler>(slurm.port(), options, clock, log);
@@ -74,6 +75,7 @@ struct SlurmWorld {
   Logger log;
   std::vector<OpenJob> looked_at;  // all of them are open
   bool comments = true;            // of the site: identity = "comment"
+  bool last_look = false;          // nobody comes after this controller
   std::unique_ptr<SlurmScheduler> scheduler;
 };
 
