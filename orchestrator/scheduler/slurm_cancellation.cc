@@ -33,6 +33,14 @@ std::optional<bool> SlurmScheduler::cancelled_by_site(const OpenJob& open, const
   return is_by_site(*end);
 }
 
+// Of a job that was cancelled by somebody else than us, and whose lead is still at its last duties. `none`: it is
+// looked at again when it is over.
+SchedulerEnd SlurmScheduler::cancelled_alive(const OpenJob& open, const std::string& id) {
+  const auto by_site = cancelled_by_site(open, id);
+  if (!by_site) return options_.last_look ? SchedulerEnd::cancelled : SchedulerEnd::none;
+  return *by_site ? SchedulerEnd::cancelled_by_site : SchedulerEnd::cancelled;
+}
+
 // nullopt: it was cancelled, and by whom is not known yet.
 std::optional<SchedulerEnd> SlurmScheduler::end_of(const OpenJob& open, const Seen& seen) {
   const SchedulerEnd end = scheduler_end_of(*seen.job);

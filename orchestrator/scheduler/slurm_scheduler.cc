@@ -367,11 +367,8 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
     if (record.ok()) info.end = job.ends_as.empty() ? SchedulerEnd::none : scheduler_end_of(job);
     // Why it was told to stop, only Slurm's own end tells, and by whom it was cancelled, only accounting.
     const bool told = record.ok() && classify_end(*record, true) == FaultClass::interrupted;
-    if (told && info.end == SchedulerEnd::cancelled && !is_our_cancellation(*open, seen.id)) {
-      const auto by_site = cancelled_by_site(*open, seen.id);
-      if (by_site && *by_site) info.end = SchedulerEnd::cancelled_by_site;
-      if (!by_site && !options_.last_look) info.end = SchedulerEnd::none;
-    }
+    if (told && info.end == SchedulerEnd::cancelled && !is_our_cancellation(*open, seen.id))
+      info.end = cancelled_alive(*open, seen.id);
     if (record.ok() && (!told || info.end != SchedulerEnd::none)) {
       info.state = JobState::ended;
       info.started_ms = record->started_ms;

@@ -115,6 +115,7 @@ class SlurmScheduler final : public Scheduler {
   std::string no_record(const std::string& key) const;
   bool is_our_cancellation(const OpenJob& open, const std::string& id) const;
   std::optional<bool> cancelled_by_site(const OpenJob& open, const std::string& id);
+  SchedulerEnd cancelled_alive(const OpenJob& open, const std::string& id);
   std::optional<SchedulerEnd> end_of(const OpenJob& open, const Seen& seen);
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
