@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/process_signal.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -219,10 +220,8 @@ Status LocalScheduler::cancel(const std::string& id) {
   LH_TRY(const LeadClaim claim, read_claim(claim_path(job.spec)));
   if (claim.host != host_name())
     return make_error(ErrorCode::unavailable, "job " + id + " is led on " + claim.host, "cancel from that machine");
-  if (claim.process != self && process_alive(claim.process) && ::kill(claim.process.pid, SIGTERM) != 0 &&
-      errno != ESRCH)
-    return errno_error(ErrorCode::io, "cannot signal the lead of " + id, errno);
-  return {};
+  if (claim.process == self) return {};
+  return signal_process(claim.process, SIGTERM).with_context("the lead of " + id);
 }
 
 }  // namespace longhaul
