@@ -15,7 +15,7 @@ struct DoctorOrder {
   std::string folder;                       // of this look, seen by all nodes
   std::vector<std::string> launcher;        // words that start the ranks, as for any job of the site
   std::vector<std::string> agent_launcher;  // one agent a node, beside the ranks
-  std::vector<std::string> sbatch;   // words of a submission from inside: program and options, without the script
+  std::vector<std::string> sbatch;   // how a job is submitted from inside: program and options, without the script
   std::string mpi;                   // of srun --mpi=, as the site file says
   std::string ports;                 // contracts/attempt.h
   std::string node_local;            // folder of each node; "": the site names none

@@ -129,11 +129,11 @@ class Controller {
     std::int64_t at_ns = 0, pause_ms = 0;
   };
   std::map<std::string, NextTry> refused_for_now_;  // by key
-  std::set<std::string> told_;  // what has no answer yet, and the log has been told of: once is enough
-  PollPace pace_;               // when the scheduler is asked again
-  timespec rung_{};             // when a job last rang the doorbell, as far as we have looked
-  bool silent_ = false;         // the scheduler did not answer in the last round
-  bool changed_ = true;         // by the last round
+  std::set<std::string> told_;                      // keys without an answer that the log names already
+  PollPace pace_;                                   // when the scheduler is asked again
+  timespec rung_{};                                 // when a job last rang the doorbell, as far as we have looked
+  bool silent_ = false;                             // the scheduler did not answer in the last round
+  bool changed_ = true;                             // by the last round
   int cores_ = 1;
   std::int64_t pulse_ns_ = 0;
   std::size_t refused_logged_ = 0;

@@ -40,7 +40,7 @@ Result<std::vector<DoctorFact>> run_doctor_job(const DoctorJob& job, SlurmPort& 
                                                const std::atomic<bool>& stop, Clock& clock, const DoctorTold& told);
 
 // What of the site file the job has shown to be right by having run: its routing, how it asked for GPUs and for an
-// allocation that outlives a node. Each with its key. Pure; `found`: what the job has told.
+// allocation that outlives a node. Each with its key. Pure; `found`: what the job has reported.
 std::vector<DoctorFact> facts_of_request(const DoctorJob& job, const Site& site, const std::vector<DoctorFact>& found);
 
 }  // namespace longhaul

@@ -10,7 +10,7 @@
 
 namespace longhaul {
 
-// After which people are told of a refusal that passes, or may pass.
+// After which a refusal that passes, or may pass, is reported to people.
 inline constexpr std::int64_t refusal_told_after_ms = 10 * 60'000;
 
 enum class RefusalAct {

@@ -20,8 +20,8 @@ struct ClusterWord {
   std::vector<QueueAnswer> answers;  // of queue_outlook.h; empty: not asked
 };
 
-// Pure. `jobs` in the order of the plan's stages; a problem that several stages share is told once. Of a job that names
-// a QOS or a constraint and no partition nothing is known but what Slurm answers: a filter of the site routes it.
+// Pure. `jobs` in the order of the plan's stages; a problem that several stages share is reported once. Of a job that
+// names a QOS or a constraint and no partition nothing is known but what Slurm answers: a filter of the site routes it.
 void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs, const ClusterWord& word,
                            Diagnostics& diagnostics);
 

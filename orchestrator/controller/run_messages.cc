@@ -87,7 +87,7 @@ void RunMessages::take(const std::vector<Fact>& facts) {
 }
 
 void RunMessages::look_and_send(const RunLedger& ledger) {
-  look_for_held_up(ledger);  // the log is told of it where nobody is
+  look_for_held_up(ledger);  // the log has it also where nobody gets messages
   if (!config_.enabled()) return;
   const std::int64_t now = clock_.monotonic_ns();
   if (config_.no_progress_after.value > 0 && now >= next_look_ns_) {

@@ -10,13 +10,12 @@ import argparse
 import json
 import pathlib
 import random
-import shutil
 import sys
 import tempfile
 import time
 
 import kill_training
-from kill_training import Training, write_dataset
+from kill_training import Training, make_inputs
 from restart_in_process import Page, Restarted, events_of
 
 DEADLINE_S = kill_training.STEP_DEADLINE_S * 5
@@ -103,17 +102,7 @@ def main():
                    for number, (step, rank) in enumerate(zip(when, culprits)))
     with tempfile.TemporaryDirectory(prefix="longhaul-flip-") as name:
         here = pathlib.Path(name)
-        source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
-        inputs = {}
-        for input_name, amount in (("tokens", 4000), ("code", 1500)):
-            inputs[input_name] = here / input_name
-            inputs[input_name].mkdir()
-            shutil.copy(source, inputs[input_name] / "tokenizer.json")
-            documents = []
-            while sum(map(len, documents)) < amount:
-                start, stride = draw.randrange(250), draw.randint(1, 7)
-                documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
-            write_dataset(inputs[input_name] / "train", documents)
+        inputs = make_inputs(here, draw)
         wide = kill_training.settings
 
         def run(name, check, plan, watched=True):

@@ -12,7 +12,6 @@ import json
 import mmap
 import pathlib
 import random
-import shutil
 import statistics
 import struct
 import sys
@@ -21,7 +20,7 @@ import threading
 import time
 
 import kill_training
-from kill_training import Training, write_dataset
+from kill_training import Training, make_inputs
 
 MAGIC = 0x313054414542484C
 EPOCH, SECTION, NAMES, NAME_BYTES = 24, 48, 104, 32  # resiliency/beat/heartbeat_page.h
@@ -143,17 +142,7 @@ def main():
         when += draw.randint(3, 5)
     with tempfile.TemporaryDirectory(prefix="longhaul-restart-") as name:
         here = pathlib.Path(name)
-        source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
-        inputs = {}
-        for input_name, amount in (("tokens", 4000), ("code", 1500)):
-            inputs[input_name] = here / input_name
-            inputs[input_name].mkdir()
-            shutil.copy(source, inputs[input_name] / "tokenizer.json")
-            documents = []
-            while sum(map(len, documents)) < amount:
-                start, stride = draw.randrange(250), draw.randint(1, 7)
-                documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
-            write_dataset(inputs[input_name] / "train", documents)
+        inputs = make_inputs(here, draw)
         wide = kill_training.settings
 
         def settings(*values):

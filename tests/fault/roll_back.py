@@ -10,13 +10,12 @@ import argparse
 import json
 import pathlib
 import random
-import shutil
 import sys
 import tempfile
 import time
 
 import kill_training
-from kill_training import Training, write_dataset
+from kill_training import Training, make_inputs
 
 DEADLINE_S = kill_training.STEP_DEADLINE_S * 5
 STEPS, EVERY, BAD = 30, 10, 17
@@ -68,17 +67,7 @@ def main():
     wrong = []
     with tempfile.TemporaryDirectory(prefix="longhaul-roll-back-") as name:
         here = pathlib.Path(name)
-        source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
-        inputs = {}
-        for input_name, amount in (("tokens", 4000), ("code", 1500)):
-            inputs[input_name] = here / input_name
-            inputs[input_name].mkdir()
-            shutil.copy(source, inputs[input_name] / "tokenizer.json")
-            documents = []
-            while sum(map(len, documents)) < amount:
-                start, stride = draw.randrange(250), draw.randint(1, 7)
-                documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
-            write_dataset(inputs[input_name] / "train", documents)
+        inputs = make_inputs(here, draw)
 
         def made(folder):
             return Training(here / folder, engine, arguments.ranks, STEPS, inputs, False, True)
