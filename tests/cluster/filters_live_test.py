@@ -85,7 +85,7 @@ def set_filters(cluster, sites):
 
 def jobs_of(cluster, sites):
     """{site's name: {id: state}} of all jobs of their runs, waiting, running or ended, as slurmctld tells it."""
-    shown = [line.split() for line in cluster.call("squeue", "-h", "-t", "all", "-o", "%A %T %Z").stdout.splitlines()]
+    shown = [line.split(" ", 2) for line in cluster.call("squeue", "-h", "-t", "all", "-o", "%A %T %Z").stdout.splitlines()]
     return {s.name: {job: state for job, state, folder in shown if folder == str(s.run.folder)} for s in sites}
 
 
