@@ -575,12 +575,12 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
     if (!record.ok()) return fail(line, record.error());
     session.take(std::move(record).value());
   }
-  std::int64_t epoch = 0;
   const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))
-                                        : tick(run->path, epoch, session.options(), session.clock(), session.log());
+                                        : tick_once(run->path, session.options(), session.clock(), session.log());
   if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
   if (!outcome.ok()) return fail(line, outcome.error());
-  print(stdout, "{}: {}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "");
+  print(stdout, "{}: {}{}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "",
+        outcome->open && !outcome->changed ? ", waits for an answer: --until-quiet waits with it" : "");
   if (line.leave_refused && outcome->open && !session.followed()) return ExitCode::timeout;  // its lead may come again
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
 }

@@ -366,8 +366,12 @@ void Controller::update_index() {
   unindexed_.clear();
 }
 
-void Controller::leave() const {
-  if (log_file_.check_newest().ok()) (void)::unlink(driver_pulse_path(run_dir_).c_str());
+void Controller::leave() {
+  if (!log_file_.check_newest().ok()) return;
+  (void)::unlink(driver_pulse_path(run_dir_).c_str());
+  if (pending_acts(ledger_).submit.empty()) return;
+  std::vector<Fact> facts{{FactKind::left, {}, 0, Value::make_table(), 0}};
+  (void)write(facts).ok();  // without it the next one waits for longer
 }
 
 void Controller::pulse() {

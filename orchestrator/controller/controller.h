@@ -50,9 +50,9 @@ class Controller {
   bool waits_for_limits() const;
   void ask_again() { pace_.ask_now(); }
   std::int64_t poll_interval_ms() const { return pace_.interval_ms(); }
-  // No more rounds will follow: whoever looks from another host need not wait for this one's silence. Nothing where
-  // another controller has taken over.
-  void leave() const;
+  // No more rounds will follow: whoever looks from another host need not wait for this one's silence, nor for what it
+  // may have under way. Nothing where another controller has taken over.
+  void leave();
   // How long to wait before another round can bring something new.
   std::int64_t pause_ms_max() const { return pace_.interval_ms() > 0 ? 1000 : 250; }
 

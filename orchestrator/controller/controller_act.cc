@@ -202,7 +202,9 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   job.maybe_known = !fresh_.contains(first.key);
   if (job.maybe_known) {
     LH_TRY(const ProcessId self, identify_process(::getpid()));
-    job.in_flight = may_be_in_flight(ledger_, first, self, host_name(), process_alive);
+    const auto overtaken_ms = overtaken_in_flight_ms(ledger_, first, self, host_name(), process_alive);
+    job.in_flight = overtaken_ms.has_value();
+    job.overtaken_ms = overtaken_ms.value_or(0);
   }
   if (frozen_.jobs_alone && !site_) job.slots = cores_;  // beside each other they would measure each other
   if (!site_) return job;

@@ -15,13 +15,13 @@ constexpr std::int64_t pause_ms_min = 4;
 // However the rounds end.
 class Leaving {
  public:
-  explicit Leaving(const Controller& controller) : controller_(controller) {}
+  explicit Leaving(Controller& controller) : controller_(controller) {}
   ~Leaving() { controller_.leave(); }
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
 
  private:
-  const Controller& controller_;
+  Controller& controller_;
 };
 
 // What a shared file system, or a full disk, may answer once: the round is made again, by a controller that claims
@@ -121,6 +121,16 @@ Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const 
   LH_TRY(const auto controller, Controller::open(run_dir, epoch, options, clock, log));
   epoch = controller->epoch();
   return controller->round();
+}
+
+Result<TickOutcome> tick_once(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log) {
+  LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+  if (idle) return *idle;
+  LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  const Leaving leaving(*controller);
+  LH_TRY(TickOutcome outcome, controller->round());
+  outcome.open = outcome.state == RunState::running && controller->unanswered();
+  return outcome;
 }
 
 Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,

@@ -63,6 +63,9 @@ struct TickOutcome {
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
                          Logger& log);
 
+// One round of a controller that leaves after it.
+Result<TickOutcome> tick_once(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log);
+
 // Ticks until a round changes nothing, the run has ended, `stop` is set or `patience_ms` has passed. A scheduler that
 // does not answer, a submission whose fate is not known yet or that is refused for now, and errors of the file system
 // are waited for: nobody may come after this to make the round that failed. Where there is nothing to do no epoch is

@@ -32,6 +32,7 @@ struct JobSpec {
   // ... and be under way: whoever made its intent, or acted upon it since, may still be at it, for he is on another
   // host or his process lives. False: he is this process, or is known to have ended.
   bool in_flight = false;
+  std::int64_t overtaken_ms = 0;  // for how long, when this process began, nobody else had been allowed to begin anew
   // Cancelled before anybody knew whether it was submitted: its id if it was. A scheduler whose queue others may still
   // be filling looks for it and, once it is sure that it is not there, refuses it (invalid_input); another may take it,
   // to be cancelled.

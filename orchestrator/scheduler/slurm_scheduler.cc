@@ -160,7 +160,8 @@ void SlurmScheduler::note_id(const JobSpec& spec, const std::string& id) {
 }
 
 std::int64_t SlurmScheduler::settle_ms_of(const JobSpec& spec) const {
-  return spec.in_flight ? std::max(options_.settle_ms, options_.in_flight_ms) : options_.settle_ms;
+  if (!spec.in_flight) return options_.settle_ms;
+  return std::max(options_.settle_ms, options_.in_flight_ms - spec.overtaken_ms);
 }
 
 // How long until a key that is missing was never submitted by anybody.

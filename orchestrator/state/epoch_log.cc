@@ -204,6 +204,7 @@ Result<EpochLog> EpochLog::claim(const std::string& run_dir, const Clock& clock,
   first.fields.set("host", host_name());
   first.fields.set("pid", static_cast<long long>(self.pid));
   first.fields.set("start_ticks", static_cast<unsigned long long>(self.start_ticks));
+  first.fields.set("monotonic_ms", static_cast<long long>(clock.monotonic_ns() / 1'000'000));
   std::int64_t epoch = 0;
   for (int tries = 0;; ++tries) {
     LH_TRY(const std::int64_t newest, newest_epoch(run_dir));

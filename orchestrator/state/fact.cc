@@ -17,7 +17,8 @@ constexpr std::array<const char*, static_cast<std::size_t>(FactKind::count)> kin
     "cancel_sent", "cancelled",       "skipped",
     "reset",       "run_ended",       "order_ended",
     "milestone",   "lift_exclusions", "exclusions_lifted",
-    "noticed",     "held_up",         "kept"};
+    "noticed",     "held_up",         "left",
+    "kept"};
 }  // namespace
 
 const char* to_string(FactKind kind) {

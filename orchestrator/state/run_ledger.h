@@ -129,6 +129,8 @@ struct LedgerDriver {
   std::string host;
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;
+  std::int64_t claimed_ms = -1;  // by its host's monotonic clock; -1: its log does not say it
+  bool left = false;             // it said so: it has no call under way and makes no more
 };
 
 struct RunLedger {
@@ -147,7 +149,7 @@ struct RunLedger {
   std::int64_t facts = 0;             // how many were folded
   std::vector<std::string> refused;   // facts that no transition allows: a bug or a damaged log, to be logged
 
-  static constexpr std::size_t drivers_max = 64;
+  static constexpr std::size_t drivers_max = 256;
 
   explicit RunLedger(const std::vector<std::string>& stage_ids = {});
   LedgerStage* find(const std::string& id);

@@ -80,6 +80,24 @@ TEST_CASE("slurm: a submission that is in flight for 40 s is waited for by whoev
   }
 }
 
+TEST_CASE("slurm: for what may be in flight each of several short rounds goes on with the wait of those before") {
+  SlurmWorld world;
+  JobSpec spec = world.job("k", true);
+  spec.in_flight = true;
+  int rounds = 0;
+  for (bool submitted = false; !submitted; ++rounds) {
+    REQUIRE(rounds < 5);
+    world.new_controller();
+    spec.overtaken_ms = 50'000 * rounds;
+    for (int s = 0; s <= 50 && !submitted; s += 5) {
+      submitted = world.scheduler->submit_one(spec).ok();
+      if (!submitted) world.clock.advance_ms(5'000);
+    }
+  }
+  CHECK(rounds == 2);  // of 50 s each, for 90 s
+  CHECK(world.slurm.submissions("k") == 1);
+}
+
 TEST_CASE("slurm: of two live jobs with one key the one that holds the attempt is told, and the other is cancelled") {
   SlurmWorld world({.nodes = 1});
   world.slurm.play = [](const std::string&, int) { return long_play(1); };
