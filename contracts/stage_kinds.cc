@@ -200,12 +200,12 @@ std::vector<StageKind> make_kinds() {
                        pretrain_fields()));
   kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
   kinds.push_back(training_kind_of(
-      "sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
+      "sft", 2, "supervised fine-tuning on instructions; loss on the answers only",
       {{"model", trained, true, true, "the model to tune"},
        {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
        {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
       sft_fields()));
-  kinds.push_back(training_kind_of("align", 1, "preference tuning (DPO)",
+  kinds.push_back(training_kind_of("align", 2, "preference tuning (DPO)",
                                    {{"model", trained, true, true, "the model to tune, and the reference"},
                                     {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
                                     {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},

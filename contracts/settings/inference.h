@@ -13,6 +13,7 @@ struct EvaluateSettings {
   std::string device = "cpu";
   std::vector<std::string> prompts;
   std::int64_t prompt_tokens = 64;
+  std::vector<std::string> ignore;  // keys of rows that are not used (contracts/tuning_row_form.h)
 };
 const FieldTable<EvaluateSettings>& evaluate_fields();
 

@@ -445,6 +445,9 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
   return table;
 }
 
+constexpr const char* ignored_keys_help =
+    "keys of rows and messages that are not used; any other key that the row's form does not know is refused";
+
 const FieldTable<SftSettings>& sft_fields() {
   using S = SftSettings;
   static const auto table =
@@ -475,6 +478,7 @@ const FieldTable<SftSettings>& sft_fields() {
                  {.help = "share of the questions kept for the held-out loss when no heldout input is given",
                   .min = 0,
                   .max = 0.9})
+          .field("ignore", &S::ignore, {.help = ignored_keys_help})
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("device", &S::device, device_options())
@@ -499,6 +503,7 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("sft_weight", &A::sft_weight,
                  {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
           .field("length_normalized", &A::length_normalized, {.help = "log-probabilities per token instead of summed"})
+          .field("ignore", &A::ignore, {.help = ignored_keys_help})
           .field("shuffle", &A::shuffle,
                  {.help =
                       "another order in every epoch; false takes the pairs in the file's order, which keeps pairs that "

@@ -165,8 +165,9 @@ struct SftSettings {
   std::int64_t steps = 0;
   double epochs = 3;
   std::int64_t milestone_every = 0;
-  bool packing = false;           // several examples in a row
-  double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
+  bool packing = false;             // several examples in a row
+  double heldout_fraction = 0.1;    // of the examples, by hash of the question; 0 if a heldout input is given
+  std::vector<std::string> ignore;  // keys of rows that are not used (contracts/tuning_row_form.h)
   std::string precision = "bf16";
   std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
@@ -184,10 +185,11 @@ const FieldTable<SftSettings>& sft_fields();
 struct AlignSettings {
   std::string method = "dpo";
   double beta = 0.1;
-  double label_smoothing = 0;      // conservative DPO
-  double sft_weight = 0;           // adds that share of the chosen answer's cross-entropy
-  bool length_normalized = false;  // log-probabilities per token instead of summed
-  bool shuffle = true;             // false: pairs in the file's order, where neighbours may belong in one batch
+  double label_smoothing = 0;       // conservative DPO
+  double sft_weight = 0;            // adds that share of the chosen answer's cross-entropy
+  bool length_normalized = false;   // log-probabilities per token instead of summed
+  std::vector<std::string> ignore;  // keys of rows that are not used (contracts/tuning_row_form.h)
+  bool shuffle = true;              // false: pairs in the file's order, where neighbours may belong in one batch
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;

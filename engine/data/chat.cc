@@ -31,7 +31,7 @@ Status check_conversation(std::span<const ChatMessage> messages) {
     return make_error(ErrorCode::invalid_input, format("message {}: {}", i + 1, what), std::move(hint));
   };
   if (messages.empty()) return make_error(ErrorCode::invalid_input, "the conversation has no messages");
-  std::string expected;
+  bool begun = false;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
     if (std::find(chat_roles().begin(), chat_roles().end(), message.role) == chat_roles().end())
@@ -41,9 +41,8 @@ Status check_conversation(std::span<const ChatMessage> messages) {
       if (i != 0) return wrong(i, "a system message stands only at the beginning");
       continue;
     }
-    if (expected.empty()) expected = "user";
-    if (message.role != expected) return wrong(i, format("is from {}, expected {}", message.role, expected));
-    expected = expected == "user" ? "assistant" : "user";
+    if (!begun && message.role != "user") return wrong(i, format("is from {}, expected user", message.role));
+    begun = true;
   }
   return {};
 }
@@ -88,12 +87,20 @@ Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bo
     LH_TRY(const std::vector<std::int32_t> content, tokenizer_->encode(message.content));
     tokens.ids.insert(tokens.ids.end(), content.begin(), content.end());
     tokens.ids.push_back(end_of_turn_);
-    learn_from(message.role == "assistant" ? 1 : 0);
+    learn_from(message.role == "assistant" && message.trained ? 1 : 0);
   }
   if (open) {
     tokens.ids.push_back(role_id("assistant"));
     learn_from(0);
   }
+  return tokens;
+}
+
+Result<ChatTokens> ChatEncoder::encode_text(const std::string& text) const {
+  ChatTokens tokens;
+  LH_TRY(tokens.ids, tokenizer_->encode(text));
+  tokens.ids.push_back(end_of_text_);
+  tokens.loss_mask.assign(tokens.ids.size(), 1);
   return tokens;
 }
 

@@ -23,6 +23,7 @@ inline constexpr const char* end_of_turn_token = "<|end|>";
 struct ChatMessage {
   std::string role;  // system, user or assistant
   std::string content;
+  bool trained = true;  // of the assistant, in training: its answer is learnt
   bool operator==(const ChatMessage&) const = default;
 };
 
@@ -30,8 +31,8 @@ const std::vector<std::string>& chat_roles();
 // Every special token that pretraining and chat need, in order of their ids.
 std::vector<std::string> default_special_tokens();
 
-// Roles known, at least one message, user and assistant in turn after an optional system message first, contents UTF-8.
-// The error's text names the message (1-based).
+// Roles known, at least one message, the user first after an optional system message, contents UTF-8. Several messages
+// of one role may follow each other. The error's text names the message (1-based).
 Status check_conversation(std::span<const ChatMessage> messages);
 
 // The text of the conversation; `open` adds the start of the assistant's turn. As the Jinja template renders it.
@@ -51,6 +52,8 @@ class ChatEncoder {
 
   // `open` adds <|assistant|>, for generation. Thread-safe.
   Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false) const;
+  // A text that is no conversation: learnt whole, with the token that ends a text.
+  Result<ChatTokens> encode_text(const std::string& text) const;
   std::int32_t end_of_turn() const { return end_of_turn_; }
   std::int32_t end_of_text() const { return end_of_text_; }
 

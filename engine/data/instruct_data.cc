@@ -47,101 +47,6 @@ Status for_each_line(std::string_view text, const std::string& name,
                                        : "nothing was read");
 }
 
-Result<std::string> text_field(const Value& object, std::string_view key) {
-  const Value* value = object.find(key);
-  if (!value) return make_error(ErrorCode::invalid_input, format("'{}' is missing", key));
-  if (!value->is_string())
-    return make_error(ErrorCode::invalid_input, format("'{}' is {}, expected a text", key, value->kind_name()));
-  return value->as_string();
-}
-
-Result<std::vector<ChatMessage>> message_list(const Value& list, std::string_view key) {
-  if (!list.is_array())
-    return make_error(ErrorCode::invalid_input,
-                      format("'{}' is {}, expected a list of messages", key, list.kind_name()));
-  std::vector<ChatMessage> messages;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Value& entry = list.as_array()[i];
-    if (!entry.is_table())
-      return make_error(ErrorCode::invalid_input,
-                        format("{}[{}] is {}, expected an object", key, i, entry.kind_name()));
-    const auto place = format("{}[{}]", key, i);
-    LH_TRY(std::string role, text_field(entry, "role").with_context(place));
-    LH_TRY(std::string content, text_field(entry, "content").with_context(place));
-    messages.push_back({std::move(role), std::move(content)});
-  }
-  return messages;
-}
-
-// The pairs of keys in use for one question and one answer.
-constexpr std::pair<const char*, const char*> question_answer_keys[] = {
-    {"input", "output"},    {"prompt", "completion"},  {"prompt", "response"},
-    {"question", "answer"}, {"instruction", "output"}, {"instruction", "response"},
-};
-
-Result<std::vector<ChatMessage>> read_example(const Value& object) {
-  if (const Value* messages = object.find("messages")) return message_list(*messages, "messages");
-  if (object.find("instruction") && object.find("output")) {  // a question with an optional input below it
-    LH_TRY(std::string question, text_field(object, "instruction"));
-    LH_TRY(std::string answer, text_field(object, "output"));
-    if (const std::string input = object.get_string("input"); !input.empty()) question += "\n\n" + input;
-    return std::vector<ChatMessage>{{"user", std::move(question)}, {"assistant", std::move(answer)}};
-  }
-  for (const auto& [question_key, answer_key] : question_answer_keys) {
-    if (!object.find(question_key) || !object.find(answer_key)) continue;
-    LH_TRY(std::string question, text_field(object, question_key));
-    LH_TRY(std::string answer, text_field(object, answer_key));
-    return std::vector<ChatMessage>{{"user", std::move(question)}, {"assistant", std::move(answer)}};
-  }
-  std::vector<std::string> keys;
-  for (const ValueMember& member : object.as_table()) keys.push_back(member.key);
-  return make_error(ErrorCode::invalid_input, format("no known form; its keys are: {}", join(keys, ", ")),
-                    "use {\"input\", \"output\"} or {\"messages\"}");
-}
-
-Status check_answered(std::span<const ChatMessage> messages) {
-  LH_CHECK(check_conversation(messages));
-  if (messages.back().role != "assistant")
-    return make_error(ErrorCode::invalid_input, "the conversation does not end with the assistant's answer");
-  for (std::size_t i = 0; i < messages.size(); ++i)
-    if (messages[i].role == "assistant" && messages[i].content.empty())
-      return make_error(ErrorCode::invalid_input, format("message {}: the answer is empty", i + 1));
-  return {};
-}
-
-// A text, or a list of messages whose last one is the answer.
-Result<std::string> read_answer(const Value& object, const char* key) {
-  const Value* value = object.find(key);
-  if (!value || !value->is_array()) return text_field(object, key);
-  LH_TRY(const auto messages, message_list(*value, key));
-  if (messages.empty() || messages.back().role != "assistant")
-    return make_error(ErrorCode::invalid_input, format("'{}' does not end with a message of the assistant", key));
-  return messages.back().content;
-}
-
-Result<PreferenceExample> read_preference(const Value& object) {
-  PreferenceExample example;
-  const Value* prompt = object.find("prompt");
-  if (prompt && prompt->is_array()) {
-    LH_TRY(example.prompt, message_list(*prompt, "prompt"));
-  } else {
-    LH_TRY(std::string text, text_field(object, "prompt"));
-    example.prompt = {{"user", std::move(text)}};
-  }
-  LH_CHECK(check_conversation(example.prompt).with_context("prompt"));
-  if (example.prompt.back().role != "user")
-    return make_error(ErrorCode::invalid_input, "the prompt does not end with the user");
-  LH_TRY(example.chosen, read_answer(object, "chosen"));
-  LH_TRY(example.rejected, read_answer(object, "rejected"));
-  for (const auto& [key, answer] : {std::pair{"chosen", &example.chosen}, {"rejected", &example.rejected}}) {
-    if (answer->empty()) return make_error(ErrorCode::invalid_input, format("'{}' is empty", key));
-    if (!is_valid_utf8(*answer)) return make_error(ErrorCode::invalid_input, format("'{}' is not valid UTF-8", key));
-  }
-  if (example.chosen == example.rejected)
-    return make_error(ErrorCode::invalid_input, "'chosen' and 'rejected' are the same answer");
-  return example;
-}
-
 Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
   return make_error(ErrorCode::invalid_input,
                     format("none of {} examples fits into sequence_length = {}", examples, sequence_length),
@@ -150,44 +55,47 @@ Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
 
 }  // namespace
 
-Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name) {
+Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
+                                                        std::span<const std::string> ignore) {
   std::vector<InstructExample> examples;
-  const Status read = for_each_line(text, name, [&](const Value& object, int line) -> Status {
-    LH_TRY(auto messages, read_example(object));
-    LH_CHECK(check_answered(messages));
-    examples.push_back({std::move(messages), line});
-    return {};
-  });
-  LH_CHECK(read);
-  return examples;
-}
-
-Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name) {
-  std::vector<PreferenceExample> examples;
-  const Status read = for_each_line(text, name, [&](const Value& object, int line) -> Status {
-    LH_TRY(auto example, read_preference(object));
+  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+    LH_TRY(InstructExample example, instruction_of_row(row, ignore));
     example.line = line;
     examples.push_back(std::move(example));
     return {};
-  });
-  LH_CHECK(read);
+  }));
   return examples;
 }
 
-Result<std::vector<InstructExample>> read_instructions(const std::string& path) {
-  LH_TRY(const MappedFile file, MappedFile::open(path));
-  return parse_instructions(file.view(), path);
+Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
+                                                         std::span<const std::string> ignore) {
+  std::vector<PreferenceExample> examples;
+  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+    LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore));
+    for (PreferenceExample& pair : pairs) {
+      pair.line = line;
+      examples.push_back(std::move(pair));
+    }
+    return {};
+  }));
+  return examples;
 }
-Result<std::vector<PreferenceExample>> read_preferences(const std::string& path) {
+
+Result<std::vector<InstructExample>> read_instructions(const std::string& path, std::span<const std::string> ignore) {
   LH_TRY(const MappedFile file, MappedFile::open(path));
-  return parse_preferences(file.view(), path);
+  return parse_instructions(file.view(), path, ignore);
+}
+Result<std::vector<PreferenceExample>> read_preferences(const std::string& path, std::span<const std::string> ignore) {
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  return parse_preferences(file.view(), path, ignore);
 }
 
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
                                                 std::int64_t sequence_length) {
   TokenizedExamples made;
   for (const InstructExample& example : examples) {
-    LH_TRY(ChatTokens tokens, encoder.encode(example.messages));
+    LH_TRY(ChatTokens tokens,
+           example.text.empty() ? encoder.encode(example.messages) : encoder.encode_text(example.text));
     if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
       ++made.too_long;
     else

@@ -1,38 +1,30 @@
-// Instruction and preference files, as users bring them: JSON Lines, one example per line.
-//
-//   {"input": ..., "output": ...}; also prompt/completion, prompt/response, question/answer, instruction[/input]/output
-//   {"messages": [{"role": ..., "content": ...}, ...]}                     OpenAI's chat form
-//   {"prompt": ..., "chosen": ..., "rejected": ...}                        preferences; texts or lists of messages
-//
-// All problems of a file are reported together, with their lines (at most 20 are shown). Blank lines are skipped.
+// Files of tuning data: JSON Lines, a row of any form (engine/data/tuning_rows.h) on each; forms may be mixed. Blank
+// lines are skipped. All problems of a file are reported together, with their lines (at most 20 are shown).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/data/batch.h"
 #include "engine/data/chat.h"
+#include "engine/data/tuning_rows.h"
 
 namespace longhaul {
 
-struct InstructExample {
-  std::vector<ChatMessage> messages;  // ends with the assistant
-  int line = 0;
-};
-struct PreferenceExample {
-  std::vector<ChatMessage> prompt;  // ends with the user
-  std::string chosen, rejected;     // the two answers
-  int line = 0;
-};
-
-Result<std::vector<InstructExample>> read_instructions(const std::string& path);
-Result<std::vector<PreferenceExample>> read_preferences(const std::string& path);
+// `ignore`: keys of rows and messages that count as not there.
+Result<std::vector<InstructExample>> read_instructions(const std::string& path,
+                                                       std::span<const std::string> ignore = {});
+Result<std::vector<PreferenceExample>> read_preferences(const std::string& path,
+                                                        std::span<const std::string> ignore = {});
 // The same from text; `name` stands in errors.
-Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name);
-Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name);
+Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
+                                                        std::span<const std::string> ignore = {});
+Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
+                                                         std::span<const std::string> ignore = {});
 
 struct TokenizedExamples {
   std::vector<ChatTokens> examples;

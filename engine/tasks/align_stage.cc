@@ -13,10 +13,11 @@ namespace longhaul {
 namespace {
 
 Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
-                                        const ChatEncoder& encoder, std::int64_t sequence_length) {
+                                        const ChatEncoder& encoder, const AlignSettings& settings) {
+  const std::int64_t sequence_length = settings.sequence_length;
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
-  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file));
+  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, settings.ignore));
   LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, sequence_length));
   if (pairs.too_long > 0)
     run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out",
@@ -58,12 +59,12 @@ Status run_align(TaskRun& run) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
-  LH_TRY(TokenizedPreferences train, read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"},
-                                                encoder, settings.sequence_length));
+  LH_TRY(TokenizedPreferences train,
+         read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"}, encoder, settings));
   TokenizedPreferences held;
   if (run.task.input("heldout")) {
-    LH_TRY(held, read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder,
-                            settings.sequence_length));
+    LH_TRY(held,
+           read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder, settings));
   }
 
   TrainingStageSettings stage_settings;

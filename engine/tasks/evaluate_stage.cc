@@ -36,11 +36,11 @@ Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std
   }
   if (task == "answer_loss") {
     LH_TRY(const std::string file, data_file(run, {"answers.jsonl", "heldout.jsonl"}));
-    return measure_answer_loss(run, model, file);
+    return measure_answer_loss(run, model, file, settings.ignore);
   }
   if (task == "preference") {
     LH_TRY(const std::string file, data_file(run, {"pairs.jsonl", "pairs-heldout.jsonl"}));
-    return measure_preferences(run, model, file);
+    return measure_preferences(run, model, file, settings.ignore);
   }
   LH_TRY(const std::string file, data_file(run, {"choices.jsonl"}));
   return measure_choices(run, model, file);

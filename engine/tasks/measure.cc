@@ -130,9 +130,10 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
                              {"heldout_tokens", static_cast<double>(tokens), "tokens"}};
 }
 
-Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file) {
+Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer()));
-  LH_TRY(const std::vector<InstructExample> examples, read_instructions(file));
+  LH_TRY(const std::vector<InstructExample> examples, read_instructions(file, ignore));
   LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.context_length()));
   std::vector<ScoreRequest> requests;
   for (const ChatTokens& example : tokenized.examples) requests.push_back({example.ids, example.loss_mask});
@@ -144,9 +145,10 @@ Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& mode
                              {"answers_too_long", static_cast<double>(tokenized.too_long), ""}};
 }
 
-Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file) {
+Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer()));
-  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file));
+  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore));
   LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.context_length()));
   std::vector<ScoreRequest> requests;
   for (const PreferencePair& pair : tokenized.pairs)

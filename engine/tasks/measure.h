@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "contracts/settings/inference.h"
 #include "engine/data/tokenizer.h"
@@ -35,10 +36,12 @@ class ScoringModel {
 Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
                                                   std::int64_t stride);
 // answer_loss: mean nats per token of the answers of an instruction file.
-Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file);
+Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore);
 // preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval, the same per token,
 // and what a rule that looks at nothing but the length would have.
-Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file);
+Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore);
 // choice_accuracy by summed log-probability, choice_accuracy_per_byte by log-probability per byte of the choice.
 // Lines are {"question", "choices": [...], "answer": index}.
 Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file);

@@ -10,27 +10,31 @@ namespace longhaul {
 
 namespace {
 
-// Whole questions are held out: by a hash of the first user message, so that all answers to it go together.
+// Whole questions are held out: by a hash of the first user message, so that all answers to it go together. A text that
+// is no conversation is its own question.
 bool is_held_out(const InstructExample& example, double fraction) {
+  const auto drawn = [&](const std::string& text) {
+    return static_cast<double>(xxh3_64(text, 0x68656c64) >> 11) * 0x1p-53 < fraction;
+  };
   for (const ChatMessage& message : example.messages)
-    if (message.role == "user")
-      return static_cast<double>(xxh3_64(message.content, 0x68656c64) >> 11) * 0x1p-53 < fraction;
-  return false;
+    if (message.role == "user") return drawn(message.content);
+  return drawn(example.text);
 }
 
 struct Instructions {
   std::vector<InstructExample> train, heldout;
 };
 
-Result<Instructions> read_examples(TaskRun& run, double heldout_fraction) {
+Result<Instructions> read_examples(TaskRun& run, const SftSettings& settings) {
+  const double heldout_fraction = settings.heldout_fraction;
   Instructions out;
   LH_TRY(const std::string data, run.task.input_path("data"));
   LH_TRY(const std::string train_file, find_data_file(data, {"train.jsonl"}));
-  LH_TRY(out.train, read_instructions(train_file));
+  LH_TRY(out.train, read_instructions(train_file, settings.ignore));
   if (run.task.input("heldout")) {
     LH_TRY(const std::string heldout, run.task.input_path("heldout"));
     LH_TRY(const std::string heldout_file, find_data_file(heldout, {"heldout.jsonl", "answers.jsonl"}));
-    LH_TRY(out.heldout, read_instructions(heldout_file));
+    LH_TRY(out.heldout, read_instructions(heldout_file, settings.ignore));
     return out;
   }
   std::vector<InstructExample> kept;
@@ -53,7 +57,7 @@ Status run_sft(TaskRun& run) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
-  LH_TRY(const Instructions examples, read_examples(run, settings.heldout_fraction));
+  LH_TRY(const Instructions examples, read_examples(run, settings));
   LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length));
   if (train.too_long > 0)
     run.events.message("warn", format("{} examples are longer than sequence_length = {} and were left out",

@@ -4,6 +4,7 @@
 #include "contracts/parallel_dims.h"
 #include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
+#include "contracts/tuning_row_form.h"
 #include "orchestrator/cli/command_specs.h"
 #include "orchestrator/controller/serving_question.h"
 #include "orchestrator/controller/size_question.h"
@@ -176,6 +177,32 @@ ReferencePage questions_page() {
               field_table(budget_question_fields().describe())};
 }
 
+ReferencePage tuning_rows_page() {
+  std::string text = "# Rows of tuning data\n\n" + generated;
+  text +=
+      "`sft`, `align` and `evaluate` read JSON Lines: one row on each line, of any of these forms, also mixed in one "
+      "file. A key whose value is null counts as not there. A key that the row's form does not know is refused with "
+      "its line, unless the stage lists it: `ignore = [\"id\"]`. Nothing of a row is left out in silence.\n";
+  for (const auto& [use, title] : {std::pair{TuningRowUse::instruction, "Instructions (`sft`, `answer_loss`)"},
+                                   {TuningRowUse::preference, "Preferences (`align`, `preference`)"}}) {
+    text += format("\n## {}\n\n| form | keys | may have | becomes |\n|---|---|---|---|\n", title);
+    for (const TuningRowForm& form : tuning_row_forms())
+      if (form.use == use)
+        text += format("| {} | `{}` | {} | {} |\n", form.name, replace_all(form.keys, " ", "`, `"),
+                       *form.optional ? format("`{}`", replace_all(form.optional, " ", "`, `")) : "", form.becomes);
+  }
+  text +=
+      "\n## Messages\n\nA message is `{role, content}` or `{from, value}`, with `weight` (0 or 1) or `train` where an "
+      "answer is not to be trained on. `content` is a text or a list of parts of the type `text`. Several messages of "
+      "one role may follow each other; the last is the assistant's.\n\n| speaker | becomes |\n|---|---|\n";
+  for (const SpeakerName& speaker : speaker_names())
+    text +=
+        format("| `{}` | {} |\n", speaker.name, speaker.role ? speaker.role : "refused: there is no place for tools");
+  text += "\n## Refused by name\n\n| key | why |\n|---|---|\n";
+  for (const RefusedRowKey& refused : refused_row_keys()) text += format("| `{}` | {} |\n", refused.key, refused.why);
+  return {"tuning-rows.md", text};
+}
+
 ReferencePage exit_codes_page() {
   std::string text = "# Exit codes\n\n" + generated + "| code | name | meaning | what to do |\n|---|---|---|---|\n";
   for (const ExitCodeText& code : exit_code_texts())
@@ -255,8 +282,8 @@ ReferencePage commands_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(),  workflow_page(),   stage_kinds_page(), site_page(),   simulate_page(),
-          questions_page(), exit_codes_page(), faults_page(),      metrics_page()};
+  return {commands_page(),  workflow_page(),   stage_kinds_page(), site_page(),    simulate_page(),
+          questions_page(), exit_codes_page(), faults_page(),      metrics_page(), tuning_rows_page()};
 }
 
 }  // namespace longhaul

@@ -23,7 +23,7 @@ TEST_CASE("the forms that users bring are read") {
   const auto examples = parse_instructions(R"({"input": "a?", "output": "b"}
 
 {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "c?"}, {"role": "assistant", "content": "d"}]}
-{"question": "e?", "answer": "f", "id": 3}
+{"question": "e?", "answer": "f"}
 {"instruction": "Translate.", "input": "casa", "output": "house"}
 {"instruction": "Say hi.", "input": "", "output": "hi"}
 )",

@@ -1,0 +1,37 @@
+// The forms that rows of tuning data come in (JSON Lines), as one table: which keys make a row one of a form, which it
+// may have besides, and what it becomes. `sft`, `align`, `evaluate` and docs/compatibility.md read this table. A row
+// may have a form of its own; a key that its form does not know is refused, unless the stage lists it under `ignore`.
+#pragma once
+
+#include <span>
+
+namespace longhaul {
+
+enum class TuningRowUse { instruction, preference };
+
+// Keys are separated by spaces.
+struct TuningRowForm {
+  TuningRowUse use;
+  const char* name;
+  const char* keys;      // all of them are there, and none is null
+  const char* optional;  // may be there
+  const char* becomes;
+};
+// In the order in which they are tried.
+std::span<const TuningRowForm> tuning_row_forms();
+
+// What is known and not trained on: each with the reason, for rows and for their messages alike.
+struct RefusedRowKey {
+  const char* key;
+  const char* why;
+};
+std::span<const RefusedRowKey> refused_row_keys();
+
+// Spellings of who speaks, and the role that each becomes; nullptr: known, and refused.
+struct SpeakerName {
+  const char* name;
+  const char* role;
+};
+std::span<const SpeakerName> speaker_names();
+
+}  // namespace longhaul
