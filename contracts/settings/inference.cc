@@ -21,8 +21,9 @@ const FieldTable<EvaluateSettings>& evaluate_fields() {
           .field("prompts", &E::prompts, {.help = "texts to continue; the report shows what came"})
           .field("prompt_tokens", &E::prompt_tokens,
                  {.unit = "tokens", .help = "length of those continuations", .min = 1})
-          .field("ignore", &E::ignore,
-                 {.help = "keys of rows of answers and pairs that are not used; others that are not known are refused"});
+          .field(
+              "ignore", &E::ignore,
+              {.help = "keys of rows of answers and pairs that are not used; others that are not known are refused"});
   return table;
 }
 

@@ -25,9 +25,10 @@ inline std::int64_t least_time_of_claims_ms(std::span<const LedgerDriver> driver
 
 // Any controller since the intent may have acted upon it, and one that was overtaken within a call to the scheduler
 // does not know it yet. Only this process, whose calls have returned, one of this host that has ended, and one that
-// said that it leaves are surely at nothing: nullopt if there is no other. Otherwise for how many milliseconds the last of the others had been overtaken
-// at least when the newest driver, this process, claimed its epoch: in that time it can have begun nothing. It counts,
-// or drivers that each stay for less than there is to wait would wait for ever. Pure but for `alive`.
+// said that it leaves are surely at nothing: nullopt if there is no other. Otherwise for how many milliseconds the last
+// of the others had been overtaken at least when the newest driver, this process, claimed its epoch: in that time it
+// can have begun nothing. It counts, or drivers that each stay for less than there is to wait would wait for ever. Pure
+// but for `alive`.
 template <class Alive>
 std::optional<std::int64_t> overtaken_in_flight_ms(const RunLedger& ledger, const LedgerAttempt& attempt,
                                                    const ProcessId& self, const std::string& this_host, Alive&& alive) {

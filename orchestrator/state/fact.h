@@ -13,7 +13,8 @@ namespace longhaul {
 // Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions
 // that need no act.
 enum class FactKind {
-  epoch,    // first line of a log: who drives                     host, pid, start_ticks, monotonic_ms; uid: the file's owner
+  epoch,    // first line of a log: who drives                     host, pid, start_ticks, monotonic_ms; uid: the file's
+            // owner
   adopted,  // how much of earlier logs this epoch believes        lengths = {"<epoch>": bytes}, since: of those
             // before that epoch what its own `adopted` says; without it, nothing of those that are not named
   request,  // a request was read and decided                      id, what, uid (its file's owner), answer, accepted
@@ -43,8 +44,8 @@ enum class FactKind {
   exclusions_lifted,  // outcome
   noticed,            // about the scheduler, once in a run          id, text
   held_up,            // refused for now, or waits for what does not come by itself     cause, by, advice
-  left,  // no call of this driver is under way and it makes no more, though intents have no outcome
-  kept,  // all that is believed of earlier epochs lies  file, digest, facts
+  left,               // no call of this driver is under way and it makes no more, though intents have no outcome
+  kept,               // all that is believed of earlier epochs lies  file, digest, facts
   count
 };
 const char* to_string(FactKind kind);

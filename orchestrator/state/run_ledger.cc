@@ -349,8 +349,8 @@ void RunLedger::apply(const Fact& fact) {
       driver_uid = fact.fields.get_integer("uid", -1);
       driver_start_ticks = static_cast<std::uint64_t>(fact.fields.get_integer("start_ticks"));
       if (drivers.size() == drivers_max) drivers.erase(drivers.begin());
-      drivers.push_back({epoch, driver_host, driver_pid, driver_start_ticks,
-                         fact.fields.get_integer("monotonic_ms", -1)});
+      drivers.push_back(
+          {epoch, driver_host, driver_pid, driver_start_ticks, fact.fields.get_integer("monotonic_ms", -1)});
       return;
     case F::adopted:
     case F::kept: return;
