@@ -37,10 +37,7 @@ Status check_conversation(std::span<const ChatMessage> messages) {
     if (std::find(chat_roles().begin(), chat_roles().end(), message.role) == chat_roles().end())
       return wrong(i, format("unknown role '{}'", message.role), "use " + join(chat_roles(), ", "));
     if (!is_valid_utf8(message.content)) return wrong(i, "the content is not valid UTF-8");
-    if (message.role == "system") {
-      if (i != 0) return wrong(i, "a system message stands only at the beginning");
-      continue;
-    }
+    if (message.role == "system") continue;
     if (!begun && message.role != "user") return wrong(i, format("is from {}, expected user", message.role));
     begun = true;
   }

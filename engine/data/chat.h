@@ -31,8 +31,8 @@ const std::vector<std::string>& chat_roles();
 // Every special token that pretraining and chat need, in order of their ids.
 std::vector<std::string> default_special_tokens();
 
-// Roles known, at least one message, the user first after an optional system message, contents UTF-8. Several messages
-// of one role may follow each other. The error's text names the message (1-based).
+// Roles known, at least one message, a user's before the first of the assistant, contents UTF-8. Several messages of
+// one role may follow each other, and system messages stand anywhere. The error's text names the message (1-based).
 Status check_conversation(std::span<const ChatMessage> messages);
 
 // The text of the conversation; `open` adds the start of the assistant's turn. As the Jinja template renders it.

@@ -291,7 +291,7 @@ void Generator::take_prompt_logprobs(Sequence& s, const TextStep& step, std::int
 
 void Generator::finish_prompt(Sequence& s) {
   s.prompt_done = true;
-  if (!s.request.echo) return;
+  if (!s.request.echo && !s.request.logprobs) return;
   Utf8Gate gate;  // of its own: half a character at the prompt's end must not swallow the answer's beginning
   std::string text;
   std::size_t index = 0;
@@ -301,6 +301,7 @@ void Generator::finish_prompt(Sequence& s) {
   }
   text += gate.finish();
   s.text_characters = count_characters(text);
+  if (!s.request.echo) return;
   s.listener->on_text(text, s.pending);
   s.pending.clear();
 }

@@ -35,7 +35,7 @@ const char* to_string(FinishReason reason);
 // A token with its text, as a client sees it.
 struct GeneratedToken {
   std::int32_t token = 0;
-  std::int64_t text_offset = 0;   // characters (code points) before it in prompt (with echo) and answer
+  std::int64_t text_offset = 0;   // characters (code points) before it in prompt and answer
   std::optional<double> logprob;  // none for the first token of a prompt
   std::vector<TokenLogprob> top;
 };

@@ -48,12 +48,16 @@ class InferenceTextModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
     if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
     LH_CHECK(check_conversation(messages));
-    LH_TRY(ChatTokens tokens, chat_->encode(messages, true));
+    const bool begun = messages.back().role == "assistant";
+    LH_TRY(ChatTokens tokens, chat_->encode(messages, !begun));
+    if (begun) tokens.ids.pop_back();  // the token that ends its turn
     return std::move(tokens.ids);
   }
   std::string token_bytes(std::int32_t token) const override {
     return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
   }
+
+  std::string token_name(std::int32_t token) const override { return std::string(tokenizer_.token_bytes(token)); }
 
   bool reserve(int slot, std::int64_t tokens) override {
     return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens);

@@ -301,17 +301,18 @@ Result<std::vector<GenerationRequest>> ModelServerImpl::requests_of(CompletionCa
   const std::uint64_t call_number = calls_.fetch_add(1);
   call.sampling.seed = call.seed.value_or(seed_base_ + call_number);
   std::vector<GenerationRequest> out;
-  for (std::vector<std::int32_t>& prompt : prompts) {
+  for (std::size_t which = 0; which < prompts.size(); ++which) {
+    const std::vector<std::int32_t>& prompt = prompts[which];
     const std::int64_t room = model_->info().context_length - static_cast<std::int64_t>(prompt.size());
     for (std::int64_t i = 0; i < call.answers; ++i) {
       GenerationRequest request;
       request.prompt = prompt;
       request.sampling = call.sampling;
-      request.sampling.stream = static_cast<std::uint64_t>(i);
+      request.sampling.stream = draw_stream(call, which, i);
       request.stops = call.stops;
-      // A chat client that names no length takes what there is room for.
+      // What there is room for, at the most: a prompt that leaves none is refused by the generator.
       request.max_tokens =
-          call.max_tokens.value_or(std::min(settings_.api.max_tokens, std::max<std::int64_t>(room, 1)));
+          std::min(call.max_tokens.value_or(settings_.api.max_tokens), std::max<std::int64_t>(room, 1));
       request.echo = call.echo;
       request.logprobs = call.logprobs;
       request.deadline_ms = settings_.request_deadline_ms;
@@ -345,7 +346,9 @@ void ModelServerImpl::complete(const std::string& body, bool chat, const std::sh
   const Result<std::vector<GenerationId>> ids = generator_->submit(std::move(group));
   if (!ids) {
     if (ids.error().code == ErrorCode::unavailable) return refuse({503, ids.error().message(), "", "overloaded"});
-    return refuse({400, ids.error().message(), "", "invalid_value"});
+    const bool too_long = ids.error().what.find("do not fit the model's context") != std::string::npos;
+    return refuse({400, ids.error().message(), too_long ? (chat ? "messages" : "prompt") : "",
+                   too_long ? "context_length_exceeded" : "invalid_value"});
   }
   exchange->on_gone([this, ended = *ids] {
     for (const GenerationId one : ended) generator_->cancel(one);

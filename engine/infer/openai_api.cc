@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/infer/request_fields.h"
 
 namespace longhaul {
 namespace {
@@ -141,6 +142,24 @@ void read_messages(Reader& reader, CompletionCall& out) {
   }
 }
 
+// An answer that is begun goes on, as clients that say so and those that do not expect; what they say has to fit.
+void read_beginning(Reader& reader, const CompletionCall& call) {
+  if (call.messages.empty()) return;
+  const bool begun = call.messages.back().role == "assistant";
+  bool goes_on = begun, opens = !begun;
+  reader.read("continue_final_message", goes_on);
+  reader.read("add_generation_prompt", opens);
+  const char* const is = begun ? "the last message is the assistant's: it goes on" : "the last message is answered";
+  if (goes_on != begun) reader.fail("continue_final_message", is);
+  if (opens == begun) reader.fail("add_generation_prompt", is);
+}
+
+void read_undone(Reader& reader) {
+  for (const UndoneField& field : undone_fields())
+    if (const Value* value = reader.get(field.key); value && !asks_for_nothing(field, *value))
+      reader.fail(field.key, format("{} is not done here: {}", field.key, field.why));
+}
+
 void read_stops(Reader& reader, const ApiLimits& limits, CompletionCall& out) {
   const Value* v = reader.get("stop");
   if (v == nullptr) return;
@@ -159,15 +178,14 @@ void read_stops(Reader& reader, const ApiLimits& limits, CompletionCall& out) {
 }
 
 void read_logprobs(Reader& reader, const ApiLimits& limits, CompletionCall& out) {
-  if (!out.chat) {
-    const auto count = reader.integer("logprobs", 0, limits.logprobs_max);
-    if (count) out.logprobs = static_cast<int>(*count);
+  // A number, as completions say it, or true beside top_logprobs, as chats do; either is taken by both.
+  const Value* value = reader.get("logprobs");
+  const auto top = reader.integer("top_logprobs", 0, limits.logprobs_max);
+  if (value && value->is_bool()) {
+    if (value->as_bool()) out.logprobs = static_cast<int>(top.value_or(0));
     return;
   }
-  bool wanted = false;
-  reader.read("logprobs", wanted);
-  const auto count = reader.integer("top_logprobs", 0, limits.logprobs_max);
-  if (wanted) out.logprobs = static_cast<int>(count.value_or(0));
+  if (const auto count = reader.integer("logprobs", 0, limits.logprobs_max)) out.logprobs = static_cast<int>(*count);
 }
 
 void read_sampling(Reader& reader, CompletionCall& out) {
@@ -228,13 +246,16 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   reader.read("model", out.model);
   if (chat) {
     read_messages(reader, out);
+    read_beginning(reader, out);
   } else {
     read_prompts(reader, limits, out);
     reader.read("echo", out.echo);
   }
   out.answers = reader.integer("n", 1, limits.answers_max).value_or(1);
-  out.max_tokens = reader.integer("max_tokens", chat ? 1 : 0, limits.max_tokens);
-  if (const auto longest = reader.integer("max_completion_tokens", 1, limits.max_tokens)) out.max_tokens = longest;
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  out.max_tokens = reader.integer("max_tokens", chat ? 1 : 0, any);
+  if (const auto longest = reader.integer("max_completion_tokens", 1, any)) out.max_tokens = longest;
+  if (out.max_tokens) out.max_tokens = std::min(*out.max_tokens, limits.max_tokens);  // finish_reason says `length`
   if (!chat && !out.max_tokens) out.max_tokens = std::min(limits.default_max_tokens, limits.max_tokens);
   reader.read("stream", out.stream);
   if (const Value* options = reader.get("stream_options"); options != nullptr && options->is_table()) {
@@ -243,7 +264,13 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   read_logprobs(reader, limits, out);
   read_stops(reader, limits, out);
   read_sampling(reader, out);
+  read_undone(reader);
   return reader.error();
+}
+
+std::uint64_t draw_stream(const CompletionCall& call, std::size_t prompt, std::int64_t answer) {
+  const auto i = static_cast<std::uint64_t>(answer);
+  return call.seed ? i : prompt * static_cast<std::uint64_t>(call.answers) + i;
 }
 
 AnswerFormat::AnswerFormat(const CompletionCall& call, std::string id, std::int64_t created_s, std::string model_name,
@@ -267,7 +294,7 @@ Value AnswerFormat::envelope(const char* object) const {
 
 // A token that is no text of its own (part of a character) is shown as its bytes, as the OpenAI API does.
 std::string AnswerFormat::token_text(std::int32_t token) const {
-  const std::string bytes = model_.token_bytes(token);
+  const std::string bytes = model_.token_name(token);
   if (is_valid_utf8(bytes)) return bytes;
   std::string out = "bytes:";
   for (const char c : bytes) out += format("\\x{:02x}", static_cast<unsigned char>(c));

@@ -1,6 +1,6 @@
 // The OpenAI HTTP API as values: what a client asks, and the JSON that answers it. Pure; the wiring is model_server.h.
-// Parameters that are not known here are ignored, as clients expect; a known one of a wrong type or out of bounds is an
-// error that names it. null counts as absent.
+// A known parameter of a wrong type or out of bounds is an error that names it, and so is one that would change the
+// answer and is not done (request_fields.h); others are ignored, as clients expect. null counts as absent.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,9 @@ struct CompletionCall {
   SamplingParameters sampling;
   std::optional<std::uint64_t> seed;
 };
+// Which stream of random numbers an answer is drawn from: without a seed each answer to each prompt of a call has its
+// own; with one, equal prompts are answered equally.
+std::uint64_t draw_stream(const CompletionCall& call, std::size_t prompt, std::int64_t answer);
 std::optional<ApiError> parse_completion_call(const Value& body, bool chat, const ApiLimits& limits,
                                               CompletionCall& out);
 

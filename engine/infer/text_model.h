@@ -55,10 +55,13 @@ class TextModel {
 
   // Text; thread-safe.
   virtual Result<std::vector<std::int32_t>> encode(std::string_view text) const = 0;
-  // The prompt of a conversation, ready for the assistant's answer.
+  // The prompt of a conversation, ready for the assistant's answer; where the last message is the assistant's, its
+  // answer is begun and goes on.
   virtual Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const = 0;
   // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens.
   virtual std::string token_bytes(std::int32_t token) const = 0;
+  // What a person calls the token: its bytes, or the name of a control token.
+  virtual std::string token_name(std::int32_t token) const { return token_bytes(token); }
 
   // Room for a text of `tokens` in an empty slot. False: there is none until others have been reset. Room for one text
   // of context_length is always there once all slots are.

@@ -183,6 +183,29 @@ def check_server(server):
     expect("a completion of at most the tokens asked for", code == 200 and 1 <= answer["usage"]["completion_tokens"] <= 12, text)
 
 
+def check_requests_as_sent(server):
+    """Requests of tests/cases/requests: each is answered, and as its `why` says."""
+    for path, name in (("/v1/chat/completions", "chat"), ("/v1/completions", "completions")):
+        for line in (pathlib.Path(__file__).parents[1] / "cases/requests" / f"{name}.jsonl").read_text().splitlines():
+            one = json.loads(line)
+            code, text = server.ask(path, {**one["body"], "model": "tiny"})
+            expect(one["why"], code == 200, text)
+            choice = json.loads(text)["choices"][0]
+            if "special tokens are named" in one["why"]:
+                expect(one["why"], all(choice["logprobs"]["tokens"]), choice)
+            if "text_offset" in one["why"]:
+                expect(one["why"], choice["logprobs"]["text_offset"][0] == 10, choice)
+    # An answer that is begun costs the tokens of its beginning alone: no second turn is opened, the first is not closed.
+    body = {"max_tokens": 1, "temperature": 0, "messages": [{"role": "user", "content": "Name a colour"}]}
+    tokens = []
+    for more in ([], [{"role": "assistant", "content": "The"}], [{"role": "assistant", "content": "The"}, {"role": "user", "content": "a"}]):
+        code, text = server.ask("/v1/chat/completions", {**body, "messages": body["messages"] + more})
+        tokens.append(json.loads(text)["usage"]["prompt_tokens"])
+    code, text = server.ask("/v1/completions", {"prompt": "The", "max_tokens": 0})
+    begun = json.loads(text)["usage"]["prompt_tokens"]
+    expect("the beginning goes on", tokens[1] == tokens[0] + begun and tokens[2] > tokens[1] + 3, (tokens, begun))
+
+
 def states_of(here):
     return {s["id"]: s["state"] for s in status(here)["stages"]}
 
@@ -200,6 +223,7 @@ def from_pages_to_an_answer(here):
         check_figures(here, first)
         check_report(first)
         check_server(server)
+        check_requests_as_sent(server)
         before = snapshot(first / "stages/pretrain/out")
 
         # Nothing changed: nothing is done again, but the server, which is asked for anew each time.

@@ -174,6 +174,15 @@ class Answers(unittest.TestCase):
         self.assertEqual(list(logprobs["top_logprobs"][1]), ["a"])
         self.assertAlmostEqual(logprobs["token_logprobs"][3], 0, places=5)
 
+    def test_offsets_count_from_the_prompt(self):
+        _, body, _ = self.server.complete("abcdefghij", max_tokens=2, logprobs=1)
+        self.assertEqual(body["choices"][0]["logprobs"]["text_offset"], [10, 11])
+
+    def test_more_tokens_than_there_is_room_for(self):
+        status, body, _ = self.server.post("/v1/chat/completions", {
+            "max_tokens": 100000, "messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]})
+        self.assertEqual((status, body["choices"][0]["message"]["content"]), (200, "b"))
+
     def test_chat(self):
         status, body, _ = self.server.post("/v1/chat/completions", {
             "model": "tiny", "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "2+2?"}]})
@@ -210,7 +219,7 @@ class Answers(unittest.TestCase):
 
     def test_refusals_name_the_parameter(self):
         for change, param in (({"temperature": 3}, "temperature"), ({"temperature": "hot"}, "temperature"),
-                              ({"max_tokens": 2001}, "max_tokens"), ({"stop": list("abcde")}, "stop"),
+                              ({"max_tokens": -1}, "max_tokens"), ({"logit_bias": {"foo": 0}}, "logit_bias"), ({"stop": list("abcde")}, "stop"),
                               ({"top_p": 2}, "top_p"), ({"prompt": {"a": 1}}, "prompt"), ({"prompt": []}, "prompt"),
                               ({"prompt": [1, "a"]}, "prompt"), ({"n": 0}, "n"), ({"logprobs": 99}, "logprobs")):
             status, body, _ = self.server.post("/v1/completions", {"prompt": "x", **change})
@@ -221,8 +230,10 @@ class Answers(unittest.TestCase):
         status, body, _ = self.server.post("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]})
         self.assertEqual((status, body["error"]["param"]), (400, "messages[0].role"))
         self.assertEqual(self.server.complete([300])[0], 400)  # outside of the vocabulary
-        self.assertEqual(self.server.complete("x" * 4090)[0], 400)  # longer than the context
-        self.assertEqual(self.server.complete("x", logit_bias={"foo": 0}, user="me", best_of=1)[0], 200)
+        self.assertEqual(self.server.complete("x" * 4100)[0], 400)  # longer than the context
+        self.assertEqual(self.server.complete("x", logit_bias={}, user="me", best_of=1)[0], 200)
+        status, body, _ = self.server.complete("x" * 4100)
+        self.assertEqual((status, body["error"]["code"]), (400, "context_length_exceeded"))
 
     def test_paths_and_methods(self):
         self.assertEqual(self.server.get("/v1/nothing")[0], 404)

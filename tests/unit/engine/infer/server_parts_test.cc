@@ -3,12 +3,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/infer/http_client.h"
 #include "engine/infer/model_server.h"
 #include "engine/infer/openai_api.h"
+#include "engine/infer/request_fields.h"
 #include "engine/infer/serve.h"
 #include "engine/infer/supervisor.h"
 #include "tests/unit/engine/infer/fake_text_model.h"
@@ -86,7 +89,7 @@ TEST_CASE("trust: without a token a server is not opened to a whole machine by t
 
 TEST_CASE("null parameters count as absent; unknown ones are ignored") {
   const Value body = parse_json(R"({"prompt": "x", "max_tokens": null, "stop": null, "seed": null, "top_k": -1,
-                                    "logit_bias": {"foo": 0}, "suffix": "s", "stream_options": {"include_usage": true}})")
+                                    "logit_bias": {}, "user": "me", "stream_options": {"include_usage": true}})")
                          .value();
   CompletionCall call;
   CHECK_FALSE(parse_completion_call(body, false, {}, call));
@@ -94,6 +97,66 @@ TEST_CASE("null parameters count as absent; unknown ones are ignored") {
   CHECK_FALSE(call.seed);
   CHECK(call.sampling.top_k == 0);
   CHECK(call.include_usage);
+}
+
+TEST_CASE("a field that would change the answer is done or refused by name; the page lists them") {
+  const std::string page = read_file(std::string(LONGHAUL_SOURCE_DIR) + "/docs/serving.md").value();
+  for (const UndoneField& field : undone_fields()) {
+    const std::string key = field.key;
+    CAPTURE(key);
+    CHECK(page.find("`" + key + "`") != std::string::npos);
+    CompletionCall call;
+    Value body = Value::make_table();
+    body.set("prompt", "x");
+    for (const char* harmless : field.harmless) {
+      CAPTURE(harmless);
+      body.set(key, parse_json(harmless).value());
+      CHECK_FALSE(parse_completion_call(body, false, {}, call));
+    }
+    body.set(key, parse_json(R"({"a": [1]})").value());
+    const auto refused = parse_completion_call(body, false, {}, call);
+    REQUIRE(refused);
+    CHECK(refused->param == key);
+    CHECK(refused->message.find("is not done here") != std::string::npos);
+  }
+}
+
+TEST_CASE("without a seed each answer to each prompt is a draw of its own; with one, equal prompts draw equally") {
+  CompletionCall call;
+  call.answers = 2;
+  std::set<std::uint64_t> streams;
+  for (std::size_t prompt = 0; prompt < 3; ++prompt)
+    for (std::int64_t answer = 0; answer < 2; ++answer) streams.insert(draw_stream(call, prompt, answer));
+  CHECK(streams.size() == 6);
+  call.seed = 7;
+  CHECK(draw_stream(call, 0, 1) == draw_stream(call, 2, 1));
+  CHECK(draw_stream(call, 0, 1) != draw_stream(call, 0, 0));
+}
+
+TEST_CASE("requests as clients send them: long answers, begun answers, log-probabilities of either spelling") {
+  const auto parse = [](const char* text, CompletionCall& call) {
+    const Value body = parse_json(text).value();
+    return parse_completion_call(body, body.find("messages") != nullptr, {}, call);
+  };
+  CompletionCall long_one;
+  CHECK_FALSE(parse(R"({"max_tokens": 4096, "messages": [{"role": "user", "content": "hi"}]})", long_one));
+  CHECK(long_one.max_tokens == ApiLimits().max_tokens);
+  const std::string begun =
+      R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "The"}]})";
+  for (const char* more : {"{", R"({"continue_final_message": true, "add_generation_prompt": false, )"}) {
+    CompletionCall call;
+    CHECK_FALSE(parse((more + begun).c_str(), call));
+  }
+  CompletionCall call;
+  CHECK(parse((R"({"add_generation_prompt": true, )" + begun).c_str(), call)->param == "add_generation_prompt");
+  CHECK(parse(R"({"continue_final_message": true, "messages": [{"role": "user", "content": "hi"}]})", call)->param ==
+        "continue_final_message");
+  CompletionCall spelled;
+  CHECK_FALSE(parse(R"({"prompt": "x", "logprobs": true, "top_logprobs": 3})", spelled));
+  CHECK(spelled.logprobs == 3);
+  CompletionCall number;
+  CHECK_FALSE(parse(R"({"logprobs": 2, "messages": [{"role": "user", "content": "hi"}]})", number));
+  CHECK(number.logprobs == 2);
 }
 
 TEST_CASE("answers are 503 while the model loads, and drain waits for what runs") {
