@@ -79,7 +79,9 @@ Status create_child_run(const ChildRunSetup& setup, int number, ChildRunPlan pla
 
 ChildRun::ChildRun(const ChildRunSetup& setup, int number, Clock& clock, Logger& log)
     : setup_(setup), number_(number), clock_(clock), log_(log) {}
-ChildRun::~ChildRun() = default;
+ChildRun::~ChildRun() {
+  leave();
+}
 
 const RunLedger& ChildRun::ledger() const {
   return controller_->ledger();
@@ -93,7 +95,7 @@ Status ChildRun::open() {
   if (!setup_.may_act) return {};
   // Whoever has been overtaken must not keep it from the one that has overtaken it.
   const Status newest = setup_.may_act();
-  if (!newest.ok()) controller_.reset();
+  if (!newest.ok()) leave();
   return newest;
 }
 
@@ -102,7 +104,7 @@ Status ChildRun::move_on() {
   for (int moves = 0; moves < moves_max; ++moves) {
     const auto outcome = controller_->round();
     if (!outcome.ok() && outcome.error().code == ErrorCode::conflict) {
-      controller_.reset();  // taken over by one that was overtaken itself, or by the one that has overtaken us
+      leave();  // taken over by one that was overtaken itself, or by the one that has overtaken us
       return setup_.may_act ? setup_.may_act() : Status(outcome.error());
     }
     if (!outcome.ok()) return outcome.error();

@@ -11,6 +11,7 @@
 #include "base/owned_files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
@@ -367,7 +368,12 @@ void Controller::update_index() {
 }
 
 void Controller::leave() {
-  if (!log_file_.check_newest().ok()) return;
+  const Status newest = log_file_.check_newest();
+  if (!newest.ok()) {
+    const bool overtaken = newest.error().code == ErrorCode::conflict;
+    if (overtaken && !scheduler_->may_be_under_way()) (void)say_nothing_is_in_flight(run_dir_, epoch()).ok();
+    return;
+  }
   (void)::unlink(driver_pulse_path(run_dir_).c_str());
   if (pending_acts(ledger_).submit.empty()) return;
   std::vector<Fact> facts{{FactKind::left, {}, 0, Value::make_table(), 0}};

@@ -51,7 +51,7 @@ class Controller {
   void ask_again() { pace_.ask_now(); }
   std::int64_t poll_interval_ms() const { return pace_.interval_ms(); }
   // No more rounds will follow: whoever looks from another host need not wait for this one's silence, nor for what it
-  // may have under way. Nothing where another controller has taken over.
+  // may have under way. Where another controller has taken over, that alone is said, beside the logs.
   void leave();
   // How long to wait before another round can bring something new.
   std::int64_t pause_ms_max() const { return pace_.interval_ms() > 0 ? 1000 : 250; }

@@ -202,7 +202,8 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   job.maybe_known = !fresh_.contains(first.key);
   if (job.maybe_known) {
     LH_TRY(const ProcessId self, identify_process(::getpid()));
-    const auto overtaken_ms = overtaken_in_flight_ms(ledger_, first, self, host_name(), process_alive);
+    const auto left = [this](std::int64_t epoch) { return has_said_nothing_is_in_flight(run_dir_, epoch); };
+    const auto overtaken_ms = overtaken_in_flight_ms(ledger_, first, self, host_name(), process_alive, left);
     job.in_flight = overtaken_ms.has_value();
     job.overtaken_ms = overtaken_ms.value_or(0);
   }

@@ -135,6 +135,8 @@ class Scheduler {
   virtual Status exclude_only(const std::string& id, const std::vector<std::string>& hosts);
   // Every host there is. Empty where that is not known; unavailable: the scheduler does not answer.
   virtual Result<std::vector<HostSeen>> hosts() { return std::vector<HostSeen>(); }
+  // Whether a submission that this object has handed over was not answered, and may still come through.
+  virtual bool may_be_under_way() const { return false; }
   // All that were found since the scheduler was opened.
   virtual std::vector<SchedulerNotice> notices() const { return {}; }
   // Politeness: at least this long between two snapshots while nothing has rung. 0: ask as often as you like.

@@ -51,6 +51,7 @@ class SlurmScheduler final : public Scheduler {
   Status release(const std::string& id) override;
   Status exclude_only(const std::string& id, const std::vector<std::string>& hosts) override;
   Result<std::vector<HostSeen>> hosts() override;
+  bool may_be_under_way() const override { return !unanswered_ns_.empty(); }
   std::vector<SchedulerNotice> notices() const override { return notices_; }
   std::int64_t poll_interval_ms() const override { return options_.poll_interval_ms; }
   int array_tasks_max() const override;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "contracts/record.h"
 #include "contracts/settings/command.h"
+#include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/tick.h"
@@ -96,7 +97,8 @@ struct ControllerRig {
 
 }  // namespace
 
-TEST_CASE("a controller that leaves is not waited for from other hosts, and one that was overtaken leaves nothing") {
+TEST_CASE(
+    "a controller that leaves is not waited for from other hosts, and one that was overtaken says it is at nothing") {
   ControllerRig rig;
   rig.stage("a", "sleep 60");
   const std::string run = rig.create();
@@ -114,6 +116,9 @@ TEST_CASE("a controller that leaves is not waited for from other hosts, and one 
   CHECK(file_exists(driver_pulse_path(run)));
   (*second)->leave();
   CHECK_FALSE(file_exists(driver_pulse_path(run)));
+  // Whoever comes after them has to know only of the one that was overtaken, maybe between an intent and its act.
+  CHECK(has_said_nothing_is_in_flight(run, (*first)->epoch()));
+  CHECK_FALSE(has_said_nothing_is_in_flight(run, (*second)->epoch()));
   REQUIRE(request(run, "cancel", Value::make_table(), rig.clock).ok());
   CHECK(rig.drive_to_end(run).state == RunState::cancelled);
   CHECK_FALSE(file_exists(driver_pulse_path(run)));

@@ -24,11 +24,13 @@ RunLedger driven_ledger() {
 TEST_CASE("a submission is under way as long as a controller since its intent may live, this one left out") {
   const RunLedger ledger = driven_ledger();
   pid_t living = 0;
+  std::int64_t left = 0;
   const auto alive = [&](const ProcessId& process) { return process.pid == living; };
   const auto in_flight = [&](std::int64_t intent_epoch) {
     LedgerAttempt attempt;
     attempt.intent_epoch = intent_epoch;
-    return overtaken_in_flight_ms(ledger, attempt, {104, 1}, "here", alive).has_value();
+    const auto has_left = [&](std::int64_t epoch) { return left == epoch; };
+    return overtaken_in_flight_ms(ledger, attempt, {104, 1}, "here", alive, has_left).has_value();
   };
   CHECK_FALSE(in_flight(3));
   living = 104;
@@ -43,6 +45,14 @@ TEST_CASE("a submission is under way as long as a controller since its intent ma
   CHECK(in_flight(2));  // on another host nobody can be asked
   CHECK(in_flight(1));  // ... whoever made the intent
   CHECK(in_flight(0));  // of an epoch that is not known any more
+  left = 2;             // the one on the other host has said that all its calls were answered
+  CHECK_FALSE(in_flight(2));
+  CHECK_FALSE(in_flight(1));
+  living = 103;
+  CHECK(in_flight(1));  // ... and speaks for itself alone
+  left = 3;
+  CHECK(in_flight(1));
+  CHECK_FALSE(in_flight(3));
 }
 
 TEST_CASE("a ledger knows who drove the newest epochs, and in which an attempt was decided") {
@@ -62,7 +72,8 @@ TEST_CASE("a ledger knows who drove the newest epochs, and in which an attempt w
   CHECK(ledger.drivers.back().epoch == 399);
   LedgerAttempt old;
   old.intent_epoch = 4;
-  CHECK(overtaken_in_flight_ms(ledger, old, {299, 1}, "", [](const ProcessId&) { return false; }));
+  const auto no = [](const auto&) { return false; };
+  CHECK(overtaken_in_flight_ms(ledger, old, {299, 1}, "", no, no));
 }
 
 TEST_CASE("for how long those who may be at a submission have been overtaken, any host's clock tells by itself") {
@@ -79,7 +90,8 @@ TEST_CASE("for how long those who may be at a submission have been overtaken, an
   const auto overtaken_ms = [&](const std::string& this_host) {
     LedgerAttempt attempt;
     attempt.intent_epoch = 1;
-    return overtaken_in_flight_ms(ledger, attempt, {1, 1}, this_host, [](const ProcessId&) { return false; });
+    const auto no = [](const auto&) { return false; };
+    return overtaken_in_flight_ms(ledger, attempt, {1, 1}, this_host, no, no);
   };
   claim("other", 900'000);
   CHECK(overtaken_ms("here") == 0);  // nobody has overtaken it yet

@@ -1,0 +1,24 @@
+#include "orchestrator/controller/in_flight.h"
+
+#include "base/files.h"
+#include "base/owned_files.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+std::string left_path(const std::string& run_dir, std::int64_t epoch) {
+  return join_path(run_dir, format("log/{:06}.left", epoch));
+}
+
+}  // namespace
+
+Status say_nothing_is_in_flight(const std::string& run_dir, std::int64_t epoch) {
+  return touch_file(left_path(run_dir, epoch), 0664);
+}
+
+bool has_said_nothing_is_in_flight(const std::string& run_dir, std::int64_t epoch) {
+  return file_exists(left_path(run_dir, epoch));
+}
+
+}  // namespace longhaul
