@@ -161,7 +161,7 @@ class Round {
       const auto artifact = seen_.artifacts.find(stage.id);
       const auto broken = seen_.broken.find(stage.id);
       if (artifact != seen_.artifacts.end()) {
-        Value fields = times(info.record->started_ms, info.record->ended_ms);
+        Value fields = times(attempt, info.record->started_ms, info.record->ended_ms);
         put_artifact(fields, artifact->second);
         return emit(FactKind::succeeded, stage.id, attempt.number, std::move(fields));
       }
@@ -248,7 +248,8 @@ class Round {
   void note_start(LedgerStage& stage, const JobInfo& info) {
     if (stage.state == StageState::submitted) {
       Value fields = Value::make_table();
-      fields.set("started_ms", static_cast<long long>(info.started_ms));
+      const JobTimes ours = times_by_our_clock({info.started_ms, 0}, stage.newest()->wanted_ms, seen_.now_ms);
+      fields.set("started_ms", static_cast<long long>(ours.started_ms));
       if (!info.nodes.empty()) fields.set("nodes", info.nodes);
       emit(FactKind::started, stage.id, stage.newest()->number, std::move(fields));
     }
@@ -278,10 +279,11 @@ class Round {
       emit(FactKind::cancel_job, stage.id, stage.successor->number, because("its stage has ended"));
   }
 
-  static Value times(std::int64_t started_ms, std::int64_t ended_ms) {
+  Value times(const LedgerAttempt& attempt, std::int64_t started_ms, std::int64_t ended_ms) const {
+    const JobTimes ours = times_by_our_clock({started_ms, ended_ms}, attempt.wanted_ms, seen_.now_ms);
     Value fields = Value::make_table();
-    if (started_ms > 0) fields.set("started_ms", static_cast<long long>(started_ms));
-    if (ended_ms > 0) fields.set("ended_ms", static_cast<long long>(ended_ms));
+    if (ours.started_ms > 0) fields.set("started_ms", static_cast<long long>(ours.started_ms));
+    if (ours.ended_ms > 0) fields.set("ended_ms", static_cast<long long>(ours.ended_ms));
     return fields;
   }
   static void put_artifact(Value& fields, const ArtifactSeen& artifact) {
@@ -294,7 +296,7 @@ class Round {
   void ended_badly(LedgerStage& stage, const JobEnd& end) {
     const int number = stage.newest()->number;
     // Of a job that left no record, now is when it is known: what its node is suspected of has to begin some time.
-    Value fields = times(end.started_ms, end.ended_ms > 0 ? end.ended_ms : seen_.now_ms);
+    Value fields = times(*stage.newest(), end.started_ms, end.ended_ms > 0 ? end.ended_ms : seen_.now_ms);
     fields.set("cause", end.cause);
     if (now_.cancel_requested) {
       if (end.fault == FaultClass::interrupted || end.fault == FaultClass::cancelled)

@@ -24,6 +24,7 @@ namespace longhaul {
 namespace {
 
 constexpr int job_restarts_max = 1000;
+constexpr std::int64_t clock_slack_ms = 120'000;
 
 constexpr std::size_t read_bytes = 1 << 20;
 constexpr std::int64_t metric_every_ms = 30'000;  // of steps in a row one in so long says enough
@@ -130,16 +131,28 @@ void add_mark(std::vector<GoodputFact>& facts, std::int64_t at_ms, GoodputFact::
   facts.push_back(fact);
 }
 
+// By how much the clock of an attempt's lead is ahead of the controllers', which know when the job began: 0 where its
+// claim may be of theirs.
+std::int64_t clock_ahead_ms(const std::string& folder, std::int64_t submitted_ms, std::int64_t started_ms,
+                            std::int64_t now_ms) {
+  const auto claim = read_claim(join_path(folder, claim_file_name(0)));
+  if (!claim.ok() || started_ms <= 0) return 0;
+  const std::int64_t told = claim->started_ms;
+  const bool may_be = told >= submitted_ms - clock_slack_ms && told <= now_ms + clock_slack_ms;
+  return may_be ? 0 : told - started_ms;
+}
+
 std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<Event>& events,
-                                          const std::vector<std::int64_t>& submitted_ms, bool local) {
+                                          const std::vector<std::int64_t>& submitted_ms, std::int64_t ahead_ms,
+                                          bool local) {
   std::vector<GoodputFact> facts = facts_of({}, events);
   for (const std::int64_t at_ms : submitted_ms) add_mark(facts, at_ms, GoodputFact::Kind::submitted, local);
   for (int restart = 0; restart < job_restarts_max; ++restart) {
     const auto claim = read_claim(join_path(folder, claim_file_name(restart)));
     if (!claim.ok()) break;
-    add_mark(facts, claim->started_ms, GoodputFact::Kind::job_started);
+    add_mark(facts, claim->started_ms - ahead_ms, GoodputFact::Kind::job_started);
     if (const auto record = read_record(join_path(folder, record_file_name(restart))); record.ok())
-      add_mark(facts, record->ended_ms, GoodputFact::Kind::job_ended);
+      add_mark(facts, record->ended_ms - ahead_ms, GoodputFact::Kind::job_ended);
   }
   return facts;
 }
@@ -203,12 +216,15 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
   const bool local = site.ok() && site->get_string("scheduler") == "local";
   RunLedger ledger(frozen.stage_ids());
   std::map<std::string, Submissions> submissions;
+  std::map<std::string, std::map<int, std::int64_t>> started;  // first starts, by stage and attempt
   std::map<std::string, std::vector<StageWarning>> decided;
   std::map<std::string, std::vector<Fact>> bad_ends;
   for (const Fact& fact : read.facts) {
     ledger.apply(fact);
     if (is_faulty_end(fact)) bad_ends[fact.stage].push_back(fact);
     if (auto warning = warning_of(fact)) decided[fact.stage].push_back(std::move(*warning));
+    if (fact.kind == FactKind::started)
+      started[fact.stage].emplace(fact.attempt, fact.fields.get_integer("started_ms", fact.wall_ms));
     if (asks_for_a_job(fact.kind)) submissions[fact.stage][fact.attempt].push_back(fact.wall_ms);
   }
   std::vector<StageGoodput> all;
@@ -219,7 +235,9 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
     HeldAllocations held;
     for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
       const std::string folder = attempt_folder(run_dir, stage.id, attempt);
-      const std::vector<Event> events = read_time_events(join_path(folder, "events.jsonl"));
+      std::vector<Event> events = read_time_events(join_path(folder, "events.jsonl"));
+      const std::int64_t ahead_ms = clock_ahead_ms(folder, submitted_ms.front(), started[stage.id][attempt], now_ms);
+      for (Event& event : events) event.wall_ms -= ahead_ms;
       const auto noticed = warnings_of(attempt, events);
       warnings.insert(warnings.end(), noticed.begin(), noticed.end());
       add_host_warnings(events, hosts);
@@ -228,7 +246,7 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
       for (const Fact& end : bad_ends[stage.id])
         if (end.attempt == attempt)
           for (GoodputFact& fact : facts_of_end(end, events)) facts.push_back(std::move(fact));
-      const auto more = facts_of_attempt(folder, events, submitted_ms, local);
+      const auto more = facts_of_attempt(folder, events, submitted_ms, ahead_ms, local);
       facts.insert(facts.end(), more.begin(), more.end());
     }
     if (facts.empty()) continue;

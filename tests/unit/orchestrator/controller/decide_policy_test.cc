@@ -1,4 +1,8 @@
 // What a cluster does to jobs, and what follows: nodes that fail, held jobs, maintenance; needs of every kind; budgets.
+#include <cstdlib>
+#include <utility>
+
+#include "orchestrator/controller/job_end.h"
 #include "resiliency/retry_policy.h"
 #include "tests/unit/orchestrator/controller/cluster_rig.h"
 
@@ -483,6 +487,57 @@ TEST_CASE(
     rig.tell(FactKind::cancel_sent, "p", 1);
     CHECK(rig.round() == "");
   }
+}
+
+TEST_CASE("a lead's clock that is wrong by hours changes no duration and no budget") {
+  constexpr std::int64_t hour_ms = 3'600'000;
+  for (const std::int64_t wrong_ms : {std::int64_t{0}, 20 * hour_ms, -20 * hour_ms})
+    for (const bool told_by_slurm : {false, true})
+      for (const bool well : {false, true}) {
+        CAPTURE(wrong_ms);
+        CAPTURE(told_by_slurm);
+        CAPTURE(well);
+        ClusterRig rig;
+        rig.stage("train");
+        rig.round();
+        const std::int64_t begun_ms = rig.seen.now_ms;
+        rig.run("train");
+        if (!told_by_slurm) rig.job("train").started_ms += wrong_ms;
+        rig.round();
+        rig.pass_s(6 * 60);
+        const std::int64_t ended_ms = rig.seen.now_ms;
+        if (well)
+          rig.succeed("train");
+        else
+          rig.end("train", "failed", "a mistake");
+        rig.job("train").record->started_ms = begun_ms + wrong_ms;
+        rig.job("train").record->ended_ms = ended_ms + wrong_ms;
+        rig.round();
+        const LedgerAttempt& attempt = rig.of("train").attempts.front();
+        const std::int64_t slack_ms = 120'000;  // rounds are a minute apart
+        CHECK(attempt.ended_ms >= ended_ms);
+        CHECK(attempt.ended_ms <= rig.seen.now_ms);
+        CHECK(std::abs(attempt.ran_ms - (ended_ms - begun_ms)) <= slack_ms);
+      }
+}
+
+TEST_CASE("times by our clock: what cannot be is of another clock, and only its length counts") {
+  constexpr std::int64_t wanted_ms = 1'000'000, now_ms = 2'000'000;
+  const auto ours = [&](std::int64_t started_ms, std::int64_t ended_ms) {
+    const JobTimes times = times_by_our_clock({started_ms, ended_ms}, wanted_ms, now_ms);
+    return std::pair(times.started_ms, times.ended_ms);
+  };
+  using P = std::pair<std::int64_t, std::int64_t>;
+  CHECK(ours(0, 0) == P(0, 0));
+  CHECK(ours(1'200'000, 1'900'000) == P(1'200'000, 1'900'000));
+  CHECK(ours(900'000, 2'100'000) == P(900'000, 2'100'000));  // clocks of one site differ a little
+  CHECK(ours(1'200'000, 0) == P(1'200'000, 0));
+  CHECK(ours(9'000'000, 0) == P(2'000'000, 0));
+  CHECK(ours(0, 9'000'000) == P(0, 2'000'000));
+  CHECK(ours(9'000'000, 9'300'000) == P(1'700'000, 2'000'000));
+  CHECK(ours(5, 300'005) == P(1'700'000, 2'000'000));
+  CHECK(ours(1'200'000, 9'000'000) == P(1'000'000, 2'000'000));  // it was set while the job ran
+  CHECK(ours(1'900'000, 1'200'000) == P(2'000'000, 2'000'000));
 }
 
 }  // namespace longhaul

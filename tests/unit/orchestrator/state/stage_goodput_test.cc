@@ -110,6 +110,27 @@ TEST_CASE("a training over two jobs, one fault within the first") {
   CHECK(goodput_html({}).empty());
 }
 
+TEST_CASE("the time of a lead whose clock is wrong by hours is counted as it was") {
+  for (const std::int64_t ahead_ms : {0, 72'000'000, -500'000}) {
+    CAPTURE(ahead_ms);
+    GoodputRun run;
+    run.tell(1'000'000, FactKind::submit, 1);
+    run.tell(1'060'000, FactKind::started, 1);
+    const auto at = [&](std::int64_t ms) { return ms + ahead_ms; };
+    run.attempt(1, at(1'060'000), at(1'200'000),
+                line_at(at(1'061'000), "launched") + line_at(at(1'070'000), "ready", ",\"step\":0,\"load_s\":2") +
+                    line_at(at(1'080'000), "metric", ",\"step\":1") + line_at(at(1'100'000), "metric", ",\"step\":3"));
+    const auto goodput = read_goodput(run.path, 1'300'000);
+    REQUIRE(goodput.ok());
+    REQUIRE(goodput->size() == 1);
+    const GoodputLedger& ledger = (*goodput)[0].ledger;
+    CHECK(ledger.total_ms() == 300'000);
+    CHECK(ledger.ms(TimeClass::queue) == 60'000);
+    CHECK(ledger.ms(TimeClass::training) == 130'000);
+    CHECK(ledger.ms(TimeClass::load) == 2000);
+  }
+}
+
 TEST_CASE(
     "what a lead noticed is open until it ends, or its ranks are started anew; the engine's own spikes are beside it") {
   const auto event = [](std::int64_t at, const std::string& kind, int rank, std::int64_t step) {
