@@ -45,9 +45,13 @@ Result<OpenedSlurmPort> open_helper(const std::string& path, const PortSettings&
 
 Result<OpenedSlurmPort> open_cli(const std::string& reason, const PortSettings& settings) {
   const auto version = CliPort::installed_version(settings.programs);
-  if (!version.ok())
-    return make_error(ErrorCode::not_found, "sbatch cannot be run here: " + version.error().what,
-                      "load the site's Slurm module, or run this on a login node");
+  if (!version.ok()) {
+    // One that gives no answer is there: a file system or a wrapper takes its time, and it is asked again.
+    const bool may_pass = version.error().code == ErrorCode::unavailable || version.error().code == ErrorCode::timeout;
+    return make_error(
+        may_pass ? ErrorCode::unavailable : ErrorCode::not_found, "sbatch cannot be run here: " + version.error().what,
+        may_pass ? "it is there, and may answer later" : "load the site's Slurm module, or run this on a login node");
+  }
   return OpenedSlurmPort{
       std::make_unique<CliPort>(settings.deadline_ms, settings.programs, settings.cluster, settings.environment), "cli",
       reason, ""};
@@ -82,7 +86,7 @@ Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::st
   if (helper.ok() || choice == "libslurm") return helper;
   auto cli = open_cli(helper.error().what, settings);
   if (cli.ok()) return cli;
-  return make_error(ErrorCode::not_found,
+  return make_error(cli.error().code,
                     "Slurm cannot be reached from here: " + cli.error().what + "; and " + helper.error().what,
                     cli.error().hint);
 }

@@ -159,6 +159,18 @@ TEST_CASE("where a cluster has filters of its command line, `auto` takes the com
   CHECK(without->why.find("CliFilterPlugins=lua are passed by") != std::string::npos);
 }
 
+TEST_CASE("an sbatch that is there and does not answer may answer later; one that is not there will not") {
+  const testing::Scratch scratch;
+  const auto opened = [&](const std::string& choice, const std::string& program) {
+    return open_slurm_port(choice, scratch.path(), {{"sbatch", program}}, 20'000).error().code;
+  };
+  const std::string killed = write_program(scratch, "sbatch", "kill -9 $$\n");
+  for (const char* choice : {"cli", "auto"}) {
+    CHECK(opened(choice, killed) == ErrorCode::unavailable);
+    CHECK(opened(choice, scratch.file("no-sbatch")) == ErrorCode::not_found);
+  }
+}
+
 TEST_CASE("a job whose nodes are configured has not begun") {
   CHECK(read_slurm_state("CONFIGURING") == "PENDING");
   CHECK(read_slurm_state("RUNNING") == "RUNNING");
