@@ -1,6 +1,7 @@
 #include "worker/doctor/job_look.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -78,6 +79,8 @@ class Step {
     spec.argv = std::move(words);
     spec.stdout_path = spec.stderr_path = std::move(log_path);
     spec.own_group = true;
+    if (::geteuid() == 0)  // mpirun refuses root otherwise, as it would the ranks of any job (rank_programs.cc)
+      spec.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
     if (const auto pid = spawn(spec); pid.ok()) pid_ = *pid;
   }
   ~Step() {

@@ -59,7 +59,10 @@ DoctorFact ranks_started(const DoctorOrder& order, const DoctorSights& sights) {
     by.insert(part(rank, "place").get_string("rank_by"));
   }
   if (static_cast<int>(ranks.size()) < order.ranks || !sights.ranks_done) {
-    fact.detail = format("--mpi={}: {} of {} ranks came: {}", order.mpi, ranks.size(), order.ranks, sights.ranks_said);
+    const bool by_srun = order.launcher.empty() || file_name(order.launcher.front()) == "srun";
+    fact.detail =
+        format("{}: {} of {} ranks came: {}", by_srun ? "--mpi=" + order.mpi : file_name(order.launcher.front()),
+               ranks.size(), order.ranks, sights.ranks_said);
     return fact;
   }
   if (!order.launcher.empty() && file_name(order.launcher.front()) != "srun") {
