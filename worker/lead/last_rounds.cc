@@ -24,16 +24,19 @@ void wait_for(NextRound& rounds, const Deadline& deadline) {
 }
 
 // Slurm 22.05 leaves scripts beside whoever shrinks a job: variables for its steps, of which there are none any more.
-Status give_back(const std::string& job, const std::string& folder) {
+Status give_back(const std::string& job, const std::string& node, const std::string& folder) {
   SpawnSpec spec;
-  spec.argv = give_back_words(job);
+  spec.argv = give_back_words(job, node);
   spec.working_directory = folder;
   const auto output = run_captured(std::move(spec), give_back_deadline_ms);
   for (const char* end : {"sh", "csh"})
     (void)remove_tree(join_path(folder, format("slurm_job_{}_resize.{}", job, end))).ok();
   if (!output.ok()) return output.error();
   if (output->status.success()) return {};
-  return make_error(ErrorCode::unavailable, trim(output->err.empty() ? output->status.text() : output->err));
+  const Error refused =
+      make_error(ErrorCode::unavailable, trim(output->err.empty() ? output->status.text() : output->err));
+  if (!node.empty() && give_back(job, "", folder).ok()) return {};  // the node was not the one that has to stay
+  return refused;
 }
 
 class LastRounds {
@@ -41,6 +44,7 @@ class LastRounds {
   LastRounds(const Attempt& attempt, const HeldNodes& nodes, NextRound& rounds, Clock& clock, Logger& log)
       : attempt_(attempt),
         job_(nodes.scheduler_job),
+        node_(nodes.node),
         rounds_(rounds),
         clock_(clock),
         log_(log),
@@ -91,7 +95,7 @@ class LastRounds {
   void return_nodes() {
     if (job_.empty() || cost_.nodes() < 2 || tried_to_return_) return;
     tried_to_return_ = true;
-    const Status given = give_back(job_, attempt_.attempt_dir);
+    const Status given = give_back(job_, node_, attempt_.attempt_dir);
     if (!given.ok()) return log_.warn("event=nodes_not_given_back error='" + given.error().message() + "'");
     const std::int64_t now = clock_.monotonic_ns();
     held_.gave_back_s = cost_.held_s(now);
@@ -113,7 +117,7 @@ class LastRounds {
   }
 
   const Attempt& attempt_;
-  std::string job_, run_dir_;
+  std::string job_, node_, run_dir_;
   NextRound& rounds_;
   Clock& clock_;
   Logger& log_;
@@ -151,8 +155,8 @@ std::int64_t HeldCost::left_ms(bool followed, std::int64_t now_ns) const {
   return std::max({std::int64_t{0}, at_least, std::min(by_time, static_cast<std::int64_t>(by_cost))});
 }
 
-std::vector<std::string> give_back_words(const std::string& job) {
-  return {"scontrol", "update", "JobId=" + job, "NumNodes=1"};
+std::vector<std::string> give_back_words(const std::string& job, const std::string& node) {
+  return {"scontrol", "update", "JobId=" + job, node.empty() ? "NumNodes=1" : "NodeList=" + node};
 }
 
 void make_last_rounds(const Attempt& attempt, const JobRecord& record, bool written, const HeldNodes& nodes,

@@ -20,6 +20,7 @@ struct HeldNodes {
   std::string scheduler_job;  // "": nobody can be asked to take nodes back
   int nodes = 1;
   std::int64_t since_ns = 0;  // the end of its last rank; 0: there was none
+  std::string node = {};      // that this process runs on, by its name in the scheduler; "": not known
 };
 
 // What it has cost so far, and how long it may go on. Pure.
@@ -42,8 +43,9 @@ class HeldCost {
   double spent_gpu_minutes_ = 0;
 };
 
-// The words by which Slurm takes back all nodes of a job but its first.
-std::vector<std::string> give_back_words(const std::string& job);
+// The words by which Slurm takes back all nodes of a job but one: `node`, or where that is "" its first. The number
+// alone is refused by 24.11 and later for jobs that asked for --ntasks-per-node, as ours do.
+std::vector<std::string> give_back_words(const std::string& job, const std::string& node);
 
 // Makes them, and ends them when it has cost enough; event `allocation_held` says what it was. Slurm's SIGTERM goes to
 // every process of a job: a round that it met at its start is begun again; one that the machine refused, or that left

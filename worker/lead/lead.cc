@@ -109,7 +109,8 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.run(started_ms);
   if (lead.superseded()) return LeadEnd::superseded;
-  return conclude(attempt, record, {job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns()}, rounds, clock, log);
+  return conclude(attempt, record, {job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns(), job.node}, rounds,
+                  clock, log);
 }
 
 Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
@@ -149,7 +150,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.take_over(state, std::move(agents), std::move(vote));
   if (lead.superseded()) return LeadEnd::superseded;
-  const HeldNodes nodes{job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns()};
+  const HeldNodes nodes{job.scheduler_job, lead.nodes_held(), lead.ranks_ended_ns(), job.node};
   const auto end = conclude(attempt, record, nodes, rounds, clock, log);
   life.reset();  // it would write the address again
   // Whoever waits for this lead sees that it is done, if it is: an address that is gone says so only beside a record.
