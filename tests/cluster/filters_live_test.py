@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from slurm_cluster import wait_for
+from slurm_cluster import backends, wait_for
 from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases, stage
 
 SMALL = 'threads = 1\njob.gpus_per_node = 0\njob.exclusive = "no"'
@@ -67,7 +67,7 @@ def random_sites():
     sites = []
     for i in range(RANDOM_SITES):
         comment, name, more = (dice.choice(list(table)) for table in (COMMENTS, NAMES, MORE))
-        backend, killed = dice.choice(["cli", "libslurm"]), dice.random() < 0.5
+        backend, killed = dice.choice(backends()), dice.random() < 0.5
         sites.append(Site(f"random{i}", f"comment {comment}, name {name}, adds {more}, by {backend}{', killed' * killed}",
                           [COMMENTS[comment], NAMES[name], MORE[more]], 0 if comment == "kept" else 1,
                           ["--set", f'site.slurm_backend="{backend}"'], killed=killed))

@@ -13,7 +13,7 @@ import time
 
 from faults_live_test import pretrain
 from slurm_cluster import wait_for
-from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases, stage
+from slurm_runs import TOKENS, Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases, ranks_by_mpirun, stage
 
 GPUS = 4
 REQUESTS = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
@@ -31,7 +31,9 @@ class Site:
             (self.folder / f"{node}.script").write_text(f"at 0 devices {GPUS}\nat 0 files {devices}\n")
         variables = {"LD_LIBRARY_PATH": self.folder, "FAKE_NVML_SCRIPT": f"{self.folder}/%h.script", **(environment or {})}
         self.path = self.folder / f"{name}.toml"
-        self.path.write_text(f'name = "{name}"\ninherits = "test-cluster"\n[ask]\ngpu_request = "{request}"\n[environment]\n' +
+        # Ranks that call no MPI are started by srun where it starts none of MPI as well.
+        launcher = '[launcher]\nkind = "srun"\nmpi = "none"\n' if ranks_by_mpirun() else ""
+        self.path.write_text(f'name = "{name}"\ninherits = "test-cluster"\n{launcher}[ask]\ngpu_request = "{request}"\n[environment]\n' +
                              "".join(f'{key} = "{value}"\n' for key, value in variables.items()))
 
     def say(self, node, line):
@@ -157,6 +159,8 @@ def ranks_of(job, launch):
 def shrinks(request):
     """No spare is there: one of four hosts is lost, and the training goes on with two ranks on two hosts, each with the GPUs there."""
     def case(cluster, runs):
+        if ranks_by_mpirun():
+            raise Skipped("srun starts no ranks of MPI here")
         site = Site(cluster, runs, f"shrinks-{request}", request)
         training = pretrain('resiliency = { shrink = true, host_silent = "3s" }\n', nodes=4).replace("job.gpus_per_node = 0", "job.gpus_per_node = 4")
         job = Job(cluster, runs, f"shrinks-{request}", site, text=TOKENS + training)
@@ -203,12 +207,15 @@ def preempted(signal):
 
 
 def first_node_makes_steps(cluster, runs):
-    """Where the first node makes a job's steps (enable_stepmgr of 24.05; here a task prolog says so to the lead), its loss ends the job:
-    though a spare is there no launch is tried, the nodes are given back, and another job goes on."""
-    prolog = runs.folder / "prolog"
-    prolog.write_text('#!/bin/sh\necho "export SLURM_STEPMGR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"\n')
-    prolog.chmod(0o755)
-    cluster.play("configure", "--set", f"TaskProlog={prolog}")
+    """Where the first node makes a job's steps (enable_stepmgr of 24.05, LONGHAUL_CLUSTER_SET; before, a task prolog says so to the
+    lead), its loss ends the job: though a spare is there no launch is tried, the nodes are given back, and another job goes on."""
+    if not cluster.first_node_makes_steps():
+        if cluster.release() >= (24, 5):
+            raise Skipped('srun asks the node that is named: LONGHAUL_CLUSTER_SET="SlurmctldParameters=enable_stepmgr PrologFlags=Contain"')
+        prolog = runs.folder / "prolog"
+        prolog.write_text('#!/bin/sh\necho "export SLURM_STEPMGR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"\n')
+        prolog.chmod(0o755)
+        cluster.play("configure", "--set", f"TaskProlog={prolog}")
     site = Site(cluster, runs, "stepmgr")
     job = Job(cluster, runs, "stepmgr", site, 'nodes = 2\njob.gpus_per_node = 4\njob.resumable = "yes"\n'
               'resiliency = { spares = 1, restarts = 3, host_silent = "3s" }')
@@ -226,7 +233,8 @@ def first_node_makes_steps(cluster, runs):
         print(f"  the nodes were given back {time.monotonic() - begun:.1f} s after the host was killed", flush=True)
     finally:
         cluster.play("heal")
-        cluster.play("configure", "--set", "TaskProlog=/bin/true")
+        if cluster.release() < (24, 5):
+            cluster.play("configure", "--set", "TaskProlog=/bin/true")
     job.wait(lambda: job.events("launched", attempt=2), "the next job", 60)
     job.end()
 

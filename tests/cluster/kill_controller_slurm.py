@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 
-from slurm_cluster import ClusterError, attach, wait_for
+from slurm_cluster import ClusterError, attach, backends, wait_for
 
 # name, inputs, edges without an artifact, ends well
 GRAPH = [
@@ -88,7 +88,7 @@ class Run:
         self.folder.mkdir()
         self.effects, self.log = self.folder / "effects", self.folder / "controllers.log"
         (self.folder / "w.toml").write_text(workflow_text(f"k{number}", self.effects))
-        self.backend = "libslurm" if number % 4 == 1 else "cli"
+        self.backend = backends()[-1] if number % 4 == 1 else "cli"
         self.lead = number % 5 == 2
         self.two = number % 3 == 0
         self.cancel_at = self.rng.randint(0, 9) if number % 6 == 5 else None  # number of side effects
@@ -190,6 +190,8 @@ class Run:
             allowed = {0, KILLED, TAKEN_OVER} | ({INTERRUPTED} if self.cancel_at is not None else set())
             if code not in allowed:
                 self.wrong.append(f"exit code {code}: {' '.join(process.args[1:])}")
+            if code not in allowed and run is None and not self.path():
+                raise ClusterError(f"no run was made\n{self.log.read_text()[-1000:]}")
 
     def drive(self):
         deadline = time.monotonic() + RUN_DEADLINE_S

@@ -12,11 +12,13 @@ import pathlib
 import shutil
 import sys
 
-from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases, ranks_by_mpirun
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIRST, LAST = 60001, 60100  # SrunPortRange of the cluster (CMakeLists.txt)
 NODES = 3
+# Of these ranks none calls MPI: srun starts them where it starts no ranks of MPI as well.
+BY_SRUN = '[launcher]\nkind = "srun"\nmpi = "none"\n' if ranks_by_mpirun() else ""
 
 
 def on_host(cluster, host, script):
@@ -70,10 +72,11 @@ def a_doctors_job_says_what_is_there(cluster, runs):
     seconds = int(facts["cancel_to_end"]["answer"].split()[0])
     expect("cancelled within KillWait (3 s) and a little", 2 <= seconds <= 40, facts["cancel_to_end"])
     text = (runs.folder / "mine.toml").read_text()
-    expect("the site file has them, with release", '[verified."launcher.mpi"]' in text and 'slurm = "' in text, text)
+    tried = "can.submit_from_compute" if ranks_by_mpirun() else "launcher.mpi"
+    expect("the site file has them, with release", f'[verified."{tried}"]' in text and 'slurm = "' in text, text)
     again = cluster.call(runs.program, "doctor", "--site", "./mine.toml", "--json", cwd=runs.folder, check=False)
     asked = [f["key"] for f in json.loads(again.stdout)["findings"] if f["kind"] == "ask"]
-    expect("what was tried is asked about no more", "launcher.mpi" not in asked and "can.submit_from_compute" not in asked
+    expect("what was tried is asked about no more", tried not in asked and "can.submit_from_compute" not in asked
            and "can.internet" in asked, asked)
 
 
@@ -86,9 +89,11 @@ def a_doctor_names_what_the_file_has_wrong(cluster, runs):
 
 def leads_and_agents_meet_through_a_firewall_without_names(cluster, runs):
     shut_hosts(cluster)
+    site = runs.folder / "site-shut.toml"
+    site.write_text('inherits = "test-cluster"\n' + BY_SRUN)
     try:
         run = runs.start("shut", f'[stage.s]\nkind = "command"\nscript = "sleep 3"\nthreads = 1\nnodes = {NODES}\nranks = {NODES}\n'
-                                 'job = { gpus_per_node = 0 }\nretries = 0\nresiliency = { spares = 0 }\n')
+                                 'job = { gpus_per_node = 0 }\nretries = 0\nresiliency = { spares = 0 }\n', site=site)
         run.wait("succeeded", 60)
         logs = "".join(p.read_text() for p in sorted(run.folder.glob("stages/s/attempts/1/slurm-*.out")))
         came = {line.split("host=")[1].split()[0] for line in logs.splitlines() if "event=agent_connected" in line}
@@ -132,7 +137,7 @@ def containers(cluster, runs):
 def in_container(cluster, runs, kind, image, data):
     name = kind.replace("-", "")
     site = runs.folder / f"site-{name}.toml"
-    site.write_text(f'inherits = "test-cluster"\n[container]\nruntime = "{kind}"\n')
+    site.write_text(f'inherits = "test-cluster"\n{BY_SRUN}[container]\nruntime = "{kind}"\n')
     text = (f'[stage.s]\nkind = "command"\nargv = ["/probe"]\ninputs = {{ data = "{data}/one.txt" }}\nthreads = 1\nnodes = 2\nranks = 4\n'
             f'job = {{ gpus_per_node = 0, container = "{image}" }}\nretries = 0\n')
     runs_dir = runs.folder / "runs" / name

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 
-from slurm_cluster import PATIENCE, ClusterError, attach, wait_for
+from slurm_cluster import PATIENCE, ClusterError, attach, backends, wait_for
 from slurm_runs import Runs, expect, stage
 
 SILENCE_S = float(os.environ.get("LONGHAUL_SILENCE_S", "12"))
@@ -360,7 +360,7 @@ def frozen():
     cluster.play("freeze-controller")
     started = {}
     try:
-        for backend in ("libslurm", "cli"):
+        for backend in backends():
             name = f"frozen-{backend}"
             started[name] = runs.start(name, work(name, 0), "--set", f'site.slurm_backend="{backend}"', driver="lead")
         for run in started.values():

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from slurm_cluster import ClusterError, attach, wait_for
+from slurm_cluster import ClusterError, attach, backends, wait_for
 
 LONGHAUL, SOURCE = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
 cluster = attach()
@@ -51,7 +51,7 @@ def preview(site, run_dir, worker, stage_lines=""):
 def test_cluster_is_described_as_it_is():
     out = longhaul("doctor", "--site", "test-cluster")
     expect("nothing to change, nothing unverified of its own", "nothing that the cluster says speaks against" in out, out)
-    for backend in ("libslurm", "cli"):
+    for backend in backends():
         (here / "b.toml").write_text(f'inherits = "test-cluster"\nslurm_backend = "{backend}"\n')
         out = longhaul("doctor", "--site", "./b.toml", "--json")
         expect(f"{backend} sees the same", not [f for f in json.loads(out)["findings"] if f["kind"] == "change"], out)
@@ -117,7 +117,7 @@ def the_queue_is_asked_without_a_job():
     (here / "w.toml").write_text('[workflow]\nname = "jobs"\n[stage.a]\nkind = "command"\nargv = ["true"]\nranks = 8\nnodes = 2\n'
                                  '[stage.b]\nkind = "command"\nargv = ["true"]\njob = { constraint = "nowhere" }\n')
     wait_for("the hosts of earlier jobs are free again", lambda: not cluster.call("squeue", "--noheader").stdout, 60)
-    for backend in ("libslurm", "cli"):
+    for backend in backends():
         queue = json.loads(longhaul("plan", "w.toml", "--site", "test-cluster", "--set", f'site.slurm_backend="{backend}"', "--json"))["queue"]
         a, b = queue["answers"]
         now = time.time()

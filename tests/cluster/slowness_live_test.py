@@ -7,12 +7,16 @@ usage: slowness_live_test.py LONGHAUL [CASE ...]
 import collections
 import json
 import sys
+import time
 
 from chaos_test import make_tokens
+from faults_live_test import no_control
 from slowness import Slowness
 from slurm_cluster import ClusterError, wait_for
 from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
 
+CUT_S = 12
+OPENS_MAX = 40  # of one agent in that time; ten times a second, as it once was, makes more than a hundred
 TRAINING = """
 [stage.s]
 kind = "pretrain"
@@ -132,9 +136,39 @@ def ranks_that_take_their_time_to_go(cluster, runs):
 
 
 def a_clock_that_is_ahead(cluster, runs):
-    """By more than the job has left."""
-    played = Played(cluster, runs, "clock", tokens_of(runs), 20, 10, steps_ms=200, more='time_limit = "10h"', calls=["clock - ahead_ms=72000000 host=n2"])
-    played.slowness.check_acted("ahead_ms=72000000")
+    """By more than the job has left: of a host of ranks, and of the one with the lead. Nobody takes it for time that has passed."""
+    for host in ("n2", "n1"):
+        played = Played(cluster, runs, f"clock-{host}", tokens_of(runs), 20, 10, steps_ms=200, more='time_limit = "10h"',
+                        calls=[f"clock - ahead_ms=72000000 host={host}"])
+        played.slowness.check_acted("ahead_ms=72000000")
+        played.check_undisturbed()
+        begun = played.run.facts("started", "s")[-1]["with"]["started_ms"]
+        ended = played.run.facts("succeeded", "s")[-1]["with"]["ended_ms"]
+        took = (ended - begun) / 1000
+        expect("the stage took what it took, and ended now", 0 < took < 600 and abs(ended / 1000 - time.time()) < 600, (begun, ended))
+        said = runs.longhaul("status", played.run.folder)
+        expect("no status says otherwise", "20h" not in said, said)
+        print(f"  the clock of {host} was 20 h ahead: the stage took {took:.0f} s", flush=True)
+
+
+def agents_without_a_lead(cluster, runs):
+    """While agents hear nothing of a lead they look for it in the folder that all share: ever more seldom, not ten times a second."""
+    opened = {}
+
+    def cut(played):
+        attempt = played.run.folder / "stages/s/attempts/1"
+        lead = played.events("launched")[0]["host"]
+        begun = 1000 * time.monotonic()
+        with no_control(cluster, attempt):
+            time.sleep(CUT_S)
+        for ms, host, _, call, _, path in played.slowness.done("delay_ms=1"):
+            if begun <= ms <= begun + 1000 * CUT_S and host != lead and call == "open" and "/lead-" in path:
+                opened[host] = opened.get(host, 0) + 1
+    played = Played(cluster, runs, "herd", tokens_of(runs), 60, 30, steps_ms=500, at_step=5, then=cut,
+                    calls=[f"open {runs.folder}/runs delay_ms=1 program=longhaul-worker"])
+    print(f"  files of the lead that agents opened in {CUT_S} s without it: {opened}", flush=True)
+    expect("they have looked", opened, played.told())
+    expect("and not all the time", max(opened.values()) <= OPENS_MAX, opened)
     played.check_undisturbed()
 
 
@@ -150,7 +184,8 @@ def one_error_of_every_kind(cluster, runs):
 
 
 CASES = {case.__name__: case for case in (long_steps_and_a_silent_agent, a_last_save_that_is_slow, a_file_system_that_stands_still,
-                                          one_host_whose_file_system_stands_still, ranks_that_take_their_time_to_go, a_clock_that_is_ahead, one_error_of_every_kind)}
+                                          one_host_whose_file_system_stands_still, ranks_that_take_their_time_to_go, a_clock_that_is_ahead, agents_without_a_lead,
+                                          one_error_of_every_kind)}
 
 
 def main():

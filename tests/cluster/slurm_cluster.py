@@ -21,6 +21,11 @@ PATIENCE = 3 * float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))
 ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 
 
+def backends():
+    """How Slurm can be spoken to: with-slurm says where no longhaul-slurm was built for the release."""
+    return ["cli"] if os.environ.get("LONGHAUL_TEST_COMMANDS_ALONE") else ["cli", "libslurm"]
+
+
 class ClusterError(Exception):
     """A call that failed or a wait that was over its deadline."""
 
@@ -40,7 +45,8 @@ class SlurmCluster:
     def __init__(self, state):
         self.state = pathlib.Path(state)
         self.jobcomp = self.state / "jobcomp.txt"
-        self.hosts = json.loads((self.state / "cluster.json").read_text())["hosts"]
+        self.options = json.loads((self.state / "cluster.json").read_text())
+        self.hosts = self.options["hosts"]
         self.scratch = self.state / "scratch"
         self.scratch.mkdir(exist_ok=True)
         # For commands started by a test; what a job of another cluster had set would mislead them.
@@ -66,6 +72,10 @@ class SlurmCluster:
     def play(self, *words, seconds=120):
         """A sub-command of tests/cluster/cluster: play("kill-node", "n2")."""
         return self.call(PROGRAM, words[0], "--state", self.state, *words[1:], seconds=seconds).stdout
+
+    def release(self):
+        """Slurm's: (22, 5)."""
+        return tuple(map(int, self.options["release"].split(".")[:2]))
 
     def first_node_makes_steps(self):
         """stepmgr, since 24.05: with its first node a job loses what starts its steps."""

@@ -42,6 +42,12 @@ vocabulary = 300
 """
 
 
+def ranks_by_mpirun():
+    """Whether the test cluster's site starts ranks by mpirun: where Slurm has no plugin for PMIx (with-slurm)."""
+    site = pathlib.Path(__file__).resolve().parents[2] / "site-configs/test-cluster.toml"
+    return 'kind = "mpirun"' in site.read_text()
+
+
 class Skipped(Exception):
     """A case that cannot be played here, for the reason given."""
 
@@ -60,8 +66,9 @@ def stage(name, script, more=""):
 class Runs:
     """Runs of one test, in a folder of their own below the cluster's scratch."""
 
-    def __init__(self, cluster, program, folder):
-        self.cluster, self.program, self.folder = cluster, pathlib.Path(program).resolve(), folder
+    def __init__(self, cluster, program, folder, before=()):
+        """`before`: words before the program, such as those that make it another user's."""
+        self.cluster, self.program, self.folder, self.before = cluster, pathlib.Path(program).resolve(), folder, [*before]
         folder.mkdir(parents=True)
         self.started = []
         self.together = folder / "runs" / "together"  # a folder for runs whose first stages are those of others: cached
@@ -71,7 +78,7 @@ class Runs:
         (self.folder / f"{name}.toml").write_text(f'[workflow]\nname = "{name}"\n{text}')
         runs_dir = runs_dir or self.folder / "runs" / name
         log = open(self.folder / f"{name}.out", "a")
-        process = subprocess.Popen([str(self.program), "submit", f"{name}.toml", "--site", str(site), "--driver", driver,
+        process = subprocess.Popen([*self.before, str(self.program), "submit", f"{name}.toml", "--site", str(site), "--driver", driver,
                                     "--runs-dir", str(runs_dir), *map(str, options)], cwd=self.folder, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, env=self.cluster.environment, start_new_session=True)
         made = []
@@ -91,7 +98,7 @@ class Runs:
                 run.kill_session()
 
     def longhaul(self, *arguments, code=0, seconds=60):
-        done = self.cluster.call(self.program, *arguments, check=False, cwd=self.folder, seconds=seconds)
+        done = self.cluster.call(*self.before, self.program, *arguments, check=False, cwd=self.folder, seconds=seconds)
         expect(f"longhaul {' '.join(map(str, arguments))}: exit code {code}", code is None or done.returncode == code,
                f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
