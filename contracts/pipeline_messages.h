@@ -7,10 +7,11 @@
 // gradient neither. Stage c * pp + r is chunk c of rank r, so the last rank's chunk c sends to rank 0's chunk c + 1.
 //
 // Matching: the communicator delivers messages of one (peer, tag) in the order of their sends. A tag stands for the
-// direction, the sender's chunk and the micro-batch modulo a window, and every schedule of pipeline_schedule.h runs
-// one chunk's micro-batches in ascending order on all ranks; so each receive meets its own send. Sends must not wait
-// for their receiver (two neighbours send to each other before either receives): start them, and wait when the buffer
-// is needed again. Receives may be started early.
+// direction, and every schedule of pipeline_schedule.h runs the pairs of micro-batch and chunk in one order on all
+// ranks; so each receive meets its own send. There are no more tags than that, because each costs a GPU a communicator
+// and a part of its multiprocessors (engine/comm/nccl_lanes.h). Sends must not wait for their receiver (two
+// neighbours send to each other before either receives): start them, and wait when the buffer is needed again. Receives
+// may be started early, in the order of the operations.
 #pragma once
 
 #include <optional>

@@ -23,6 +23,34 @@ bool is_message(CollectiveKind kind) {
   return kind == CollectiveKind::send || kind == CollectiveKind::recv;
 }
 
+// A receive and a send that are one operation.
+class ExchangeOperation final : public CommOperation {
+ public:
+  void add(std::unique_ptr<CommOperation> half) { halves_.push_back(std::move(half)); }
+
+  Result<bool> poll() override {
+    for (auto half = halves_.begin(); half != halves_.end();) {
+      LH_TRY(const bool done, (*half)->poll());
+      half = done ? halves_.erase(half) : std::next(half);
+    }
+    return halves_.empty();
+  }
+  std::vector<int> waiting_for() override {
+    std::vector<int> ranks;
+    for (const auto& half : halves_)
+      for (const int rank : half->waiting_for())
+        if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
+    return ranks;
+  }
+  bool doze() override { return !halves_.empty() && halves_.front()->doze(); }
+  void abandon(const std::string& reason) override {
+    for (const auto& half : halves_) half->abandon(reason);
+  }
+
+ private:
+  std::vector<std::unique_ptr<CommOperation>> halves_;  // those that are not done
+};
+
 }  // namespace
 
 Communicator::Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name,
@@ -55,7 +83,7 @@ std::uint64_t Communicator::bytes_sent_by(const Arguments& a) const {
 Request Communicator::begin(Arguments arguments) {
   Request request;
   request.kind_ = arguments.kind;
-  request.peer_ = arguments.peer;
+  request.peer_ = arguments.from >= 0 ? arguments.from : arguments.peer;
   request.sequence_ = arguments.sequence = sequence_++;
   counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
   if (options_.beat && !is_message(arguments.kind)) options_.beat->enqueued(shown_as_);
@@ -67,7 +95,7 @@ Request Communicator::begin(Arguments arguments) {
         make_error(ErrorCode::aborted, format("{}: this communicator is broken: {}", text_of(request), broken_->what));
     return request;
   }
-  auto operation = start(arguments);
+  auto operation = arguments.from >= 0 ? start_exchange(arguments) : start(arguments);
   if (operation) {
     request.operation_ = std::move(operation).value();
   } else {
@@ -123,6 +151,31 @@ Request Communicator::send(ConstBytes data, int to, int tag) {
 Request Communicator::recv(Bytes data, int from, int tag) {
   LH_ASSERT(from >= 0 && from < size_ && from != rank_ && tag >= 0 && tag < 1024, format("from {} tag {}", from, tag));
   return begin(CollectiveKind::recv, {}, data, from, tag);
+}
+
+Request Communicator::exchange(ConstBytes give, int to, Bytes take, int from, int tag) {
+  const auto is_other = [this](int rank) { return rank >= 0 && rank < size_ && rank != rank_; };
+  LH_ASSERT(is_other(to) && is_other(from) && tag >= 0 && tag < 1024, format("to {} from {} tag {}", to, from, tag));
+  Arguments arguments{CollectiveKind::send, 0, give, take, to, tag};
+  arguments.from = from;
+  return begin(arguments);
+}
+
+Result<std::unique_ptr<CommOperation>> Communicator::start_exchange(const Arguments& a) {
+  auto both = std::make_unique<ExchangeOperation>();
+  const auto add = [&](const Arguments& half) -> Status {
+    LH_TRY(std::unique_ptr<CommOperation> started, start(half));
+    both->add(std::move(started));
+    return {};
+  };
+  Status begun;
+  if (!a.out.empty()) begun = add({CollectiveKind::recv, a.sequence, {}, a.out, a.from, a.tag});
+  if (begun.ok() && !a.in.empty()) begun = add({CollectiveKind::send, a.sequence, a.in, {}, a.peer, a.tag});
+  if (!begun.ok()) {
+    both->abandon(begun.error().what);
+    return begun.error();
+  }
+  return std::unique_ptr<CommOperation>(std::move(both));
 }
 
 std::atomic<std::uint64_t>* Communicator::completed_word() const {

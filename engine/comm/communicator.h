@@ -90,6 +90,9 @@ class Request {
   std::optional<Error> error_;  // it could not even start
 };
 
+// Of exchanges that a rank waits for before it starts anything else.
+inline constexpr int waited_for_tag = 0;
+
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
@@ -125,6 +128,10 @@ class Communicator {
   Request barrier();
   Request send(ConstBytes data, int to, int tag = 0);  // tag in [0, 1024)
   Request recv(Bytes data, int from, int tag = 0);     // the message must have exactly this size
+  // Both at once: `give` goes to one rank, `take` comes from another, or from the same; an empty one does not travel.
+  // Exchanges match exchanges. All ranks start those of a tag in one order, each rank as the source of what its
+  // neighbour takes: on a device those of a tag are carried out one after the other (engine/comm/nccl_lanes.h).
+  Request exchange(ConstBytes give, int to, Bytes take, int from, int tag);
 
   // Is it done? Errors as in wait, but no deadline.
   Result<bool> test(Request& request);
@@ -149,12 +156,15 @@ class Communicator {
     int tag = 0;
     std::span<const std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v; valid during start()
     ContributionRecord* record = nullptr;                        // of a sum; may be null
+    int from = -1;  // of an exchange: `out` comes from there, `in` goes to `peer`
   };
   Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name, const CommOptions& options);
   virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;
+  // By default a receive and a send, each as start() has it.
+  virtual Result<std::unique_ptr<CommOperation>> start_exchange(const Arguments& arguments);
   // For a communicator that stands on another one, which then counts and shows nothing of its own.
   static Result<std::unique_ptr<CommOperation>> start_of(Communicator& other, const Arguments& arguments) {
-    return other.start(arguments);
+    return arguments.from >= 0 ? other.start_exchange(arguments) : other.start(arguments);
   }
   // Where the heartbeat page shows how many collectives are completed; null where it does not. From count_on_device()
   // on the device writes it, as each is completed.

@@ -69,8 +69,8 @@ void ExpertExchange::wait(std::optional<Request>& request) {
 }
 
 void ExpertExchange::wait(Way& way) {
-  for (std::optional<Request>& request : way.receives) wait(request);
-  for (std::optional<Request>& request : way.sends) wait(request);
+  for (std::optional<Request>& request : way) wait(request);
+  way.clear();
 }
 
 int ExpertExchange::rank_of(int turn) const {
@@ -109,8 +109,7 @@ void ExpertExchange::start_dispatch(const ComputeContext& context, const ExpertR
   if (!overlap_) return dispatch_at_once(route, width, rows, received);
   const int own = communicator_->rank();
   const std::vector<std::int64_t> begins = begins_of(route.sent, etp_);
-  dispatch_.receives = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
-  dispatch_.sends = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
+  dispatch_.clear();
   for (int turn = 0; turn < ranks(); ++turn) {
     const auto from = static_cast<std::size_t>(rank_of(turn)), to = static_cast<std::size_t>((own + turn) % ranks());
     const Bytes in = rows_of(received, route.received_from[from], route.received_from[from + 1]);
@@ -118,15 +117,16 @@ void ExpertExchange::start_dispatch(const ComputeContext& context, const ExpertR
     if (turn == 0) {
       copy_within(context, rows.rows(begins[to], begins[to] + route.sent[to]),
                   received.rows(route.received_from[from], route.received_from[from + 1]));
+      dispatch_.emplace_back();
       continue;
     }
-    if (!in.empty()) dispatch_.receives[from] = communicator_->recv(in, static_cast<int>(from), dispatch_tag);
-    if (!out.empty()) dispatch_.sends[to] = communicator_->send(out, static_cast<int>(to), dispatch_tag);
+    dispatch_.emplace_back(
+        communicator_->exchange(out, static_cast<int>(to), in, static_cast<int>(from), dispatch_tag));
   }
 }
 
 void ExpertExchange::wait_for(int rank) {
-  if (!dispatch_.receives.empty()) wait(dispatch_.receives[static_cast<std::size_t>(rank)]);
+  if (!dispatch_.empty()) wait(dispatch_[static_cast<std::size_t>(turn_of(rank))]);
 }
 
 Bytes ExpertExchange::landing_of(int rank) {
@@ -145,14 +145,7 @@ void ExpertExchange::start_collect(const ExpertRoute& route, std::int64_t width,
   if (etp_ > 1)
     landing_.resize(
         static_cast<std::size_t>(std::accumulate(route.sent.begin(), route.sent.end(), std::int64_t{0}) * width));
-  if (!overlap_ || !status_.ok()) return;
-  answer_.receives = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
-  answer_.sends = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
-  for (int turn = 1; turn < ranks(); ++turn) {
-    const int from = rank_of(turn);
-    if (const Bytes in = landing_of(from); !in.empty())
-      answer_.receives[static_cast<std::size_t>(from)] = communicator_->recv(in, from, answer_tag);
-  }
+  answer_.clear();
 }
 
 void ExpertExchange::give(const ComputeContext& context, int rank) {
@@ -164,8 +157,11 @@ void ExpertExchange::give(const ComputeContext& context, int rank) {
     const Bytes in = landing_of(rank);
     const Shape bytes{static_cast<std::int64_t>(out.size())};
     copy_within(context, ConstView(out.data(), DType::u8, bytes), View(in.data(), DType::u8, bytes));
-  } else if (!out.empty()) {
-    answer_.sends[r] = communicator_->send(out, rank, answer_tag);
+    answer_.emplace_back();
+  } else {
+    LH_ASSERT(rank == rank_of(static_cast<int>(answer_.size())), "answers are given in the order of the turns");
+    const int from = (communicator_->rank() + turn_of(rank)) % ranks();
+    answer_.emplace_back(communicator_->exchange(out, rank, landing_of(from), from, answer_tag));
   }
   poll();
 }
@@ -182,10 +178,8 @@ void ExpertExchange::poll() {
     if (!request || !request->pending() || !status_.ok()) return;
     if (const Result<bool> done = communicator_->test(*request); !done.ok()) finish(done.error());
   };
-  for (Way* way : {&dispatch_, &answer_}) {
-    for (std::optional<Request>& request : way->receives) test(request);
-    for (std::optional<Request>& request : way->sends) test(request);
-  }
+  for (Way* way : {&dispatch_, &answer_})
+    for (std::optional<Request>& request : *way) test(request);
 }
 
 void ExpertExchange::dispatch_at_once(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {

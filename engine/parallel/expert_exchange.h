@@ -41,6 +41,7 @@ class ExpertExchange {
   int batches() const { return batches_; }
   // Whose rows had better be worked on at this turn: this rank's own first, then in the order in which they come.
   int rank_of(int turn) const;
+  int turn_of(int rank) const { return rank_of(rank); }  // the same sum, as a turn backwards is one forwards
 
   // offsets [experts + 1]: of this rank's rows, sorted by expert. Collective.
   ExpertRoute route(std::span<const std::int64_t> offsets);
@@ -53,7 +54,7 @@ class ExpertExchange {
   void wait_for(int rank);
   // The way back: answers [route.rows(), width], f32 where an expert is split over ranks -> rows, of any float type:
   // the sum over the ranks that hold a part of the expert, in f32 along one tree. The answers to a rank's rows leave
-  // with give(rank), once for each rank of the group; rows are there after finish_collect().
+  // with give(rank), once for each rank of the group in the order of the turns; rows are there after finish_collect().
   void start_collect(const ExpertRoute& route, std::int64_t width, ConstView answers, View rows);
   void give(const ComputeContext& context, int rank);
   void finish_collect(const ComputeContext& context);
@@ -74,10 +75,8 @@ class ExpertExchange {
   }
 
  private:
-  // Messages of one direction, by the rank they come from or go to.
-  struct Way {
-    std::vector<std::optional<Request>> receives, sends;
-  };
+  // Of one direction, by turn: the first, of this rank with itself, is none.
+  using Way = std::vector<std::optional<Request>>;
   struct Collect {
     const ExpertRoute* route = nullptr;
     std::int64_t width = 0;

@@ -1,15 +1,12 @@
 #include "engine/parallel/mesh.h"
 
+#include <utility>
+
 #include "base/text.h"
+#include "engine/comm/mesh_axes.h"
 
 namespace longhaul {
 namespace {
-
-// One number per axis of the mesh (Communicator::subgroup).
-constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
-              shard_axis = 6, replicate_axis = 7, context_axis = 8, whole_axis = 9, micro_batch_axis = 10,
-              expert_axis = 11, expert_copy_axis = 12, expert_data_axis = 13, expert_shard_axis = 14,
-              expert_replicate_axis = 15;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -74,25 +71,38 @@ void Mesh::make_expert_groups(Communicator& world) {
        alike([here](ExpertCoordinates& there) { there.dp_replicate = here.dp_replicate; }));
 }
 
-std::vector<const Communicator*> Mesh::communicators() const {
-  std::vector<const Communicator*> made;
-  for (const auto* one :
-       {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_, &shard_ranks_,
-        &replicate_ranks_, &context_ranks_, &whole_ranks_, &micro_batch_ranks_, &expert_ranks_, &expert_copy_ranks_,
-        &expert_data_ranks_, &expert_shard_ranks_, &expert_replicate_ranks_})
-    if (*one) made.push_back(one->get());
+std::vector<Mesh::OnAxis> Mesh::on_axes() const {
+  const std::pair<int, const std::unique_ptr<Communicator>*> all[] = {
+      {tensor_axis, &tensor_ranks_},
+      {data_axis, &data_ranks_},
+      {replica_axis, &replica_ranks_},
+      {pipeline_axis, &pipeline_ranks_},
+      {pipeline_ends_axis, &pipeline_end_ranks_},
+      {shard_axis, &shard_ranks_},
+      {replicate_axis, &replicate_ranks_},
+      {context_axis, &context_ranks_},
+      {whole_axis, &whole_ranks_},
+      {micro_batch_axis, &micro_batch_ranks_},
+      {expert_axis, &expert_ranks_},
+      {expert_copy_axis, &expert_copy_ranks_},
+      {expert_data_axis, &expert_data_ranks_},
+      {expert_shard_axis, &expert_shard_ranks_},
+      {expert_replicate_axis, &expert_replicate_ranks_}};
+  std::vector<OnAxis> made;
+  for (const auto& [axis, one] : all)
+    if (*one) made.push_back({axis, one->get()});
   return made;
 }
 
 std::int64_t Mesh::waited_ns() const {
   std::uint64_t sum = 0;
-  for (const Communicator* one : communicators()) sum += one->counters().waited_ns.load(std::memory_order_relaxed);
+  for (const OnAxis& one : on_axes()) sum += one.communicator->counters().waited_ns.load(std::memory_order_relaxed);
   return static_cast<std::int64_t>(sum);
 }
 
 std::int64_t Mesh::bytes_given() const {
   std::uint64_t sum = 0;
-  for (const Communicator* one : communicators()) sum += one->counters().given.load(std::memory_order_relaxed);
+  for (const OnAxis& one : on_axes()) sum += one.communicator->counters().given.load(std::memory_order_relaxed);
   return static_cast<std::int64_t>(sum);
 }
 

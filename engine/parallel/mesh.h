@@ -60,6 +60,12 @@ class Mesh {
   Communicator* expert_communicator() { return expert_ranks_.get(); }
   CollectiveGroup& expert_copies() { return expert_copies_; }
   std::int64_t deadline_ms() const { return deadline_ms_; }
+  // All but the world's, each with its axis (engine/comm/mesh_axes.h).
+  struct OnAxis {
+    int axis;
+    Communicator* communicator;
+  };
+  std::vector<OnAxis> on_axes() const;
   // Since the mesh was made, over all its communicators but the world's: time spent waiting, bytes given.
   std::int64_t waited_ns() const;
   std::int64_t bytes_given() const;
@@ -67,7 +73,6 @@ class Mesh {
 
  private:
   void make_expert_groups(Communicator& world);
-  std::vector<const Communicator*> communicators() const;
 
   ParallelDims dims_;
   RankCoordinates at_;

@@ -10,7 +10,7 @@
 namespace longhaul {
 namespace {
 
-constexpr int keys_tag = 0, gradient_tag = 1;
+constexpr int keys_tag = 1, gradient_tag = 2;
 
 // Of the pairs (query chunk, key chunk): which see anything, and from which key on.
 struct PairMask {
@@ -56,35 +56,28 @@ class RingAttention final : public SplitContextAttention {
     const std::int64_t t = tokens.tokens(), q = sizes_.q(), kv = 2 * sizes_.kv(), width = sizes_.width();
     fill(context, queries_, 0.0F);
     int at = 0;
-    std::optional<Request> sent;
+    std::optional<Request> passed_on;
     go_round(context, tokens, qkv, [&](int owner, ConstView keys) {
-      // What the ranks before have found for this block comes while this rank's own share of it is computed.
-      std::optional<Request> received;
-      const bool first = owner == shard_.rank();
-      const auto receive = [&] {
-        received = communicator_.recv(bytes_of(gradients_[at].view(), t * kv), previous_, gradient_tag);
-      };
-      if (!first && sizes_.overlap) receive();
+      // What the ranks before have found for this block comes while this rank's own share of it is computed, as what
+      // this one found for the block before goes on.
       fill(context, own_gradient_, 0.0F);
       for_pairs(context, tokens, owner, [&](int half, int key_half, const PairMask& mask) {
         backward_pair(context, tokens, half, key_half, mask, dout, qkv, keys, out, lse, dqkv);
-        if (received) let_move(*received);
+        if (passed_on) let_move(*passed_on);
       });
+      if (passed_on) finish(std::move(*passed_on));
       const std::span<float> own = first_floats(own_gradient_, t * kv), sum = first_floats(gradients_[at], t * kv);
-      if (!first) {
-        if (!sizes_.overlap) receive();
-        finish(std::move(*received));
-        axpy(context, 1.0F, own, sum);
-      } else {
+      if (owner == shard_.rank())
         copy_within(context, own, sum);
-      }
-      if (sent) finish(std::move(*sent));
-      sent = communicator_.send(bytes_of(ConstView(gradients_[at]), t * kv), next_, gradient_tag);
+      else
+        axpy(context, 1.0F, own, sum);
+      passed_on = communicator_.exchange(bytes_of(ConstView(gradients_[at]), t * kv), next_,
+                                         bytes_of(gradients_[1 - at].view(), t * kv), previous_, gradient_tag);
       at = 1 - at;
+      if (!sizes_.overlap) finish(std::move(*passed_on)), passed_on.reset();
     });
     // The last one to look at this rank's block sends its gradient home.
-    finish(communicator_.recv(bytes_of(gradients_[at].view(), t * kv), previous_, gradient_tag));
-    if (sent) finish(std::move(*sent));
+    if (passed_on) finish(std::move(*passed_on));
     copy_rows(context, {t, q, q, width}, queries_, dqkv);
     copy_rows(context, {t, kv, kv, width}, gradients_[at], elements_from(dqkv, q));
   }
@@ -99,15 +92,12 @@ class RingAttention final : public SplitContextAttention {
     if (const Result<bool> moved = communicator_.test(request); !moved.ok() && status_.ok()) status_ = moved.error();
   }
   void let_keys_move() {
-    for (std::optional<Request>& request : keys_on_their_way_)
-      if (request) let_move(*request);
+    if (keys_on_their_way_) let_move(*keys_on_their_way_);
   }
 
   void finish_keys() {
-    for (std::optional<Request>& request : keys_on_their_way_) {
-      if (request) finish(std::move(*request));
-      request.reset();
-    }
+    if (keys_on_their_way_) finish(std::move(*keys_on_their_way_));
+    keys_on_their_way_.reset();
   }
 
   // use(owner, keys and values of that rank [t, 2 kv]) for every rank, this one's own first. The next block is on its
@@ -119,8 +109,8 @@ class RingAttention final : public SplitContextAttention {
     for (int step = 0; step < shard_.ranks() && status_.ok(); ++step) {
       Tensor &here = keys_[step % 2], &coming = keys_[(step + 1) % 2];
       if (step + 1 < shard_.ranks()) {
-        keys_on_their_way_[0] = communicator_.recv(bytes_of(coming.view(), t * kv), previous_, keys_tag);
-        keys_on_their_way_[1] = communicator_.send(bytes_of(ConstView(here), t * kv), next_, keys_tag);
+        keys_on_their_way_ = communicator_.exchange(bytes_of(ConstView(here), t * kv), next_,
+                                                    bytes_of(coming.view(), t * kv), previous_, keys_tag);
       }
       if (!sizes_.overlap) finish_keys();
       use((shard_.rank() + shard_.ranks() - step) % shard_.ranks(), ConstView(here));
@@ -205,7 +195,7 @@ class RingAttention final : public SplitContextAttention {
 
   int next_, previous_;
   Tensor keys_[2];  // [t, 2 kv] the block at hand and the next one
-  std::optional<Request> keys_on_their_way_[2];
+  std::optional<Request> keys_on_their_way_;
   Tensor queries_;                                 // [t, q] f32: out, or the queries' gradients
   Tensor part_, part_lse_;                         // of one pair of chunks
   Tensor key_part_, own_gradient_, gradients_[2];  // backward: of a pair, of this rank, on the way round

@@ -40,9 +40,8 @@ void RowGather::start(const ComputeContext& context, ConstView local, std::int64
 void RowGather::start_turn() {
   const int turn = static_cast<int>(turns_.size()), ranks = communicator_->size();
   if (turn >= ranks) return;
-  Turn& next = turns_.emplace_back();
-  next.receive = communicator_->recv(rows_of(rank_of(turn)), rank_of(turn), tag_);
-  next.send = communicator_->send(local_, (communicator_->rank() + turn) % ranks, tag_);
+  const int from = rank_of(turn), to = (communicator_->rank() + turn) % ranks;
+  turns_.emplace_back(communicator_->exchange(local_, to, rows_of(from), from, tag_));
 }
 
 void RowGather::wait(std::optional<Request>& request) {
@@ -56,7 +55,7 @@ void RowGather::wait(std::optional<Request>& request) {
 void RowGather::wait(int turn) {
   while (arrived_ < turn) {
     ++arrived_;
-    wait(turns_[static_cast<std::size_t>(arrived_)].receive);
+    wait(turns_[static_cast<std::size_t>(arrived_)]);
     start_turn();
   }
 }
@@ -64,19 +63,14 @@ void RowGather::wait(int turn) {
 void RowGather::finish() {
   if (!under_way_) return;
   wait(communicator_->size() - 1);
-  for (Turn& turn : turns_) wait(turn.send);
   under_way_ = false;
 }
 
 void RowGather::poll() {
   if (!under_way_) return;
-  const auto test = [this](std::optional<Request>& request) {
-    if (!request || !request->pending() || !status_.ok()) return;
+  for (std::optional<Request>& request : turns_) {
+    if (!request || !request->pending() || !status_.ok()) continue;
     if (const Result<bool> done = communicator_->test(*request); !done.ok()) status_ = done.error();
-  };
-  for (Turn& turn : turns_) {
-    test(turn.receive);
-    test(turn.send);
   }
 }
 

@@ -1,5 +1,5 @@
 // The rows of all ranks of a group brought together while some of them are in use already: this rank's own are there at
-// once, then come those of the rank before, then of the one before that. Two messages are under way at a time, so that
+// once, then come those of the rank before, then of the one before that. Two turns are under way at a time, so that
 // rows arrive one rank after the other and not all at the end.
 //
 // A failure is kept; everything after it does nothing.
@@ -35,9 +35,6 @@ class RowGather {
   const Status& status() const { return status_; }
 
  private:
-  struct Turn {
-    std::optional<Request> receive, send;
-  };
   void start_turn();
   void wait(std::optional<Request>& request);
   Bytes rows_of(int rank) const;
@@ -48,8 +45,8 @@ class RowGather {
   bool under_way_ = false;
   ConstBytes local_;
   std::byte* out_ = nullptr;
-  std::vector<Turn> turns_;  // those that were started; the first is this rank's own and has no messages
-  int arrived_ = 0;          // the last turn that was waited for
+  std::vector<std::optional<Request>> turns_;  // those that were started; the first, this rank's own, has no messages
+  int arrived_ = 0;                            // the last turn that was waited for
   Status status_;
 };
 

@@ -42,21 +42,6 @@ void RowSum::start(View partial, View landing, std::int64_t tokens, std::int64_t
   pieces_ = std::move(pieces), given_ = 0, overlap_ = overlap;
   requests_.clear();
   under_way_ = true;
-  if (overlap_ && sequence_ && status_.ok()) receive_addends();
-}
-
-// Of every rank its addends of this rank's rows, piece by piece as it gives them.
-void RowSum::receive_addends() {
-  const int own = communicator_->rank(), ranks = communicator_->size();
-  for (int turn = 1; turn < ranks; ++turn) {
-    const int from = (own - turn + ranks) % ranks;
-    for (const RowRange& piece : pieces_) {
-      if (piece.begin / own_rows() != own) continue;
-      const std::size_t begin = static_cast<std::size_t>((piece.begin - own * own_rows()) * columns_);
-      const std::span<float> to = addend_of(from).subspan(begin, static_cast<std::size_t>(piece.count() * columns_));
-      requests_.emplace_back(communicator_->recv(std::as_writable_bytes(to), from, tag_));
-    }
-  }
 }
 
 void RowSum::give() {
@@ -64,10 +49,23 @@ void RowSum::give() {
   if (!overlap_ || !status_.ok()) return;
   if (!sequence_) {
     requests_.emplace_back(communicator_->all_reduce_sum(floats(piece)));
-  } else if (const auto to = static_cast<int>(piece.begin / own_rows()); to != communicator_->rank()) {
-    requests_.emplace_back(communicator_->send(std::as_bytes(floats(piece)), to, tag_));
+  } else if (piece.begin / own_rows() != communicator_->rank()) {
+    exchange_addends(piece);
   }
   poll();
+}
+
+// A rank is as far as its neighbours: with the piece that goes to the rank `turn` places on, comes the one for this
+// rank from as many places back. A receive before the product that this rank owes to others would hold a part of a
+// device that the product needs.
+void RowSum::exchange_addends(RowRange piece) {
+  const int own = communicator_->rank(), ranks = communicator_->size();
+  const auto to = static_cast<int>(piece.begin / own_rows());
+  const int from = (2 * own - to + 2 * ranks) % ranks;
+  const std::size_t begin = static_cast<std::size_t>((piece.begin - to * own_rows()) * columns_);
+  const std::span<float> take = addend_of(from).subspan(begin, static_cast<std::size_t>(piece.count() * columns_));
+  requests_.emplace_back(
+      communicator_->exchange(std::as_bytes(floats(piece)), to, std::as_writable_bytes(take), from, tag_));
 }
 
 void RowSum::wait(std::optional<Request>& request) {

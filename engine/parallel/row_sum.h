@@ -56,7 +56,7 @@ class RowSum {
   std::int64_t own_rows() const { return tokens_ / communicator_->size(); }
   std::span<float> floats(RowRange rows) const;  // of the partial sums
   std::span<float> addend_of(int rank) const;    // of this rank's rows, as they come from another
-  void receive_addends();
+  void exchange_addends(RowRange piece);
   void add_up(const ComputeContext& context);
   void collect_at_once(const ComputeContext& context);
   void wait(std::optional<Request>& request);

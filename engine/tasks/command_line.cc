@@ -17,6 +17,7 @@
 #include "engine/core/site_libraries.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu_levels.h"
+#include "engine/parallel/rehearsal.h"
 #include "engine/tasks/checkpoint_commands.h"
 #include "engine/tasks/measure_processor.h"
 #include "engine/tasks/parity_commands.h"
@@ -152,8 +153,9 @@ constexpr std::int64_t reconnect_deadline_ms = 60'000;
 using MakeWorld =
     std::function<Result<std::unique_ptr<Communicator>>(std::int64_t epoch, const CommOptions&, std::int64_t meet_ms)>;
 
+// meet: what ranks do together in a fresh mesh, before anything else.
 Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, HeartbeatPage* beat, const MakeWorld& make,
-                    const std::function<std::string()>& warning = {}) {
+                    const std::function<Status(Mesh&)>& meet = {}, const std::function<std::string()>& warning = {}) {
   CommOptions options;
   options.clock = &work.clock;
   options.timeout_ms = collective_deadline_ms;
@@ -165,9 +167,11 @@ Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, Heartb
   }
   LH_TRY(std::unique_ptr<Communicator> world, make(work.launch.epoch, options, 0));
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(work.launch.dims, *world, options.timeout_ms));
+  if (meet) LH_CHECK(meet(*mesh));
   const Reconnect reconnect = [&](std::int64_t epoch) -> Status {
     LH_TRY(auto fresh, make(epoch, options, reconnect_deadline_ms));
     LH_TRY(const std::unique_ptr<Mesh> made, Mesh::create(work.launch.dims, *fresh, options.timeout_ms));
+    if (meet) LH_CHECK(meet(*made));
     *mesh = std::move(*made);
     world = std::move(fresh);
     return {};
@@ -227,7 +231,7 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options, std::int64_t) {
     return ranks->world(static_cast<std::uint64_t>(epoch), options);
   };
-  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, [&] {
+  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, rehearse, [&] {
     const std::string& why = ranks->counted_by_host();
     return why.empty() ? why : "completed collectives are counted by the host: " + why;
   });

@@ -216,6 +216,35 @@ inline Failures check_messages(Rank& me) {
 }
 
 // Halves of the world and pairs across them work apart, without a message to make them.
+// Rows that go round, each turn a tag's next exchange, several under way at once; empty ones; and one way alone.
+inline Failures check_exchanges(Rank& me) {
+  Failures failures;
+  if (me.size < 2) return failures;
+  const auto comm = me.communicator();
+  const auto value = [](int from, int to) { return static_cast<float>(100 * from + to); };
+  std::vector<std::vector<float>> given, taken;
+  std::vector<Request> requests;
+  for (int turn = 1; turn < me.size; ++turn) {
+    const int to = (me.rank + turn) % me.size, from = (me.rank - turn + me.size) % me.size;
+    const auto n = static_cast<std::size_t>(turn % 3 == 2 ? 0 : 1000 * turn);
+    given.emplace_back(n, value(me.rank, to)), taken.emplace_back(n, -1.0F);
+    requests.push_back(comm->exchange(std::as_bytes(std::span<const float>(given.back())), to,
+                                      std::as_writable_bytes(std::span(taken.back())), from, 6));
+  }
+  for (int turn = 1; turn < me.size; ++turn) {
+    const auto i = static_cast<std::size_t>(turn - 1);
+    expect_ok(failures, comm->wait(std::move(requests[i])), "an exchange");
+    const int from = (me.rank - turn + me.size) % me.size;
+    expect(failures, taken[i] == std::vector<float>(given[i].size(), value(from, me.rank)), "what an exchange brought");
+  }
+  float word = me.rank == 0 ? 17.0F : 0.0F;
+  const auto all = std::as_writable_bytes(std::span(&word, 1));
+  if (me.rank == 0) expect_ok(failures, comm->wait(comm->exchange(all, 1, {}, 1, waited_for_tag)), "one way");
+  if (me.rank == 1) expect_ok(failures, comm->wait(comm->exchange({}, 0, all, 0, waited_for_tag)), "one way");
+  if (me.rank == 1) expect(failures, word == 17.0F, "what came one way");
+  return failures;
+}
+
 inline Failures check_subgroups(Rank& me) {
   Failures failures;
   const auto world = me.communicator();
@@ -426,6 +455,7 @@ inline std::vector<Check> checks() {
           {"moves", check_moves},
           {"unlike rows", check_unlike_rows},
           {"messages", check_messages},
+          {"exchanges", check_exchanges},
           {"subgroups", check_subgroups},
           {"regrouping", check_regrouping},
           {"missing rank", check_missing_rank},

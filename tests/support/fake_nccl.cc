@@ -316,6 +316,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
                                     ncclConfig_t* config) {
   if (config == nullptr || config->magic != 0xcafebeef || config->blocking != 0)
     return misuse("only communicators that do not block");
+  if (config->maxCTAs < 1 || config->maxCTAs > 16 || config->minCTAs != 1 || config->cgaClusterSize != 0)
+    return misuse("only communicators whose kernels have as many thread blocks as all of them have room for");
   auto* c = new ncclComm;
   {
     const std::lock_guard lock(process().mutex);

@@ -72,6 +72,7 @@ class OnDeviceCommunicator final : public Communicator {
     operation->follow(std::move(inner));
     return std::unique_ptr<CommOperation>(std::move(operation));
   }
+  Result<std::unique_ptr<CommOperation>> start_exchange(const Arguments& given) override { return start(given); }
 
  private:
   Device& device_;

@@ -4,11 +4,11 @@
 
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"
 #include "engine/comm/nccl/nccl_operation.h"
+#include "engine/comm/nccl_lanes.h"
 
 namespace longhaul {
 namespace {
@@ -18,7 +18,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(std::shared_ptr<NcclState> state, std::vector<int> members, int axis, int rank, std::uint64_t epoch,
                    const std::string& name, const CommOptions& options)
       : Communicator(rank, std::move(members), epoch, name, options), state_(std::move(state)), axis_(axis) {
-    group_ = make_group("", size(), rank);
+    group_ = make_group({});
     if (std::atomic<std::uint64_t>* word = completed_word()) word_ = state_->word_on_device(*options.beat, word);
     if (word_ != nullptr) count_on_device();
   }
@@ -45,18 +45,22 @@ class NcclCommunicator final : public Communicator {
 
  protected:
   Result<std::unique_ptr<CommOperation>> start(const Arguments& a) override {
-    NcclRequest request{a.kind, a.in, a.out, a.peer, {}, {}, a.record};
+    NcclRequest request;
+    request.kind = a.kind, request.in = a.in, request.out = a.out, request.record = a.record;
+    request.peer = a.peer, request.from = a.from;
     request.in_bytes.assign(a.in_bytes.begin(), a.in_bytes.end());
     request.out_bytes.assign(a.out_bytes.begin(), a.out_bytes.end());
-    const bool message = a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv;
-    if (!message) request.word = word_, request.count = ++collectives_;
-    auto operation = std::make_unique<NcclOperation>(state_, message ? lane(a) : group_, std::move(request));
+    const NcclLane lane = nccl_lane(a.kind, rank(), a.peer, a.from, a.tag);
+    if (lane.kind == NcclLane::Kind::messages) request.nccl_peer = lane.from == rank() ? 1 : 0;
+    if (lane.kind == NcclLane::Kind::collectives) request.word = word_, request.count = ++collectives_;
+    auto operation = std::make_unique<NcclOperation>(state_, group_of(lane), std::move(request));
     if (const Status begun = operation->begin(); !begun) {
       operation->abandon(begun.error().what);
       return begun.error();
     }
     return std::unique_ptr<CommOperation>(std::move(operation));
   }
+  Result<std::unique_ptr<CommOperation>> start_exchange(const Arguments& a) override { return start(a); }
 
  private:
   // The ranks were ordered to a later epoch: others abort this communicator, and parting from it would wait for them.
@@ -64,16 +68,19 @@ class NcclCommunicator final : public Communicator {
     const std::atomic<std::int64_t>* newest = options().newest_epoch;
     return newest != nullptr && newest->load(std::memory_order_acquire) > static_cast<std::int64_t>(epoch());
   }
-  std::shared_ptr<NcclGroup> make_group(const std::string& lane, int ranks, int own) {
-    return std::make_shared<NcclGroup>(*state_, state_->fresh_name(epoch(), axis_, members(), lane), ranks, own);
+  // The lane of messages is of two: the one that sends, the one that receives.
+  std::shared_ptr<NcclGroup> make_group(const NcclLane& lane) {
+    const bool of_two = lane.kind == NcclLane::Kind::messages;
+    const int ranks = of_two ? 2 : size(), own = of_two ? (lane.from == rank() ? 0 : 1) : rank();
+    const int blocks = nccl_blocks(axis_, lane, state_->options.multiprocessors);
+    return std::make_shared<NcclGroup>(*state_, state_->fresh_name(epoch(), axis_, members(), lane.name()), ranks, own,
+                                       blocks, is_waited_for(lane));
   }
-  // Of two: the one that sends, the one that receives.
-  const std::shared_ptr<NcclGroup>& lane(const Arguments& a) {
-    const bool sends = a.kind == CollectiveKind::send;
-    const int from = sends ? rank() : a.peer, to = sends ? a.peer : rank();
-    std::shared_ptr<NcclGroup>& lane = lanes_[{from, to, a.tag}];
-    if (!lane) lane = make_group(format("-from{}-to{}-tag{}", from, to, a.tag), 2, sends ? 0 : 1);
-    return lane;
+  const std::shared_ptr<NcclGroup>& group_of(const NcclLane& lane) {
+    if (lane.kind == NcclLane::Kind::collectives) return group_;
+    std::shared_ptr<NcclGroup>& group = lanes_[lane];
+    if (!group) group = make_group(lane);
+    return group;
   }
   void close(std::shared_ptr<NcclGroup>& group, bool at_once) {
     at_once ? group->leave("its communicator was left") : group->begin_close();
@@ -83,7 +90,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<NcclState> state_;
   int axis_;
   std::shared_ptr<NcclGroup> group_;
-  std::map<std::tuple<int, int, int>, std::shared_ptr<NcclGroup>> lanes_;  // by sender, receiver, tag
+  std::map<NcclLane, std::shared_ptr<NcclGroup>> lanes_;  // of messages and exchanges
   std::uint64_t collectives_ = 0;
   std::uint64_t* word_ = nullptr;  // of the heartbeat page, as the device knows it
 };
@@ -97,6 +104,7 @@ Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const Nc
                 kernels.digest_partials != nullptr,
             "the communicators need all of their kernels");
   LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
+  LH_CHECK(check_multiprocessors(options.multiprocessors));
   std::vector<std::string> names;
   if (!options.library.empty()) names.push_back(options.library);
   LH_TRY(auto library, NcclLibrary::open(names));

@@ -3,9 +3,10 @@
 //
 // Each communicator is one of NCCL with a queue of the device of its own, beside the operations: an operation begins
 // when the device has done what it was asked for before it was started, and is done when the device has done it. It is
-// made when the first operation needs it; rank 0 of the group leaves NCCL's id at the rendezvous. A pair of ranks that
-// sends messages has one more for each direction and tag, as NCCL would make a receive wait for an earlier one of
-// another tag, and sends wait for receives. Whichever operation is polled, all that the rank has started go on.
+// made when the first operation needs it; rank 0 of the group leaves NCCL's id at the rendezvous. Exchanges have one
+// more for each tag, and a pair of ranks that sends messages one for each direction and tag, as NCCL would make a
+// receive wait for an earlier one of another tag, and sends wait for receives (nccl_lanes.h). Whichever operation is
+// polled, all that the rank has started go on.
 //
 // Sums go along the tree of tree_sum.h: rows travel as they are and are added by a kernel, so that the bits are those
 // of the other backends. NCCL's own sums move half as much of a small one, in an order of NCCL's choice. Checksums of
@@ -46,6 +47,7 @@ struct NcclOptions {
   std::int64_t leave_ms = 10'000;   // that aborting a communicator may take
   std::int64_t close_ms = 10'000;   // that the ranks may take to part at the end
   MemoryAccount* memory = nullptr;  // of staging memory, on the device and on its host; borrowed
+  int multiprocessors = 108;        // of the device: which part of them communicators may hold (nccl_lanes.h)
 };
 
 struct NcclState;

@@ -82,7 +82,7 @@ NcclGroup::~NcclGroup() {
   std::erase(state_.at_work, this);
   if (communicator_ != nullptr) leave("it was dropped");
   if (!state_.lost.empty()) [[maybe_unused]]
-    DeviceQueue* kept = queue_.release();
+    auto* kept = new std::shared_ptr<DeviceQueue>(queue_);
 }
 
 void NcclGroup::add(const char* call, NcclStep step) {
@@ -148,15 +148,37 @@ Result<std::optional<ncclUniqueId>> NcclGroup::find_id() {
   return std::optional(id);
 }
 
+Status NcclGroup::take_queue() {
+  if (queue_) return {};
+  if (waited_for_) queue_ = state_.waited_for_queue;
+  if (queue_) return {};
+  LH_TRY(queue_, state_.device.queue());
+  if (waited_for_) state_.waited_for_queue = queue_;
+  return {};
+}
+
+namespace {
+
+// Kernels have as many blocks as NCCL likes between the two numbers. Those of a cluster would have to start together on
+// neighbouring multiprocessors: each by itself finds a free one sooner.
+template <class Config>
+void limit_blocks(Config& config, int blocks) {
+  config.minCTAs = 1;
+  config.maxCTAs = blocks;
+  config.cgaClusterSize = 0;
+  if constexpr (requires { config.nvlsCTAs; }) config.nvlsCTAs = blocks;
+}
+
+}  // namespace
+
 // True once NCCL has begun to make it.
 Result<bool> NcclGroup::make() {
   LH_TRY(const std::optional<ncclUniqueId> id, find_id());
   if (!id) return false;
-  if (!queue_) {
-    LH_TRY(queue_, state_.device.queue());
-  }
+  LH_CHECK(take_queue());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  limit_blocks(config, blocks_);
   const ncclResult_t result = state_.nccl->ncclCommInitRankConfig(&communicator_, size_, *id, rank_, &config);
   if (!is_accepted(result)) return state_.nccl->failed("ncclCommInitRankConfig", result, nullptr);
   return true;

@@ -46,7 +46,8 @@ struct NcclState {
   StagingPool on_device, on_host;
   std::string lost;  // why the process has to be started anew; empty: it has not
   std::string counted_by_host;
-  std::vector<NcclGroup*> at_work;  // those with steps
+  std::vector<NcclGroup*> at_work;                // those with steps
+  std::shared_ptr<DeviceQueue> waited_for_queue;  // of communicators whose operations the host waits for at once
   std::vector<std::shared_ptr<NcclGroup>> closing;
 
  private:
@@ -60,8 +61,9 @@ using NcclStep = std::function<Status(ncclComm_t, DeviceQueue&)>;
 // One thread.
 class NcclGroup {
  public:
-  NcclGroup(NcclState& state, std::string name, int size, int rank)
-      : state_(state), name_(std::move(name)), size_(size), rank_(rank) {}
+  // blocks: that its kernels may have. waited_for: it shares a queue with others that the host waits for at once.
+  NcclGroup(NcclState& state, std::string name, int size, int rank, int blocks, bool waited_for)
+      : state_(state), name_(std::move(name)), size_(size), rank_(rank), blocks_(blocks), waited_for_(waited_for) {}
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -94,11 +96,13 @@ class NcclGroup {
   Result<bool> make();
   Result<std::optional<ncclUniqueId>> find_id();
   Result<bool> settled();
+  Status take_queue();
 
   NcclState& state_;
   std::string name_;
-  int size_, rank_;
-  std::unique_ptr<DeviceQueue> queue_;
+  int size_, rank_, blocks_;
+  bool waited_for_;
+  std::shared_ptr<DeviceQueue> queue_;
   ncclComm_t communicator_ = nullptr;
   const char* doing_ = "ncclCommInitRankConfig";
   bool announced_ = false, made_ = false;

@@ -69,6 +69,24 @@ Status exchange(const NcclLibrary& nccl, const NcclGroup& group, ncclComm_t comm
   return asked.ok() ? ended : asked;
 }
 
+// One message to a rank and one from a rank, in one kernel.
+Status pass_on(const NcclLibrary& nccl, NcclWork& w, ncclComm_t communicator, cudaStream_t stream) {
+  const NcclRequest& request = w.request;
+  if (request.in.empty() && request.out.empty()) return {};
+  LH_CHECK(accepted(nccl, "ncclGroupStart", nccl.ncclGroupStart(), communicator));
+  Status asked;
+  if (!request.in.empty())
+    asked =
+        accepted(nccl, "ncclSend", nccl.ncclSend(w.in, request.in.size(), ncclInt8, request.peer, communicator, stream),
+                 communicator);
+  if (asked.ok() && !request.out.empty())
+    asked =
+        accepted(nccl, "ncclRecv",
+                 nccl.ncclRecv(w.out, request.out.size(), ncclInt8, request.from, communicator, stream), communicator);
+  const Status ended = accepted(nccl, "ncclGroupEnd", nccl.ncclGroupEnd(), communicator);
+  return asked.ok() ? ended : asked;
+}
+
 // Where the digests of what this rank takes up and of what has come to it stand, one for each rank, and behind them
 // what taking them needs.
 std::uint64_t* digests_of(const NcclWork& work) {
@@ -195,16 +213,21 @@ Status NcclOperation::add_steps() {
       });
       return {};
     case CollectiveKind::all_to_all_v: return add_all_to_all_v();
-    case CollectiveKind::send:  // of two, the other one
+    case CollectiveKind::send:
+      if (request.from >= 0) {
+        add("ncclSend and ncclRecv",
+            [nccl](NcclWork& w, ncclComm_t c, DeviceQueue& queue) { return pass_on(*nccl, w, c, queue.stream()); });
+        return {};
+      }
       call("ncclSend", [nccl](NcclWork& w, ncclComm_t c, cudaStream_t s) {
         if (w.request.in.empty()) return ncclSuccess;
-        return nccl->ncclSend(w.in, w.request.in.size(), ncclInt8, 1, c, s);
+        return nccl->ncclSend(w.in, w.request.in.size(), ncclInt8, w.request.nccl_peer, c, s);
       });
       return {};
     case CollectiveKind::recv:
       call("ncclRecv", [nccl](NcclWork& w, ncclComm_t c, cudaStream_t s) {
         if (w.request.out.empty()) return ncclSuccess;
-        return nccl->ncclRecv(w.out, w.request.out.size(), ncclInt8, 0, c, s);
+        return nccl->ncclRecv(w.out, w.request.out.size(), ncclInt8, w.request.nccl_peer, c, s);
       });
       return {};
   }
@@ -411,7 +434,9 @@ void NcclOperation::note_digests() const {
 }
 
 std::vector<int> NcclOperation::waiting_for() {
-  if (is_message_kind(work_->request.kind)) return {work_->request.peer};
+  const NcclRequest& request = work_->request;
+  if (request.from >= 0) return {request.from, request.peer};
+  if (is_message_kind(request.kind)) return {request.peer};
   return group_->not_come();
 }
 

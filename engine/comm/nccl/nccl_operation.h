@@ -15,7 +15,9 @@ struct NcclRequest {
   CollectiveKind kind{};
   ConstBytes in;
   Bytes out;
-  int peer = 0;                                  // root of a broadcast; else not read
+  int peer = 0;                                  // root of a broadcast, destination or source, as a rank of the group
+  int from = -1;                                 // of an exchange: `out` comes from there, `in` goes to `peer`
+  int nccl_peer = 0;                             // of a message alone: the other one in the lane's own communicator
   std::vector<std::size_t> in_bytes, out_bytes;  // all_to_all_v
   ContributionRecord* record = nullptr;
   std::uint64_t* word = nullptr;  // as the device knows it: takes `count` when the operation is done; may be null

@@ -16,7 +16,7 @@ TEST_CASE("a forward hands on to the next stage, a backward to the one before, r
   using Peer = PipelineMessages::Peer;
   const auto first = pipeline_messages(2, 2, 0, {Kind::forward, 0, 0});
   CHECK(!first.receive);
-  CHECK(first.send == Peer{1, 0});
+  CHECK(first.send == Peer{1, 1});
   const auto wrapped = pipeline_messages(2, 2, 0, {Kind::forward, 0, 1});  // stage 2, after chunk 0 of rank 1
   CHECK(wrapped.receive->pp_rank == 1);
   CHECK(wrapped.receive->tag == pipeline_messages(2, 2, 1, {Kind::forward, 0, 0}).send->tag);
@@ -41,7 +41,6 @@ TEST_CASE("each send has one receive, in matching order per peer and tag") {
     };
     const auto kind = static_cast<PipelineKind>(random.next_below(3));
     const int pp = draw(1, 6);
-    // Often so many chunks and micro-batches that tags come again.
     const int vp = kind == PipelineKind::one_f_one_b || pp == 1 ? 1 : draw(2, seed % 3 == 0 ? 200 : 4);
     const int m = draw(1, seed % 3 == 0 ? 12 : seed % 3 == 1 ? 700 : 20);
     if (kind == PipelineKind::interleaved && vp == 1) continue;
@@ -71,13 +70,12 @@ TEST_CASE("each send has one receive, in matching order per peer and tag") {
     CHECK(tags_fit);
     CHECK((sent == received));
     std::size_t count = 0;
-    bool tag_is_of_one_stage = true;  // a tag comes again for other micro-batches only
+    std::map<int, int> ways;  // of each rank: kinds of message that it sends
     for (const auto& [key, messages] : sent) {
       count += messages.size();
-      for (const auto& [forward, micro_batch, stage] : messages)
-        tag_is_of_one_stage &= forward == std::get<0>(messages[0]) && stage == std::get<2>(messages[0]);
+      ++ways[std::get<0>(key)];
     }
-    CHECK(tag_is_of_one_stage);
+    for (const auto& [rank, kinds] : ways) CHECK(kinds <= 2);  // however many chunks and micro-batches
     CHECK(count == static_cast<std::size_t>(2 * m * (pp * vp - 1)));
   }
 }
