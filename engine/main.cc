@@ -1,11 +1,14 @@
 // longhaul-engine: the program that computes. One process per rank; docs/contracts.md tells what it reads and writes.
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #ifdef LONGHAUL_HAVE_CUDA
 #include "engine/comm/nccl/nccl_communicator.h"
+#include "engine/core/gpu_environment.h"
 #include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/open_gpu.h"
 #include "engine/ops/cuda/tree_rows.h"
@@ -35,14 +38,24 @@ std::optional<longhaul::LaunchedRank> launched_rank() {
 longhaul::Result<std::unique_ptr<longhaul::DeviceRanks>> start_nccl(longhaul::Device& device,
                                                                     longhaul::Rendezvous& rendezvous, int rank,
                                                                     int size, longhaul::MemoryAccount* memory) {
+  LH_CHECK(longhaul::check_nccl_environment([](const char* name) { return std::getenv(name); }));
   longhaul::NcclOptions options;
   options.memory = memory;
+  LH_TRY(options.multiprocessors, longhaul::cuda::multiprocessors());
   LH_TRY(std::unique_ptr<longhaul::DeviceRanks> ranks,
          longhaul::NcclRuntime::start(device,
                                       {longhaul::cuda::tree_rows, longhaul::cuda::write_word,
                                        longhaul::cuda::digest_parts, longhaul::cuda::digest_partials},
                                       rendezvous, rank, size, options));
   return ranks;
+}
+
+// Before the first thread and the first call of CUDA, which read it.
+void prepare_for_gpu(int argc, char** argv, bool launched_as_one_of_several) {
+  const bool has_rank =
+      std::any_of(argv, argv + argc, [](const char* word) { return word == std::string_view("--rank"); });
+  for (const longhaul::EnvironmentSetting& one : longhaul::cuda_environment(has_rank || launched_as_one_of_several))
+    setenv(one.name, one.value, 1);
 }
 #endif
 
@@ -65,6 +78,7 @@ int main(int argc, char** argv) {
   around.launched = launched_rank();
   if (const char* level = std::getenv("LONGHAUL_CPU_MAX")) around.cpu_max = level;
 #ifdef LONGHAUL_HAVE_CUDA
+  prepare_for_gpu(argc, argv, around.launched && around.launched->size > 1);
   around.open_gpu = longhaul::cuda::open_gpu;
   around.start_nccl = start_nccl;
 #endif

@@ -60,4 +60,13 @@ Result<std::unique_ptr<Gpu>> open_gpu_with(int local_rank, bool shared, const De
   return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
 }
 
+Result<int> multiprocessors() {
+  int number = 0, count = 0;
+  cudaError_t status = cudaGetDevice(&number);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, number);
+  if (status != cudaSuccess)
+    return make_error(ErrorCode::internal, std::string("cudaDeviceGetAttribute: ") + cudaGetErrorString(status));
+  return count;
+}
+
 }  // namespace longhaul::cuda

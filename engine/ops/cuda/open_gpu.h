@@ -13,4 +13,7 @@ Result<std::unique_ptr<Gpu>> open_gpu(int local_rank, bool shared = false);
 // Its memory by another rule than the usual.
 Result<std::unique_ptr<Gpu>> open_gpu_with(int local_rank, bool shared, const DeviceArena::Rule& rule);
 
+// Of the GPU that this thread has set, or of the part of it that this process may use.
+Result<int> multiprocessors();
+
 }  // namespace longhaul::cuda
