@@ -144,6 +144,7 @@ std::unique_ptr<DeviceRecording> EmulatedDevice::record(const std::string& what,
 
 std::byte* EmulatedDevice::take_segment(std::int64_t bytes) {
   LH_ASSERT(!guarded_ || open_ == 0, "an allocation inside of a kernel");
+  ++driver_allocations_;
   std::byte* segment = nullptr;
   if (const auto found = free_.lower_bound(bytes); found != free_.end()) {
     segment = found->second;
@@ -159,6 +160,7 @@ std::byte* EmulatedDevice::take_segment(std::int64_t bytes) {
 }
 
 void EmulatedDevice::give_back(std::byte* segment) {
+  ++driver_allocations_;
   free_.emplace(segments_.at(segment), segment);
   segments_.erase(segment);
 }
@@ -220,9 +222,11 @@ Result<std::unique_ptr<DeviceQueue>> EmulatedDevice::queue() {
 }
 Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
   not_while_recording("allocate_host");
+  ++driver_allocations_;
   return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256}));
 }
 void EmulatedDevice::release_host(std::byte* memory) {
+  ++driver_allocations_;
   ::operator delete(memory, std::align_val_t{256});
 }
 

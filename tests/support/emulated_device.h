@@ -41,6 +41,8 @@ class EmulatedDevice final : public Device {
   bool keep(const std::function<void()>& work);
   // How often the host has waited for something that it was given from here.
   std::int64_t waits() const { return waits_; }
+  // As CudaDevice::driver_allocations(): what would have waited for a GPU.
+  std::int64_t driver_allocations() const { return driver_allocations_; }
   // How much was copied from here to the host, by its queues as well.
   std::int64_t bytes_to_host() const { return bytes_to_host_; }
 
@@ -70,7 +72,7 @@ class EmulatedDevice final : public Device {
 
   bool guarded_;
   std::byte* memory_;
-  std::int64_t waits_ = 0, bytes_to_host_ = 0;
+  std::int64_t waits_ = 0, bytes_to_host_ = 0, driver_allocations_ = 0;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
   std::unique_ptr<EmulatedStream> stream_;

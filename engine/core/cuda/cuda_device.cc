@@ -6,7 +6,9 @@
 
 #include "base/text.h"
 #include "engine/core/allocated_ranges.h"
+#include "engine/core/cuda/cuda_copies.h"
 #include "engine/core/cuda/cuda_queue.h"
+#include "engine/core/cuda/cuda_wait.h"
 #include "engine/core/cuda/device_code_probe.h"
 #include "engine/core/device_arena.h"
 
@@ -23,7 +25,7 @@ class CudaRecording final : public DeviceRecording {
   CudaRecording(Device& device, cudaStream_t stream, cudaGraphExec_t graph)
       : device_(device), releases_(device.releases()), stream_(stream), graph_(graph) {}
   ~CudaRecording() override {
-    (void)cudaStreamSynchronize(stream_);  // a replay may be under way
+    device_.finish();  // a replay may be under way
     (void)cudaGraphExecDestroy(graph_);
   }
   CudaRecording(const CudaRecording&) = delete;
@@ -42,15 +44,22 @@ class CudaRecording final : public DeviceRecording {
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(int index, std::string name, int capability, cudaStream_t stream, const DeviceArena::Rule& rule)
+  Gpu(int index, const cudaDeviceProp& properties, cudaStream_t stream, const DeviceArena::Rule& rule,
+      std::int64_t deadline_ms)
       : arena_({[this](std::int64_t bytes) { return take_segment(bytes); },
-                [](std::byte* segment) { check(cudaFree(segment), "cudaFree"); }},  // waits for the device
+                [this](std::byte* segment) { give_back(segment); }},
                rule),
         index_(index),
-        name_(std::move(name)),
-        capability_(capability),
+        name_(properties.name),
+        capability_(10 * properties.major + properties.minor),
+        reads_pageable_(properties.pageableMemoryAccess != 0),
+        deadline_ms_(deadline_ms),
         stream_(stream) {}
-  ~Gpu() override { (void)cudaStreamDestroy(stream_); }  // which ends what it was asked for; the arena goes behind it
+  ~Gpu() override {  // the arena goes behind it
+    wait_until_idle(stream_, deadline_ms_, name());
+    (void)cudaStreamDestroy(stream_);
+    stream_ = nullptr;
+  }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
@@ -81,12 +90,11 @@ class Gpu final : public CudaDevice {
   }
   void keep_released() override { arena_.keep_idle(); }
 
-  // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
   void copy_in(const void* host, void* device, std::int64_t bytes) override {
     not_while_recording("copy_in");
     check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream_),
           "cudaMemcpyAsync to the device");
-    if (pinned_.contain(host)) finish();
+    if (must_wait_for_copy_in(pinned_.contain(host), reads_pageable_)) finish();
   }
   void copy_out(const void* device, void* host, std::int64_t bytes) override {
     not_while_recording("copy_out");
@@ -103,7 +111,7 @@ class Gpu final : public CudaDevice {
   }
   void finish() override {
     not_while_recording("finish");
-    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    wait_until_idle(stream_, deadline_ms_, name());
   }
 
   // Other threads of the process may go on calling CUDA meanwhile; this one may not ask for what cannot be recorded.
@@ -121,6 +129,7 @@ class Gpu final : public CudaDevice {
     return std::make_unique<CudaRecording>(*this, stream_, made);
   }
   std::int64_t releases() const override { return releases_; }
+  std::int64_t driver_allocations() const override { return driver_allocations_; }
 
   bool owns(const void* address) const override { return ranges_.contain(address); }
   Result<std::unique_ptr<DeviceQueue>> queue() override {
@@ -129,6 +138,7 @@ class Gpu final : public CudaDevice {
   }
   Result<std::byte*> allocate_host(std::int64_t bytes) override {
     not_while_recording("allocate_host");
+    ++driver_allocations_;
     void* memory = nullptr;
     const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
     if (status != cudaSuccess) {
@@ -143,6 +153,7 @@ class Gpu final : public CudaDevice {
   }
   void release_host(std::byte* memory) override {
     not_while_recording("release_host");
+    ++driver_allocations_;
     pinned_.remove(memory);
     check(cudaFreeHost(memory), "cudaFreeHost");
   }
@@ -161,11 +172,18 @@ class Gpu final : public CudaDevice {
 
  private:
   std::byte* take_segment(std::int64_t bytes) {
+    ++driver_allocations_;
     void* memory = nullptr;
     taken_ = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
     if (taken_ == cudaSuccess) return static_cast<std::byte*>(memory);
     (void)cudaGetLastError();  // it is told by allocate(), and would be told again by the next call
     return nullptr;
+  }
+  // cudaFree() waits for the whole GPU, for as long as that takes: what it can wait for is waited for with a deadline.
+  void give_back(std::byte* segment) {
+    ++driver_allocations_;
+    if (stream_ != nullptr) wait_until_idle(stream_, deadline_ms_, name());
+    check(cudaFree(segment), "cudaFree");
   }
   Error no_room(std::int64_t bytes) const {
     std::size_t unused = 0, all = 0;
@@ -182,14 +200,16 @@ class Gpu final : public CudaDevice {
   }
 
   std::string recording_;  // what is being recorded; empty: nothing
-  std::int64_t releases_ = 0;
+  std::int64_t releases_ = 0, driver_allocations_ = 0;
   AllocatedRanges ranges_, pinned_;  // of the device, of the host
   cudaError_t taken_ = cudaSuccess;  // by the last segment
   DeviceArena arena_;
   int index_;
   std::string name_;
   int capability_;
-  cudaStream_t stream_;
+  bool reads_pageable_;
+  std::int64_t deadline_ms_;
+  cudaStream_t stream_;  // null: destroyed
 };
 
 Error failed(const char* call, cudaError_t status) {
@@ -221,7 +241,8 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, bool shared, const DeviceArena::Rule& rule) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, bool shared, const DeviceArena::Rule& rule,
+                                                     std::int64_t deadline_ms) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
@@ -247,8 +268,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, bool shared
   cudaStream_t stream = nullptr;
   if (const cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); status != cudaSuccess)
     return failed("cudaStreamCreateWithFlags", status);
-  return std::unique_ptr<CudaDevice>(
-      std::make_unique<Gpu>(index, properties.name, 10 * properties.major + properties.minor, stream, rule));
+  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(index, properties, stream, rule, deadline_ms));
 }
 
 }  // namespace longhaul

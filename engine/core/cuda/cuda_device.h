@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "contracts/collective_deadline.h"
 #include "engine/core/device.h"
 #include "engine/core/device_arena.h"
 
@@ -13,13 +14,18 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
-  // As OpenGpu (engine/ops/gpu.h); what can be wrong is told apart (engine/ops/cuda/open_gpu.h).
+  // As OpenGpu (engine/ops/gpu.h); what can be wrong is told apart (engine/ops/cuda/open_gpu.h). A GPU that has not
+  // come to an end of what it was asked for within deadline_ms ends the process, which says so.
   static Result<std::unique_ptr<CudaDevice>> open(int local_rank, bool shared,
-                                                  const DeviceArena::Rule& rule = DeviceArena::Rule());
+                                                  const DeviceArena::Rule& rule = DeviceArena::Rule(),
+                                                  std::int64_t deadline_ms = collective_deadline_ms);
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
   // Its compute capability: ten times major plus minor, 90 for Hopper.
   virtual int capability() const = 0;
+  // How often memory was taken from the driver or given back so far, of the device or of its host. Each such call may
+  // wait for everything that is under way on the GPU: none may come between the steps of a training once it is warm.
+  virtual std::int64_t driver_allocations() const = 0;
 };
 
 }  // namespace longhaul
