@@ -90,6 +90,8 @@ class Machine {
     blockDim = block, gridDim = grid;
     const std::size_t threads = std::size_t{block.x} * block.y * block.z;
     if (threads == 0 || threads > block_threads_max) die(name, std::to_string(threads) + " threads in a block");
+    if (grid.x > 2147483647U || grid.y > 65535 || grid.z > 65535)
+      die(name, "a grid beyond what CUDA takes in one direction");
     if (shared_bytes > 227 * 1024) die(name, std::to_string(shared_bytes) + " bytes of shared memory");
     shared_.resize((shared_bytes + 15) / 16 * 16 + guard_bytes);
     threads_.resize(threads);

@@ -1,5 +1,6 @@
 #include "engine/ops/cuda/attention_kernels.h"
 #include "engine/ops/cuda/row_access.h"
+#include "engine/ops/cuda/tile_grid.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 // its eight threads has every eighth of the head's elements.
 constexpr int tile = 32, row_threads = 8, tile_threads = tile * row_threads;
 constexpr int own_max = attention_head_dim_max / row_threads;
+constexpr int delta_queries = tile_threads / warp_size;  // of a block, a warp each
 
 struct Place {
   Index batch, head, kv_head;
@@ -69,8 +71,9 @@ inline std::size_t tiles_bytes(Index head_dim, int rows, int squares) {
 template <class T>
 __global__ void __launch_bounds__(tile_threads) attention_forward_kernel(AttentionForward<T> p) {
   const AttentionSizes& s = p.sizes;
-  const Index d = s.head_dim, begin = blockIdx.x * tile;
-  const Place place = place_of(s, blockIdx.y);
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, tile));
+  const Index d = s.head_dim, begin = placed.tile * tile;
+  const Place place = place_of(s, placed.row);
   float* const q = reinterpret_cast<float*>(shared_memory());
   float* const k = q + tile * (d + 1);
   float* const v = k + tile * (d + 1);
@@ -121,8 +124,9 @@ __global__ void __launch_bounds__(tile_threads) attention_forward_kernel(Attenti
 template <class T>
 __global__ void __launch_bounds__(tile_threads) attention_delta_kernel(AttentionBackward<T> p) {
   const AttentionSizes& s = p.sizes;
-  const Index query = static_cast<Index>(blockIdx.x) * (tile_threads / warp_size) + threadIdx.x / warp_size;
-  const Place place = place_of(s, blockIdx.y);
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, delta_queries));
+  const Index query = placed.tile * delta_queries + threadIdx.x / warp_size;
+  const Place place = place_of(s, placed.row);
   float sum = 0.0F;
   if (query < s.seq) {
     const Index at = (place.batch * s.seq + query) * s.out_stride + place.head * s.head_dim;
@@ -130,21 +134,22 @@ __global__ void __launch_bounds__(tile_threads) attention_delta_kernel(Attention
       sum += to_float(p.dout[at + i]) * to_float(p.out[at + i]);
   }
   sum = sum_over_warp(sum);
-  if (query < s.seq && threadIdx.x % warp_size == 0) p.delta[static_cast<Index>(blockIdx.y) * s.seq + query] = sum;
+  if (query < s.seq && threadIdx.x % warp_size == 0) p.delta[placed.row * s.seq + query] = sum;
 }
 
 template <class T>
 __global__ void __launch_bounds__(tile_threads) attention_dq_kernel(AttentionBackward<T> p) {
   const AttentionSizes& s = p.sizes;
-  const Index d = s.head_dim, begin = blockIdx.x * tile;
-  const Place place = place_of(s, blockIdx.y);
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, tile));
+  const Index d = s.head_dim, begin = placed.tile * tile;
+  const Place place = place_of(s, placed.row);
   float* const q = reinterpret_cast<float*>(shared_memory());
   float* const dout = q + tile * (d + 1);
   float* const k = dout + tile * (d + 1);
   float* const v = k + tile * (d + 1);
   float* const dscores = v + tile * (d + 1);
   const int row = static_cast<int>(threadIdx.x) / row_threads, lane = static_cast<int>(threadIdx.x) % row_threads;
-  const Index query = begin + row, of_head = static_cast<Index>(blockIdx.y) * s.seq + query;
+  const Index query = begin + row, of_head = placed.row * s.seq + query;
   const KeyRange sees = keys_of(s, place.batch, query), all = keys_of_tile(s, place.batch, begin);
   const float lse = query < s.seq ? p.lse[of_head] : 0.0F, delta = query < s.seq ? p.delta[of_head] : 0.0F;
   take_rows(of_queries(s, p.q, s.q_stride, place), s.q_stride, begin, s.seq, d, q);
@@ -180,8 +185,9 @@ __global__ void __launch_bounds__(tile_threads) attention_dq_kernel(AttentionBac
 template <class T>
 __global__ void __launch_bounds__(tile_threads) attention_dkv_kernel(AttentionBackward<T> p) {
   const AttentionSizes& s = p.sizes;
-  const Index d = s.head_dim, begin = blockIdx.x * tile, group = s.heads / s.kv_heads;
-  const Index batch = blockIdx.y / s.kv_heads, kv_head = blockIdx.y % s.kv_heads;
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.kv_seq, tile));
+  const Index d = s.head_dim, begin = placed.tile * tile, group = s.heads / s.kv_heads;
+  const Index batch = placed.row / s.kv_heads, kv_head = placed.row % s.kv_heads;
   float* const k = reinterpret_cast<float*>(shared_memory());
   float* const v = k + tile * (d + 1);
   float* const q = v + tile * (d + 1);
@@ -242,19 +248,19 @@ template <class T>
 void attention_forward(cudaStream_t stream, const AttentionForward<T>& p) {
   const AttentionSizes& s = p.sizes;
   launch("attention_forward", stream, attention_forward_kernel<T>,
-         dim3(blocks_for(s.seq, tile), static_cast<unsigned>(s.batch * s.heads)), dim3(tile_threads),
-         tiles_bytes(s.head_dim, 3, 1), p);
+         dim3(tile_blocks(tiles_of(s.seq, tile), s.batch * s.heads)), dim3(tile_threads), tiles_bytes(s.head_dim, 3, 1),
+         p);
 }
 
 template <class T>
 void attention_backward(cudaStream_t stream, const AttentionBackward<T>& p) {
   const AttentionSizes& s = p.sizes;
-  const auto heads = static_cast<unsigned>(s.batch * s.heads), kv_heads = static_cast<unsigned>(s.batch * s.kv_heads);
-  launch("attention_delta", stream, attention_delta_kernel<T>, dim3(blocks_for(s.seq, tile_threads / warp_size), heads),
+  const Index heads = s.batch * s.heads, kv_heads = s.batch * s.kv_heads;
+  launch("attention_delta", stream, attention_delta_kernel<T>, dim3(tile_blocks(tiles_of(s.seq, delta_queries), heads)),
          dim3(tile_threads), 0, p);
-  launch("attention_dq", stream, attention_dq_kernel<T>, dim3(blocks_for(s.seq, tile), heads), dim3(tile_threads),
-         tiles_bytes(s.head_dim, 4, 1), p);
-  launch("attention_dkv", stream, attention_dkv_kernel<T>, dim3(blocks_for(s.kv_seq, tile), kv_heads),
+  launch("attention_dq", stream, attention_dq_kernel<T>, dim3(tile_blocks(tiles_of(s.seq, tile), heads)),
+         dim3(tile_threads), tiles_bytes(s.head_dim, 4, 1), p);
+  launch("attention_dkv", stream, attention_dkv_kernel<T>, dim3(tile_blocks(tiles_of(s.kv_seq, tile), kv_heads)),
          dim3(tile_threads), tiles_bytes(s.head_dim, 4, 2), p);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/ops/cuda/row_access.h"
 #include "engine/ops/cuda/tensor_attention_kernels.h"
+#include "engine/ops/cuda/tile_grid.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -165,8 +166,10 @@ template <int d>
 __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<bf16> p) {
   const AttentionSizes& s = p.sizes;
   // The last queries see most keys: their blocks begin first.
-  const Index begin = (static_cast<Index>(gridDim.x) - 1 - blockIdx.x) * tile;
-  const Place place = place_of(s, blockIdx.y);
+  const Index tiles = tiles_of(s.seq, tile);
+  const TilePlace placed = tile_place(blockIdx.x, tiles);
+  const Index begin = (tiles - 1 - placed.tile) * tile;
+  const Place place = place_of(s, placed.row);
   auto* const q = reinterpret_cast<bf16*>(shared_memory());
   bf16* const k = q + tile * row_length<d>;
   bf16* const v = k + tile * row_length<d>;
@@ -248,8 +251,9 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
 // delta = sum of dout out over the head's elements. A warp for each query.
 __global__ void __launch_bounds__(tile_threads) delta_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const Index query = static_cast<Index>(blockIdx.x) * tile_warps + threadIdx.x / warp_size;
-  const Place place = place_of(s, blockIdx.y);
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, tile_warps));
+  const Index query = placed.tile * tile_warps + threadIdx.x / warp_size;
+  const Place place = place_of(s, placed.row);
   float sum = 0.0F;
   const Index at = (place.batch * s.seq + query) * s.out_stride + place.head * s.head_dim;
   for (Index i = lane_here() * pack; query < s.seq && i < s.head_dim; i += warp_size * pack) {
@@ -259,21 +263,23 @@ __global__ void __launch_bounds__(tile_threads) delta_kernel(AttentionBackward<b
     for (int j = 0; j < pack; ++j) sum += a[j] * b[j];
   }
   sum = sum_over_warp(sum);
-  if (query < s.seq && lane_here() == 0) p.delta[static_cast<Index>(blockIdx.y) * s.seq + query] = sum;
+  if (query < s.seq && lane_here() == 0) p.delta[placed.row * s.seq + query] = sum;
 }
 
 template <int d>
 __global__ void __launch_bounds__(tile_threads) dq_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const Index begin = (static_cast<Index>(gridDim.x) - 1 - blockIdx.x) * tile;
-  const Place place = place_of(s, blockIdx.y);
+  const Index tiles = tiles_of(s.seq, tile);
+  const TilePlace placed = tile_place(blockIdx.x, tiles);
+  const Index begin = (tiles - 1 - placed.tile) * tile;
+  const Place place = place_of(s, placed.row);
   auto* const q = reinterpret_cast<bf16*>(shared_memory());
   bf16* const dout = q + tile * row_length<d>;
   bf16* const k = dout + tile * row_length<d>;
   bf16* const v = k + tile * row_length<d>;
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
   const KeyRange all = keys_of_tile(s, place.batch, begin);
-  const Index first_row = begin + warp_row, of_head = static_cast<Index>(blockIdx.y) * s.seq;
+  const Index first_row = begin + warp_row, of_head = placed.row * s.seq;
   KeyRange sees[2];
   float lse[2] = {}, delta[2] = {};
   LONGHAUL_UNROLL
@@ -323,8 +329,9 @@ struct QueryFacts {
 template <int d>
 __global__ void __launch_bounds__(tile_threads) dkv_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const Index begin = static_cast<Index>(blockIdx.x) * tile, group = s.heads / s.kv_heads;
-  const Index batch = blockIdx.y / s.kv_heads, kv_head = blockIdx.y % s.kv_heads;
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.kv_seq, tile));
+  const Index begin = placed.tile * tile, group = s.heads / s.kv_heads;
+  const Index batch = placed.row / s.kv_heads, kv_head = placed.row % s.kv_heads;
   auto* const k = reinterpret_cast<bf16*>(shared_memory());
   bf16* const v = k + tile * row_length<d>;
   bf16* const q = v + tile * row_length<d>;
@@ -386,19 +393,18 @@ template <int d>
 void forward(cudaStream_t stream, const AttentionForward<bf16>& p) {
   const AttentionSizes& s = p.sizes;
   launch("tensor_attention_forward", stream, forward_kernel<d>,
-         dim3(blocks_for(s.seq, tile), static_cast<unsigned>(s.batch * s.heads)), dim3(tile_threads), 3 * tile_bytes<d>,
-         p);
+         dim3(tile_blocks(tiles_of(s.seq, tile), s.batch * s.heads)), dim3(tile_threads), 3 * tile_bytes<d>, p);
 }
 template <int d>
 void backward(cudaStream_t stream, const AttentionBackward<bf16>& p) {
   const AttentionSizes& s = p.sizes;
-  const auto heads = static_cast<unsigned>(s.batch * s.heads), kv_heads = static_cast<unsigned>(s.batch * s.kv_heads);
-  launch("tensor_attention_delta", stream, delta_kernel, dim3(blocks_for(s.seq, tile_warps), heads), dim3(tile_threads),
-         0, p);
-  launch("tensor_attention_dq", stream, dq_kernel<d>, dim3(blocks_for(s.seq, tile), heads), dim3(tile_threads),
-         4 * tile_bytes<d>, p);
-  launch("tensor_attention_dkv", stream, dkv_kernel<d>, dim3(blocks_for(s.kv_seq, tile), kv_heads), dim3(tile_threads),
-         4 * tile_bytes<d> + tile * sizeof(QueryFacts), p);
+  const Index heads = s.batch * s.heads, kv_heads = s.batch * s.kv_heads;
+  launch("tensor_attention_delta", stream, delta_kernel, dim3(tile_blocks(tiles_of(s.seq, tile_warps), heads)),
+         dim3(tile_threads), 0, p);
+  launch("tensor_attention_dq", stream, dq_kernel<d>, dim3(tile_blocks(tiles_of(s.seq, tile), heads)),
+         dim3(tile_threads), 4 * tile_bytes<d>, p);
+  launch("tensor_attention_dkv", stream, dkv_kernel<d>, dim3(tile_blocks(tiles_of(s.kv_seq, tile), kv_heads)),
+         dim3(tile_threads), 4 * tile_bytes<d> + tile * sizeof(QueryFacts), p);
 }
 
 bool knows(const AttentionSizes& s, std::initializer_list<const void*> starts) {
