@@ -23,7 +23,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "controller_after_submit",
                                                                                         "controller_before_outcome",
                                                                                         "controller_after_outcome",
-                                                                                        "controller_before_index",
+                                                                                        "controller_before_messages",
                                                                                         "controller_after_request",
                                                                                         "controller_end_of_tick",
                                                                                         "lead_claimed",

@@ -32,8 +32,8 @@ enum class FaultPoint : int {
   scheduler_in_flight,         // nobody has claimed a later epoch, about to hand submissions over
   controller_after_submit,     // the scheduler has it, no outcome written
   controller_before_outcome,   // all acted, outcomes not written
-  controller_after_outcome,    // outcomes written, index not updated
-  controller_before_index,     // about to update the index
+  controller_after_outcome,    // outcomes written, nothing else of the round done
+  controller_before_messages,  // outcomes written, messages and metrics not sent
   controller_after_request,    // a request answered in the log, its file not yet removed
   controller_end_of_tick,      // a round is complete
   lead_claimed,                // the lead holds its attempt, no rank started

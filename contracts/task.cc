@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/toml.h"
 #include "contracts/stage_kinds.h"
+#include "contracts/task_settings.h"
 
 namespace longhaul {
 
@@ -113,13 +114,17 @@ Status write_task(const std::string& path, const Task& task) {
   return write_file_renamed(path, to_toml(task_to_value(task)));
 }
 
+Value settings_of_key(const Task& task) {
+  Value settings = task.settings;
+  if (const StageKind* kind = find_stage_kind(task.kind)) erase_speed_only(kind->fields, settings);
+  return settings;
+}
+
 std::string task_key(const Task& task) {
   Value what = Value::make_table();
   what.set("kind", task.kind);
   what.set("kind_version", task.kind_version);
-  Value settings = task.settings;
-  if (const StageKind* kind = find_stage_kind(task.kind)) erase_speed_only(kind->fields, settings);
-  what.set("settings", std::move(settings));
+  what.set("settings", settings_of_key(task));
   Value inputs = Value::make_table();
   for (const TaskInput& input : task.inputs) inputs.set(input.name, input.digest);
   what.set("inputs", std::move(inputs));

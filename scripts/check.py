@@ -23,7 +23,7 @@ ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parall
 ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
 CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
 CONTROL_STORE = ["orchestrator/" + room for room in ("notify", "site", "workflow", "scheduler", "state")]
-CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "render", "notify")]
+CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "index", "render", "notify")]
 WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
 
 WALLS = {
@@ -49,12 +49,13 @@ WALLS = {
     "engine/curate": ENGINE_FLOOR + ["engine/core"],
     "engine/tasks": ENGINE_FLOOR + ["engine"],
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
-    # orchestrator: cli web -> controller -> render -> state scheduler -> workflow -> site -> notify
+    # orchestrator: cli web -> controller -> render -> index -> state scheduler -> workflow -> site -> notify
     "orchestrator/site": CONTROL_FLOOR + ["orchestrator/notify"],
     "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
     "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
     "orchestrator/state": CONTROL_FLOOR + ["orchestrator/notify", "orchestrator/site", "orchestrator/workflow"],
-    "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/index": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/index"],
     "orchestrator/notify": CONTROL_FLOOR,  # a site file says where messages go, so this room lies below it
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
     "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
@@ -86,7 +87,7 @@ HEADERS = [
     (r"unicode/|gumbo\.h$|cld2/", ["engine/curate/*", "engine/data/*"]),
     (r"pcre2\.h$", ["engine/data/*"]),
     (r"simdjson\.h$", ["engine/curate/*", "engine/data/*"]),
-    (r"sqlite3\.h$", ["orchestrator/state/*"]),
+    (r"sqlite3\.h$", ["orchestrator/index/sqlite.cc"]),
     (r"curl/", ["orchestrator/notify/*"]),
     (r"doctest/", []),
     (r"elfutils/|dwarf\.h$", ["worker/stacks/native_stacks.cc"]),

@@ -105,6 +105,33 @@ void add_calibration_options(CLI::App& app, CommandLine& line) {
   });
 }
 
+void add_runs_options(CLI::App& app, RunsOptions& asked) {
+  const auto list = [&](const char* name, std::vector<std::string>& values, const char* help, const char* type) {
+    app.add_option(name, values, help)->type_name(type)->delimiter(',')->allow_extra_args(false);
+  };
+  list("--runs-dir", asked.folders, "folder of runs [the site's, or ./runs]; may be repeated", "FOLDER");
+  list("--user", asked.users, "runs of these users, by name or number", "USER");
+  app.add_flag("--me", asked.mine, "runs of your own");
+  list("--state", asked.states,
+       "running, succeeded, failed, cancelled, unreadable; or waiting, submitted, ... of a stage", "STATE");
+  list("--name", asked.names, "how a run's or its workflow's name begins, or a pattern with * and ?", "PATTERN");
+  app.add_option("--since", asked.since, "not over before then: 12h or 2d ago, or 2026-11-01[T12:30] in UTC")
+      ->type_name("TIME");
+  app.add_option("--until", asked.until, "begun before then")->type_name("TIME");
+  list("--stage", asked.stages, "a line for each stage of this name or kind instead; '*' for all", "PATTERN");
+  list("--model", asked.models, "how a stage's model is named: 'llama', '*8.03 B', the folder of one that was brought",
+       "PATTERN");
+  app.add_option("--figure", asked.figures, "a stage's figure beside a number: 'heldout_loss<3'; shown as a column")
+      ->type_name("BOUND")
+      ->allow_extra_args(false);
+  app.add_option("--sort", asked.sort,
+                 "created, name, state, stage, model, user, step, loss, hours, ended, workflow or a "
+                 "figure; -KEY for the other way round")
+      ->capture_default_str();
+  app.add_option("--newest", asked.newest, "no more than the N newest")->type_name("N")->check(CLI::PositiveNumber);
+  app.add_flag("--rebuild", asked.rebuild, "make the index of these runs again from their files");
+}
+
 void add_options(Command command, CLI::App& app, CommandLine& line) {
   const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
   const auto ignore_memory = [&] {
@@ -142,7 +169,14 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::status:
       app.add_flag("--metrics", line.metrics, "where the time of trainings went, in Prometheus' text format");
-      add_run(app, line, false);
+      app.add_option("RUN", line.named_runs, "path, name or beginning of a name; 'latest' is your newest; or several");
+      add_runs_dir(app, line);
+      json();
+      break;
+    case Command::runs:
+      add_runs_options(app, line.runs_asked);
+      app.add_option("--site", line.site, "whose folder of runs is meant, where --runs-dir names none")
+          ->capture_default_str();
       json();
       break;
     case Command::report:

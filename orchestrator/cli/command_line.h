@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "orchestrator/cli/command_specs.h"
+#include "orchestrator/cli/runs_options.h"
 
 namespace longhaul {
 
@@ -22,6 +23,8 @@ struct CommandLine {
   std::string html;                                  // simulate plan
   std::string question;                              // serving size: a file
   std::string run;                                   // "" is the newest
+  std::vector<std::string> named_runs;               // status
+  RunsOptions runs_asked;                            // runs
   std::string stage;                                 // logs tune
   bool dry_run = false;                              // tune
   bool calibrate = false, processors = false;        // tune

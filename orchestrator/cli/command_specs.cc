@@ -64,17 +64,36 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::status,
          "status",
-         "longhaul status [RUN] [options]",
+         "longhaul status [RUN...] [options]",
          "how a run is doing",
          "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
          "Changes nothing, starts nothing, and may be used on anybody's run. RUN is a path, a name, or the beginning "
          "of "
-         "one; without it your own newest run is meant. Says who goes on with the run when no controller is at work, "
+         "one; without it your own newest run is meant; with several, a line for each is printed, as `longhaul runs` "
+         "does. Says who goes on with the run when no controller is at work, "
          "with "
          "the command that does; whose it is, and who asked what of it. With "
          "--metrics it prints what metrics.prom in the run's folder says, as of now ([metrics.md](metrics.md)).",
-         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json", "longhaul status --metrics"},
+         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json", "longhaul status --metrics",
+          "longhaul status tokens-2026 pretrain-2026"},
          {not_found, run_failed, system, interrupted}},
+        {Command::runs,
+         "runs",
+         "longhaul runs [options]",
+         "all runs, and questions about them",
+         "Prints a line for each run below the folder of runs: state, the stage that says most about it (what runs, "
+         "waits for its job or has failed; of a run that went well the last that trained) with step and loss, age, and "
+         "the node-hours that it has used. The options choose among them, as those of squeue and sacct do; --stage "
+         "prints a line for each stage instead. A run that is `left` is driven by nobody. Answered from an index of "
+         "your own (in $XDG_CACHE_HOME/longhaul, or ~/.cache/longhaul), which is brought up to date first and made "
+         "again wherever it is missing or not to be believed; nothing is written below a folder of runs. Runs of "
+         "others "
+         "are listed as far as you may read them. The keys of --json stand in [json.md](json.md).",
+         {"longhaul runs", "longhaul runs --me --state running", "longhaul runs --since 2d --state failed",
+          "longhaul runs --name 'llama8b*' --figure 'heldout_loss<2.1' --sort heldout_loss",
+          "longhaul runs --stage pretrain --sort -hours --json",
+          "longhaul runs --runs-dir /project/a/runs --runs-dir /project/b/runs"},
+         {invalid_input, not_found, system}},
         {Command::logs,
          "logs",
          "longhaul logs RUN STAGE [options]",

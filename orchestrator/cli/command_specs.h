@@ -15,6 +15,7 @@ enum class Command {
   validate,
   plan,
   status,
+  runs,
   logs,
   cancel,
   resume,

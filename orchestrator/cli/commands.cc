@@ -9,6 +9,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::validate: return validate_workflow(line, installation);
     case Command::plan: return show_plan(line, installation);
     case Command::status: return show_status(line, installation);
+    case Command::runs: return show_runs(line, installation);
     case Command::logs: return show_logs(line, installation);
     case Command::cancel: return cancel_run(line, installation);
     case Command::resume: return resume_run(line, installation);

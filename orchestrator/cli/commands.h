@@ -12,6 +12,8 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation);
 ExitCode show_plan(const CommandLine& line, const Installation& installation);
 ExitCode show_status(const CommandLine& line, const Installation& installation);
+ExitCode show_runs(const CommandLine& line, const Installation& installation);
+ExitCode show_status_of_several(const CommandLine& line, const Installation& installation);
 ExitCode show_logs(const CommandLine& line, const Installation& installation);
 ExitCode cancel_run(const CommandLine& line, const Installation& installation);
 ExitCode resume_run(const CommandLine& line, const Installation& installation);

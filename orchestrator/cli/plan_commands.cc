@@ -14,6 +14,7 @@
 #include "orchestrator/controller/cache_outlook.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/fit_verdict.h"
+#include "orchestrator/controller/outlook/plan_cost.h"
 #include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/queue_outlook.h"
@@ -91,11 +92,15 @@ ExitCode validate_workflow(const CommandLine& line, const Installation& installa
 
 namespace {
 
-CacheOutlook caches_of(const CommandLine& line, const Site& site, const RunPlan& plan) {
+constexpr int plan_document_format = 2;  // 1 had neither reasons nor cost, and was no document of its own
+
+// Why each stage is cached or runs; `caches` gets what would be taken.
+std::vector<StageReason> reasons_of(const CommandLine& line, const Site& site, const RunPlan& plan,
+                                    CacheOutlook& caches) {
   const std::string& named = site.config.artifacts;
-  const std::string root =
-      named.empty() ? join_path(runs_folder(line, site.config), ".artifacts") : absolute_path(named);
-  return cache_outlook(plan, root, artifact_trust(site.config.group));
+  const std::string runs = runs_folder(line, site.config);
+  const std::string root = named.empty() ? join_path(runs, ".artifacts") : absolute_path(named);
+  return plan_reasons(plan, runs, root, artifact_trust(site.config.group), caches);
 }
 
 Value caches_value(const CacheOutlook& caches) {
@@ -111,10 +116,17 @@ Value caches_value(const CacheOutlook& caches) {
   return list;
 }
 
+// ", from RUN"
+std::string from_run_text(const std::string& artifact) {
+  const std::string run = run_of_artifact(artifact);
+  return run.empty() ? run : ", from " + run;
+}
+
 void print_caches(const CacheOutlook& caches) {
   if (!caches.stages.empty() || !caches.disbelieved.empty()) print_text(stdout, "\n");
   for (const CachedStage& one : caches.stages)
-    print(stdout, "{}\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified));
+    print(stdout, "{}{}\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified),
+          from_run_text(one.artifact.folder));
   for (const std::string& one : caches.disbelieved) print(stdout, "not taken: {}\n", one);
 }
 
@@ -157,16 +169,22 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     const std::string page = plan_html(loaded->plan, site.config.name, forecasts, servers, SystemClock().wall_ms());
     if (const Status written = write_file_atomic(line.html, page); !written.ok()) return fail(line, written.error());
   }
-  const CacheOutlook caches = caches_of(line, site, loaded->plan);
+  CacheOutlook caches;
+  const std::vector<StageReason> reasons = reasons_of(line, site, loaded->plan, caches);
+  const PlanCost cost = cost_of_plan(loaded->plan, jobs, forecasts, reasons);
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
+    document.set("file", "longhaul plan");
+    document.set("format", plan_document_format);
+    document.set("reasons", reasons_value(reasons));
+    document.set("cost", cost_value(cost));
     document.set("cached", caches_value(caches));
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
     if (!forecasts.empty() && !table->said.empty())
       document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
-    if (driver.ok()) document.set("driver", driver->name);
+    if (driver.ok()) document.set("driver", driver->name), document.set("driver_why", driver->why);
     document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
     document.set("ok", fit.empty());
@@ -176,6 +194,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   }
   print_text(stdout, plan_text(loaded->plan, line.settings));
   print_caches(caches);
+  print_text(stdout, "\n" + reasons_text(reasons));
   if (!constants.ok()) print(stderr, "nothing is predicted: {}\n", constants.error().message());
   if (!forecasts.empty()) print_text(stdout, "\n" + forecast_text(forecasts));
   if (!forecasts.empty())
@@ -184,7 +203,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     print(stdout, "predicted with constants measured at the site: {}\n", table->measured_file);
   if (!servers.empty()) print_text(stdout, "\n" + serving_forecast_text(servers));
   if (site.config.is_slurm()) print_text(stdout, "\n" + jobs_text(site, loaded->plan, jobs));
-  if (site.config.is_slurm() && driver.ok()) print_text(stdout, "\n" + driver_line(*driver));
+  print_text(stdout, "\n" + cost_text(cost));
+  if (driver.ok()) print_text(stdout, driver_line(*driver));
   print_text(stdout, deadlines_text(site, loaded->plan, jobs));
   if (asks) print_text(stdout, "\n" + queue_text(queue, SystemClock().wall_ms()));
   if (line.scripts) {

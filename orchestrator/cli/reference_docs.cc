@@ -6,6 +6,7 @@
 #include "contracts/stage_kinds.h"
 #include "contracts/tuning_row_form.h"
 #include "orchestrator/cli/command_specs.h"
+#include "orchestrator/cli/json_keys.h"
 #include "orchestrator/controller/serving_question.h"
 #include "orchestrator/controller/size_question.h"
 #include "orchestrator/render/metrics_text.h"
@@ -279,11 +280,25 @@ ReferencePage commands_page() {
   return {"commands.md", text};
 }
 
+ReferencePage json_page() {
+  std::string text =
+      "# JSON documents\n\n" + generated +
+      "What commands print with `--json`, key by key. `[]` is any element of a list, `NAME` any key that "
+      "is a name of yours or a figure's, `.*` all that lies below. A document's `format` is raised when a "
+      "key goes or changes its meaning; new keys may come at any time.\n";
+  for (const JsonDocument& document : json_documents()) {
+    text += "\n## " + document.command + "\n\n" + document.when + "\n\n| key | type | meaning |\n|---|---|---|\n";
+    for (const JsonKey& key : document.keys)
+      text += "| `" + key.path + "` | " + key.type + " | " + cell(key.meaning) + " |\n";
+  }
+  return {"json.md", text};
+}
+
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(),  workflow_page(),   stage_kinds_page(), site_page(),    simulate_page(),
-          questions_page(), exit_codes_page(), faults_page(),      metrics_page(), tuning_rows_page()};
+  return {commands_page(),   workflow_page(), stage_kinds_page(), site_page(),        simulate_page(), questions_page(),
+          exit_codes_page(), faults_page(),   metrics_page(),     tuning_rows_page(), json_page()};
 }
 
 }  // namespace longhaul

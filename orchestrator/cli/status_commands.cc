@@ -143,7 +143,10 @@ std::string scrontab_text(const CommandLine& line, const Installation& installat
 
 }  // namespace
 
-ExitCode show_status(const CommandLine& line, const Installation& installation) {
+ExitCode show_status(const CommandLine& line_given, const Installation& installation) {
+  if (line_given.named_runs.size() > 1) return show_status_of_several(line_given, installation);
+  CommandLine line = line_given;
+  if (!line.named_runs.empty()) line.run = line.named_runs.front();
   auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   const auto status = read_run_status(*run);

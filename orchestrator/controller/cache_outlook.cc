@@ -28,17 +28,19 @@ std::vector<std::string> ids_of(const RunPlan& plan) {
 
 }  // namespace
 
-CacheOutlook cache_outlook(const RunPlan& plan, const std::string& artifact_root, ArtifactTrust trust) {
+CacheOutlook cache_outlook(const RunPlan& plan, const std::string& artifact_root, ArtifactTrust trust,
+                           bool look_anyway) {
   CacheOutlook outlook;
-  if (!has_pointers(artifact_root)) return outlook;
+  RunLedger& ledger = outlook.ledger = RunLedger(ids_of(plan));
+  if (!look_anyway && !has_pointers(artifact_root)) return outlook;
   trust.verify = false;
   // As a controller would go through its rounds, but that nothing is ever submitted.
-  RunLedger ledger(ids_of(plan));
   for (std::set<std::string> looked_at;;) {
     bool any = false;
     for (const PlannedStage* planned : wants_preparation(plan, ledger)) {
       if (!looked_at.insert(planned->id()).second) continue;
-      const PreparedStage prepared = prepare_stage(*planned, ledger, artifact_root, trust);
+      const PreparedStage& prepared =
+          outlook.prepared.emplace(planned->id(), prepare_stage(*planned, ledger, artifact_root, trust)).first->second;
       if (!prepared.disbelieved.empty()) outlook.disbelieved.push_back(planned->id() + ": " + prepared.disbelieved);
       if (!prepared.cached) continue;
       LedgerStage& stage = *ledger.find(planned->id());

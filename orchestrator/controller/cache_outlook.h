@@ -2,6 +2,7 @@
 // nothing.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,15 @@ struct CachedStage {
   ArtifactSeen artifact;
 };
 struct CacheOutlook {
-  std::vector<CachedStage> stages;       // in plan order
-  std::vector<std::string> disbelieved;  // "tokens: PATH is ...": there, and not taken
+  std::vector<CachedStage> stages;                // in plan order
+  std::vector<std::string> disbelieved;           // "tokens: PATH is ...": there, and not taken
+  std::map<std::string, PreparedStage> prepared;  // by id: stages whose inputs are known
+  RunLedger ledger;                               // with those that are cached
 };
-// Raw inputs are digested as a run would. Nothing is looked at where the root has no pointers. What lies behind a stage
-// that is not cached is not known.
-CacheOutlook cache_outlook(const RunPlan& plan, const std::string& artifact_root, ArtifactTrust trust);
+// Raw inputs are digested as a run would. Nothing is looked at where the root has no pointers, unless `look_anyway`.
+// What lies behind a stage that is not cached is not known.
+CacheOutlook cache_outlook(const RunPlan& plan, const std::string& artifact_root, ArtifactTrust trust,
+                           bool look_anyway = false);
 
 // "tokens is cached: FOLDER, of uid 40001 (ana), not verified yet". Of one's own: "yours".
 std::string cached_text(const std::string& stage, const std::string& folder, std::int64_t uid, bool verified);

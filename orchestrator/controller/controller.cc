@@ -14,6 +14,7 @@
 #include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
+#include "orchestrator/controller/outlook/stage_reason.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/request_files.h"
 #include "orchestrator/controller/run.h"
@@ -51,7 +52,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       messages_(run_dir_, frozen_, options.environment, clock, log),
       metrics_(run_dir_, frozen_.name, clock, log),
       trust_(artifact_trust(site_group_of(run_dir_))),
-      milestones_(run_dir_, frozen_, trust_) {
+      milestones_(run_dir_, frozen_, trust_),
+      earlier_(parent_path(run_dir_), frozen_.plan.workflow, frozen_.name) {
   const auto may_act = [this] { return log_file_.check_newest(); };
   own_stages_.push_back(std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
   own_stages_.push_back(std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
@@ -83,7 +85,6 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
   for (const Fact& fact : facts) controller->ledger_.apply(fact);
   LH_CHECK(controller->take_layouts());
   controller->messages_.take(facts);
-  controller->unindexed_ = std::move(facts);
   if (epoch == 0) log.info(format("event=epoch_claimed epoch={}", controller->epoch()));
   return controller;
 }
@@ -128,10 +129,8 @@ Result<TickOutcome> Controller::round() {
   TickOutcome outcome;
   outcome.changed = changed_ = ledger_.facts != facts_before;
   LH_CHECK(remove_answered_requests(seen));
-  if (!unindexed_.empty()) {
-    if (auto fault = fault_here(FaultPoint::controller_before_index)) return *fault;
-    update_index();
-  }
+  if (outcome.changed)
+    if (auto fault = fault_here(FaultPoint::controller_before_messages)) return *fault;
   messages_.look_and_send(ledger_);
   metrics_.look(ledger_.ended);
   if (auto fault = fault_here(FaultPoint::controller_end_of_tick)) return *fault;
@@ -148,7 +147,6 @@ Status Controller::write(std::vector<Fact>& facts) {
   }
   for (; refused_logged_ < ledger_.refused.size(); ++refused_logged_)
     log_.error("event=fact_refused what='" + ledger_.refused[refused_logged_] + "'");
-  unindexed_.insert(unindexed_.end(), facts.begin(), facts.end());
   messages_.take(facts);
   return {};
 }
@@ -183,7 +181,17 @@ void Controller::look_at_inputs(const PlannedStage& planned, Observations& seen)
   }
   if (!prepared.disbelieved.empty())
     log_.warn("event=artifact_not_believed stage=" + planned.id() + " why='" + prepared.disbelieved + "'");
+  if (prepared.problem.empty() && frozen_.parent.empty()) say_why(planned, prepared);
   seen.prepared.emplace(planned.id(), std::move(prepared));
+}
+
+// For people alone: what cannot be written or found changes nothing of the run.
+void Controller::say_why(const PlannedStage& planned, PreparedStage& prepared) {
+  if (!prepared.raw_files.empty())
+    (void)write_input_files(stage_folder(run_dir_, planned.id()), prepared.raw_files).ok();
+  if (prepared.cached) return;
+  prepared.why = reason_when_ready(planned, prepared, earlier_).text;
+  log_.info("event=runs stage=" + planned.id() + " why='" + prepared.why + "'");
 }
 
 // Only what can go on in another job is shortened, and only what is about to be submitted needs to know.
@@ -358,13 +366,6 @@ Status Controller::remove_answered_requests(const Observations& seen) {
     LH_CHECK(remove_tree(join_path(run_dir_, "requests/" + request.id)));
   }
   return {};
-}
-
-// The index is a convenience: whatever is wrong with it is said and does not stop the run.
-void Controller::update_index() {
-  const Status updated = update_run_index(run_dir_, frozen_, ledger_, unindexed_);
-  if (!updated.ok()) log_.warn("event=index_not_updated error='" + updated.error().message() + "'");
-  unindexed_.clear();
 }
 
 void Controller::leave() {

@@ -17,6 +17,7 @@
 #include "orchestrator/controller/container_mounts.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/milestone_lookout.h"
+#include "orchestrator/controller/outlook/earlier_runs.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
@@ -26,7 +27,6 @@
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
-#include "orchestrator/state/run_index.h"
 
 namespace longhaul {
 
@@ -69,6 +69,7 @@ class Controller {
   Status ask_scheduler(const std::vector<OpenJob>& open, Observations& seen);
   void take_unwritten(const std::vector<OpenJob>& open, Observations& seen) const;
   void look_at_inputs(const PlannedStage& planned, Observations& seen);
+  void say_why(const PlannedStage& planned, PreparedStage& prepared);
   void look_for_maintenance();
   void look_for_hosts(Observations& seen);
   // The ledger's stages stand in plan order.
@@ -95,7 +96,6 @@ class Controller {
   Status lift_exclusions(const PendingAct& act, std::vector<Fact>& outcomes);
   Status write_outcomes(std::vector<Fact>& outcomes);
   Status remove_answered_requests(const Observations& seen);
-  void update_index();
   void pulse();
 
   std::string run_dir_;
@@ -109,7 +109,7 @@ class Controller {
   RunMetrics metrics_;
   ArtifactTrust trust_;
   MilestoneLookout milestones_;
-  std::vector<Fact> unindexed_;
+  EarlierRuns earlier_;  // of the same workflow: for sentences about why a stage runs again
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<OwnStages>> own_stages_;
   struct LaidOut {

@@ -399,6 +399,7 @@ class Round {
       fields.set("key", prepared.key);
       fields.set("inputs", inputs_to_value(prepared.inputs));
       if (!prepared.found.is_null()) fields.set("layout", prepared.found);
+      if (!prepared.why.empty()) fields.set("why", prepared.why);
       emit(FactKind::ready, stage.id, 0, std::move(fields));
       if (prepared.cached) {
         Value artifact = Value::make_table();

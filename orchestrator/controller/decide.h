@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orchestrator/controller/exclusions.h"
+#include "orchestrator/controller/outlook/input_files.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_ledger.h"
 #include "orchestrator/workflow/run_plan.h"
@@ -43,7 +44,9 @@ struct PreparedStage {
   std::vector<TaskInput> inputs;
   Value found = {};  // settings that the stages named by "@layout" and "@search" have found; null: all was written
   std::optional<ArtifactSeen> cached;
-  std::string disbelieved = {};  // why the artifact that there is was not taken
+  std::string disbelieved = {};            // why the artifact that there is was not taken
+  std::vector<InputFiles> raw_files = {};  // of its raw inputs, one by one
+  std::string why = {};                    // it is not taken from an earlier run: for people (outlook/stage_reason.h)
 };
 
 // What the site makes of the stages.

@@ -21,38 +21,54 @@ constexpr std::uint64_t whole_file_max = 16ULL << 20;
 constexpr std::uint64_t whole_input_max = 256ULL << 20;
 constexpr std::size_t edge_bytes = 64 << 10;
 
-Status digest_file(const std::string& path, const std::string& name, std::uint64_t& budget, Xxh3Stream& digest) {
+// Returns a digest of the file alone; the one of the input goes on with it.
+Result<std::string> digest_file(const std::string& path, const std::string& name, std::uint64_t& budget,
+                                Xxh3Stream& digest, InputFile& seen) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::not_found, "cannot read " + path, errno);
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   digest.update(format("{}\n{}\n", name, bytes));
+  seen.bytes = bytes;
   LH_TRY(const MappedFile file, MappedFile::open(path));
   const std::string_view text = file.view();
   if (bytes <= whole_file_max && bytes <= budget) {
     budget -= bytes;
     digest.update(text);
-    return {};
+    return hex64(xxh3_64(text));
   }
-  digest.update(format("changed {}.{:09}\n", info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+  const std::string changed = format("changed {}.{:09}\n", info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  digest.update(changed);
   digest.update(text.substr(0, edge_bytes));
   digest.update(text.substr(text.size() - std::min(text.size(), edge_bytes)));
-  return {};
+  return hex64(xxh3_64(text.substr(0, edge_bytes), xxh3_64(changed)));
 }
 
 }  // namespace
 
-Result<std::string> digest_raw_input(const std::vector<std::string>& paths) {
+Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files) {
   Xxh3Stream digest;
+  const auto note = [&](std::string path, InputFile seen, const std::string& digest_of_it) {
+    if (!files) return;
+    seen.path = std::move(path);
+    seen.digest = digest_of_it;
+    files->add(std::move(seen));
+  };
   std::uint64_t budget = whole_input_max;
   for (const std::string& path : paths) {
     if (!is_directory(path)) {
-      LH_CHECK(digest_file(path, file_name(path), budget, digest));
+      InputFile seen;
+      LH_TRY(const std::string one, digest_file(path, file_name(path), budget, digest, seen));
+      note(file_name(path), std::move(seen), one);
       continue;
     }
     LH_TRY(const auto names, list_tree(path));
     // One that cannot be read is for the stage to judge: it may leave it out, and says so.
-    for (const std::string& name : names)
-      if (!digest_file(join_path(path, name), name, budget, digest).ok()) digest.update("unreadable\n");
+    for (const std::string& name : names) {
+      InputFile seen;
+      const auto one = digest_file(join_path(path, name), name, budget, digest, seen);
+      if (!one.ok()) digest.update("unreadable\n");
+      note(join_path(file_name(path), name), std::move(seen), one.ok() ? *one : "unreadable");
+    }
   }
   return digest.hex128();
 }
@@ -156,7 +172,9 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
       }
     } else {
       taken.paths = input.paths;
-      auto digest = digest_raw_input(input.paths);
+      InputFiles files{.input = input.name};
+      auto digest = digest_raw_input(input.paths, &files);
+      prepared.raw_files.push_back(std::move(files));
       if (!digest.ok() && may_pass(digest.error()))
         return unknown_for_now(digest.error().with_context("input " + input.name));
       if (!digest.ok()) {

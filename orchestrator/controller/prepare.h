@@ -6,13 +6,15 @@
 #include "contracts/task.h"
 #include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/outlook/input_files.h"
 
 namespace longhaul {
 
 // A digest of files that no path takes part in: sorted names below each given folder (the bare name for a file), sizes,
 // and contents. Contents are digested whole up to 16 MiB a file and 256 MiB an input; larger files, and those after the
 // budget is used up, count by size, time of change, and their first and last 64 KiB.
-Result<std::string> digest_raw_input(const std::vector<std::string>& paths);
+// `files`: gets each of them with a digest of its own.
+Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files = nullptr);
 
 // `cores`: of the machine, shared by the ranks where the stage does not say how many threads it wants.
 Task make_task(const PlannedStage& planned, const std::string& run_name, const LedgerStage& stage, int cores);

@@ -4,23 +4,22 @@
 
 namespace longhaul {
 
+double spent_node_ms(const LedgerStage& stage, const PlannedStage& planned, std::int64_t now_ms) {
+  if (const Value* hours = stage.figures.find("node_hours");
+      (planned.kind == "tune" || planned.kind == "search") && stage.state == StageState::succeeded && hours)
+    return hours->as_number() * 3.6e6;  // of its trials: it has no job of its own
+  std::int64_t ms = 0;
+  for (const LedgerAttempt& attempt : stage.attempts) ms += std::max<std::int64_t>(0, attempt.ran_ms);
+  if (stage.state == StageState::running && stage.started_ms > 0)
+    ms += std::max<std::int64_t>(0, now_ms - stage.started_ms);
+  return static_cast<double>(ms) * planned.common.nodes_with_spares();
+}
+
 double spent_node_hours(const RunLedger& ledger, const RunPlan& plan, std::int64_t now_ms) {
   double node_ms = 0;
   const std::size_t count = std::min(ledger.stages.size(), plan.stages.size());
-  for (std::size_t i = 0; i < count; ++i) {  // both in plan order
-    const LedgerStage& stage = ledger.stages[i];
-    if (const Value* hours = stage.figures.find("node_hours");
-        (plan.stages[i].kind == "tune" || plan.stages[i].kind == "search") && stage.state == StageState::succeeded &&
-        hours) {
-      node_ms += hours->as_number() * 3.6e6;  // of its trials: it has no job of its own
-      continue;
-    }
-    std::int64_t ms = 0;
-    for (const LedgerAttempt& attempt : stage.attempts) ms += std::max<std::int64_t>(0, attempt.ran_ms);
-    if (stage.state == StageState::running && stage.started_ms > 0)
-      ms += std::max<std::int64_t>(0, now_ms - stage.started_ms);
-    node_ms += static_cast<double>(ms) * plan.stages[i].common.nodes_with_spares();
-  }
+  for (std::size_t i = 0; i < count; ++i)  // both in plan order
+    node_ms += spent_node_ms(ledger.stages[i], plan.stages[i], now_ms);
   return node_ms / 3.6e6;
 }
 

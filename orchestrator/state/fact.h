@@ -18,7 +18,8 @@ enum class FactKind {
   adopted,  // how much of earlier logs this epoch believes        lengths = {"<epoch>": bytes}, since: of those
             // before that epoch what its own `adopted` says; without it, nothing of those that are not named
   request,  // a request was read and decided                      id, what, uid (its file's owner), answer, accepted
-  ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}], layout
+  ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}], layout,
+            // why: it is not taken from an earlier run
   cached,   // an artifact of the same key exists                  artifact, digest, figures, owner_uid
   submit,   // intent: this attempt with this key                  key, array, task, exclude, used_all_the_same, wall_s
   submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s

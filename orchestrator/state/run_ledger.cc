@@ -156,6 +156,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.key = fact.text("key");
       stage.inputs = inputs_from_value(fact.fields.find("inputs"));
       if (const Value* layout = fact.fields.find("layout")) stage.layout = *layout;
+      stage.why = fact.text("why");
       break;
     case F::cached:
       fold_artifact(stage, fact);
@@ -244,6 +245,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.key.clear();
       stage.inputs.clear();
       stage.layout = {};
+      stage.why.clear();
       stage.milestones.clear();  // seen again, if its next key is the same
       stage.submitted_ms = stage.started_ms = stage.ended_ms = 0;
       stage.successor.reset();

@@ -79,6 +79,7 @@ struct LedgerStage {
   std::string key;                // task key; known from `ready` on
   std::vector<TaskInput> inputs;  // from `ready` on
   Value layout;                   // from `ready` on, where another stage has found it: settings as a user writes them
+  std::string why;                // from `ready` on: it is not taken from an earlier run
   std::vector<LedgerAttempt> attempts;
   std::size_t attempts_before_reset = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;

@@ -67,13 +67,7 @@ void read_trials(const std::string& path, StageStatus& stage) {
 
 bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
   if (ledger.ended || ledger.epoch == 0) return false;
-  if (ledger.driver_host == host_name() &&
-      process_alive({static_cast<pid_t>(ledger.driver_pid), ledger.driver_start_ticks}))
-    return true;
-  // On another host: its driver touches this file. Only a display; nothing is decided from it.
-  struct stat info{};
-  if (::stat(driver_pulse_path(run_dir).c_str(), &info) != 0) return false;
-  return std::time(nullptr) - info.st_mtime < driver_silence_ms / 1000 && ledger.driver_host != host_name();
+  return is_driven_by(run_dir, ledger.driver_host, ledger.driver_pid, ledger.driver_start_ticks);
 }
 
 std::string awaited_milestone(const PlannedStage& planned, const RunLedger& ledger) {
@@ -115,6 +109,14 @@ std::string driver_pulse_path(const std::string& run_dir) {
   return join_path(run_dir, "log/pulse");
 }
 
+bool is_driven_by(const std::string& run_dir, const std::string& host, std::int64_t pid, std::uint64_t start_ticks) {
+  if (host == host_name()) return process_alive({static_cast<pid_t>(pid), start_ticks});
+  // Its driver touches this file. Only a display; nothing is decided from it.
+  struct stat info{};
+  if (::stat(driver_pulse_path(run_dir).c_str(), &info) != 0) return false;
+  return std::time(nullptr) - info.st_mtime < driver_silence_ms / 1000;
+}
+
 const StageStatus* RunStatus::find(const std::string& id) const {
   for (const StageStatus& stage : stages)
     if (stage.id == id) return &stage;
@@ -153,6 +155,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     s.started_ms = stage.started_ms;
     s.ended_ms = stage.ended_ms;
     s.cause = stage.cause;
+    s.why = stage.why;
     if (stage.state == StageState::waiting) s.waits_for = awaited_milestone(frozen.plan.stages[i], ledger);
     for (const auto& [step, milestone] : stage.milestones) s.milestones.push_back(step);
     s.folder = "stages/" + stage.id;
@@ -205,6 +208,7 @@ Value run_status_to_value(const RunStatus& status) {
     s.set("started_ms", static_cast<long long>(stage.started_ms));
     s.set("ended_ms", static_cast<long long>(stage.ended_ms));
     s.set("cause", stage.cause);
+    if (!stage.why.empty()) s.set("why", stage.why);
     if (!stage.waits_for.empty()) s.set("waits_for", stage.waits_for);
     if (!stage.held_up_by.empty()) {
       Value held_up = Value::make_table();

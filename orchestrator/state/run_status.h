@@ -32,6 +32,7 @@ struct StageStatus {
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
   std::string cause;                                            // why it failed, was skipped or cancelled
+  std::string why;        // it ran, and was not taken from an earlier run; "": not known
   std::string waits_for;  // "milestone 500 of pretrain": while it waits for one; "" otherwise
   // Why it gets no further, though nothing has failed: by "limit", "busy", "unknown" (its submission is refused for
   // now) or "queue"; since when, in the scheduler's words, and what a person can do. "" by: nothing.

@@ -206,9 +206,6 @@ bool read_it(const SixWeeks& weeks, const std::string& longhaul) {
     argv.insert(argv.end(), words.begin() + 1, words.end());
     met &= command_row("longhaul " + join(words, " "), seconds_of(argv, output));
   }
-  // Without the index, which the logs can make again at any time.
-  (void)::unlink((weeks.run + "/longhaul.db").c_str());
-  met &= command_row("longhaul status, no index", seconds_of({longhaul, "status", weeks.run}, output));
   const auto logs = list_directory(weeks.run + "/log");
   const double log_mb = bytes_below(weeks.run + "/log") / 1e6;
   std::printf("%-28s %8.2f MB  bar %g MB   %s (%zu epochs)\n", "log of the controllers", log_mb, log_bar_mb,

@@ -38,7 +38,7 @@ VARIANTS = {"train": [f"train/environment.X={n}" for n in (1, 2, 3)]}
 ONCE = {"controller_epoch_claimed", "controller_after_request"}  # passed once a controller; others in every round with news
 POINTS = [
     "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_index",
+    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_messages",
     "controller_after_request", "controller_end_of_tick",
 ]
 SUBMIT_DEADLINE_S = 4  # what gave no answer is believed lost after half as long again

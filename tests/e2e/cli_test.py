@@ -49,7 +49,7 @@ def main():
         expect_call("--help lists the commands", ["--help"], 0, out="validate", cwd=here)
         expect_call("--version", ["--version"], 0, out="longhaul 0.", cwd=here)
         for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor",
-                        "sites", "simulate", "faults"):
+                        "sites", "simulate", "faults", "runs"):
             out, _ = expect_call(f"help of {command}", [command, "--help"], 0, out=f"Usage: longhaul {command}", cwd=here)
             expect(f"help of {command} has examples and exit codes", "Examples:" in out and "Exit codes:" in out, out)
             expect("hidden options stay hidden", "fault-plan" not in out, out)
@@ -93,6 +93,14 @@ def main():
 
         for command in (["faults", "x"], ["status"], ["status", "x"], ["logs", "x", "a"], ["report", "x"], ["resume", "x"], ["cancel", "x"], ["tick", "x"]):
             expect_call(f"{command[0]} of no run", command, 4, cwd=here)
+
+        expect_call("no runs yet", ["runs"], 0, err="there are no runs in", cwd=here)
+        expect_call("no such folder of runs", ["runs", "--runs-dir", "nowhere"], 4, err="there is no folder", cwd=here)
+        expect_call("no such state", ["runs", "--state", "pending"], 3, err="there are: running, succeeded", cwd=here)
+        expect_call("a figure without a bound", ["runs", "--figure", "loss"], 3, err="'heldout_loss<3'", cwd=here)
+        expect_call("no such time", ["runs", "--since", "yesterday"], 3, err="2026-11-01", cwd=here)
+        expect_call("no such key to sort by", ["runs", "--sort", "size"], 3, err="there are: created, name", cwd=here)
+        expect_call("no such user", ["runs", "--user", "nobody-of-this-name"], 4, err="there is no user", cwd=here)
 
         simulations = source / "workflows/simulations"
         out, _ = expect_call("a simulation", ["simulate", str(simulations / "published-bloom-176b.toml"), "--trials", "4", "--html", "page.html"], 0,

@@ -27,7 +27,7 @@ GRAPH = [
 ]
 POINTS = [
     "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_index",
+    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_messages",
     "controller_after_request", "controller_end_of_tick",
 ]
 # How often a point is passed before the kill: once for what happens once a controller, more where rounds repeat.

@@ -18,7 +18,7 @@ import tempfile
 GRAPH = [("a", []), ("b", ["a"]), ("c", ["a"]), ("d", ["b", "c"])]
 POINTS = [
     "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_index",
+    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_messages",
     "controller_end_of_tick",
 ]
 DEADLINE_S = 60

@@ -241,17 +241,6 @@ TEST_CASE("of two controllers the older one stops with a conflict before it acts
   CHECK(rig.effects("b") == 1);
 }
 
-TEST_CASE("losing the index or finding a wrong one changes nothing") {
-  ControllerRig rig;
-  rig.stage("a", "true");
-  const std::string run = rig.create();
-  REQUIRE(write_file_atomic(run_index_path(run), "not a database").ok());
-  CHECK(rig.drive_to_end(run).state == RunState::succeeded);
-  CHECK((*indexed_stages(run))[0].state == "succeeded");
-  REQUIRE(remove_tree(run_index_path(run)).ok());
-  CHECK(read_run_status(run)->state == RunState::succeeded);
-}
-
 TEST_CASE("a round without news is cheap") {
   ControllerRig rig;
   rig.stage("a", "sleep 60");

@@ -1,0 +1,66 @@
+#include "orchestrator/cli/json_keys.h"
+
+namespace longhaul {
+namespace {
+
+// Of a stage in a row of `runs`; `at` is where it stands.
+void add_row_keys(const std::string& at, std::vector<JsonKey>& keys) {
+  const std::vector<JsonKey> of_run = {
+      {"runs_dir", "text", "folder of runs in which the run lies"},
+      {"name", "text", "of the run: its folder's name"},
+      {"workflow", "text", "name of its workflow"},
+      {"state", "text", "of the run: running, succeeded, failed, cancelled; unreadable: see `problem`"},
+      {"problem", "text", "why the run cannot be read; \"\" otherwise"},
+      {"owner_uid", "integer", "who owns the run's folder"},
+      {"created_ms", "integer", "when the run was made, in ms since 1970 UTC"},
+      {"ended_ms", "integer or null", "when it ended; null: it has not"},
+      {"driver", "text", "who is to drive it on: here, lead, scrontab, job"},
+      {"driven", "yes/no", "a controller is at work now"},
+      {"node_hours", "number", "nodes times hours of all jobs until now; of the stage alone where stages are listed"},
+      {"figures.NAME", "number", "the figures that --figure asks for"},
+      {"stage", "table or null", "the stage that says most about the run, or that is listed; null: there is none"},
+  };
+  const std::vector<JsonKey> of_stage = {
+      {"id", "text", "stage, or stage/variant"},
+      {"kind", "text", "its kind"},
+      {"state", "text", "waiting, ready, submitted, running, succeeded, cached, failed, cancelled, skipped"},
+      {"model", "text", "architecture and number of parameters, or the name of a model's folder; \"\": it has none"},
+      {"attempts", "integer", "jobs that there were"},
+      {"submitted_ms", "integer or null", "when the newest job was submitted"},
+      {"started_ms", "integer or null", "when it started"},
+      {"ended_ms", "integer or null", "when the stage ended"},
+      {"job", "text", "the scheduler's id of the newest job"},
+      {"cause", "text", "why it failed, was skipped or cancelled; the first 300 bytes"},
+      {"step", "integer or null", "newest step that is known"},
+      {"steps", "integer or null", "of all"},
+      {"loss", "number or null", "of the newest step that says one; the held-out loss where only that is known"},
+  };
+  for (const JsonKey& key : of_run) keys.push_back({at + "." + key.path, key.type, key.meaning});
+  for (const JsonKey& key : of_stage) keys.push_back({at + ".stage." + key.path, key.type, key.meaning});
+}
+
+JsonDocument runs_document() {
+  JsonDocument document{"runs",
+                        "Format 1. `stages` instead of `runs` where --stage is given. `longhaul status RUN RUN...` "
+                        "prints the same document.",
+                        {{"file", "text", "longhaul runs"}, {"format", "integer", "of this document"}}};
+  document.keys.push_back({"runs", "list", "a run each"});
+  add_row_keys("runs[]", document.keys);
+  document.keys.push_back({"stages", "list", "a stage each, with its run"});
+  add_row_keys("stages[]", document.keys);
+  for (const JsonKey& key :
+       {JsonKey{"index.runs", "integer", "runs that there are"},
+        JsonKey{"index.read", "integer", "of them, read anew: they were not known, or had changed"},
+        JsonKey{"index.looks", "integer", "system calls to find out that the others had not"}})
+    document.keys.push_back(key);
+  return document;
+}
+
+}  // namespace
+
+const std::vector<JsonDocument>& json_documents() {
+  static const std::vector<JsonDocument> documents = {plan_json_document(), runs_document()};
+  return documents;
+}
+
+}  // namespace longhaul

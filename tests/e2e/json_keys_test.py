@@ -1,0 +1,110 @@
+"""Every key of the JSON documents that commands print is documented in docs/reference/json.md, with its format.
+
+    json_keys_test.py LONGHAUL SOURCE
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+longhaul, source = sys.argv[1], pathlib.Path(sys.argv[2])
+failures = 0
+
+
+def expect(what, holds, seen=""):
+    global failures
+    failures += not holds
+    if not holds:
+        print(f"FAILED: {what}\n  seen: {str(seen)[:2000]}")
+
+
+def documented():
+    """Patterns of keys, by command."""
+    keys, command = {}, None
+    for line in (source / "docs/reference/json.md").read_text().splitlines():
+        if line.startswith("## "):
+            command = line[3:]
+            keys[command] = []
+        elif command and line.startswith("| `"):
+            keys[command].append(line.split("`")[1])
+    return keys
+
+
+def matches(pattern, path):
+    text = ""
+    for part in re.split(r"(\[\]|\.\*$|\bNAME\b)", pattern):
+        text += {"[]": r"\[\]", ".*": r"(\..*|\[\].*)?", "NAME": r".+"}.get(part, re.escape(part))
+    return re.fullmatch(text, path) is not None
+
+
+def paths(value, at=""):
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from paths(below, f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        yield at
+        for below in value:
+            yield from paths(below, at + "[]")
+    else:
+        yield at
+
+
+def call(*words, cwd, code=0):
+    done = subprocess.run([longhaul, *words], cwd=cwd, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "XDG_CACHE_HOME": str(cwd / "cache")})
+    expect(f"{words[0]} ends with {code}", done.returncode == code, done.stderr + done.stdout)
+    return json.loads(done.stdout)
+
+
+def compare(command, document, file):
+    keys = KEYS.get(command, [])
+    expect(f"{command} is documented", keys)
+    expect(f"{command} says what it is", document.get("file") == file and isinstance(document.get("format"), int), document)
+    unknown = sorted({path for path in paths(document) if not any(matches(pattern, path) for pattern in keys)})
+    expect(f"all keys of {command} are documented", not unknown, unknown)
+
+
+KEYS = documented()
+with tempfile.TemporaryDirectory() as folder:
+    here = pathlib.Path(folder)
+    (here / "w.toml").write_text('[workflow]\nname = "w"\n[stage.a]\nkind = "command"\nscript = "true"\n'
+                                 '[stage.b]\nkind = "command"\nneeds = ["a"]\nscript = "exit 3"\nretries = 0\n')
+    ran = subprocess.run([longhaul, "run", "w.toml"], cwd=here, capture_output=True, text=True, timeout=120)
+    expect("the run fails as it has to", ran.returncode == 5, ran.stderr + ran.stdout)
+    runs = call("runs", "--json", cwd=here)
+    compare("runs", runs, "longhaul runs")
+    expect("one run, with what it came to", [(r["state"], r["stage"]["id"], r["stage"]["state"]) for r in runs["runs"]] ==
+           [("failed", "b", "failed")], runs)
+    stages = call("runs", "--stage", "*", "--json", cwd=here)
+    compare("runs", stages, "longhaul runs")
+    expect("two stages", [s["stage"]["id"] for s in stages["stages"]] == ["a", "b"], stages)
+
+    plan = call("plan", "w.toml", "--json", cwd=here)
+    compare("plan", plan, "longhaul plan")
+    why = {one["stage"]: one for one in plan["reasons"]}
+    name = runs["runs"][0]["name"]
+    expect("what is done is cached, and from which run", why["a"]["cached"] and why["a"]["run"] == name, why)
+    expect("what failed runs again, and says so", not why["b"]["cached"] and "was not done in " + name in why["b"]["why"], why)
+    changed = call("plan", "w.toml", "--set", 'stage.a.script="true # again"', "--json", cwd=here)
+    change = changed["reasons"][0]["changes"]
+    expect("a change is named", [(c["what"], c["name"], c["from"], c["to"]) for c in change] ==
+           [("setting", "script", '"true"', '"true # again"')], changed["reasons"])
+    subprocess.run([longhaul, "run", "w.toml", "--set", 'stage.a.script="true # again"'], cwd=here, capture_output=True, timeout=120)
+    logs = "".join(path.read_text() for path in (here / "runs").glob("w-*/log/*.jsonl"))
+    expect("the same reason stands in the run's log", changed["reasons"][0]["why"] in logs.replace('\\"', '"'), logs)
+    shipped = sorted((source / "workflows").glob("*.toml")) + sorted((source / "workflows/examples").glob("*.toml"))
+    planned = 0
+    for workflow in shipped:
+        for site in ([], ["--site", "leonardo-booster", "--no-queue", "--set", 'site.account="a"']):
+            done = subprocess.run([longhaul, "plan", str(workflow), "--json", *site], cwd=here, capture_output=True, text=True, timeout=120)
+            document = json.loads(done.stdout) if done.stdout else {}
+            if "file" in document:
+                planned += 1
+                compare("plan", document, "longhaul plan")
+    expect("some shipped workflows could be planned", planned > 3, planned)
+    several = call("status", name, "runs/" + name, "--json", cwd=here, code=5)
+    compare("runs", several, "longhaul runs")
+sys.exit(1 if failures else 0)
