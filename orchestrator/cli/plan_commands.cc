@@ -94,6 +94,17 @@ namespace {
 
 constexpr int plan_document_format = 2;  // 1 had neither reasons nor cost, and was no document of its own
 
+// Begins with what it is; the plan's own format is that of resolved.toml.
+Value plan_document(const RunPlan& plan) {
+  Value document = Value::make_table();
+  document.set("file", "longhaul plan");
+  document.set("format", plan_document_format);
+  const Value planned = run_plan_to_value(plan);
+  for (const ValueMember& member : planned.as_table())
+    if (member.key != "format") document.as_table().push_back(member);
+  return document;
+}
+
 // Why each stage is cached or runs; `caches` gets what would be taken.
 std::vector<StageReason> reasons_of(const CommandLine& line, const Site& site, const RunPlan& plan,
                                     CacheOutlook& caches) {
@@ -173,9 +184,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const std::vector<StageReason> reasons = reasons_of(line, site, loaded->plan, caches);
   const PlanCost cost = cost_of_plan(loaded->plan, jobs, forecasts, reasons);
   if (line.json) {
-    Value document = run_plan_to_value(loaded->plan);
-    document.set("file", "longhaul plan");
-    document.set("format", plan_document_format);
+    Value document = plan_document(loaded->plan);
     document.set("reasons", reasons_value(reasons));
     document.set("cost", cost_value(cost));
     document.set("cached", caches_value(caches));

@@ -45,9 +45,10 @@ def paths(value, at=""):
         for key, below in value.items():
             yield from paths(below, f"{at}.{key}" if at else key)
     elif isinstance(value, list):
-        yield at
+        yield at  # which says what its elements are, where they have no keys
         for below in value:
-            yield from paths(below, at + "[]")
+            if isinstance(below, (dict, list)):
+                yield from paths(below, at + "[]")
     else:
         yield at
 
