@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/workflow/trial_stage.h"
 
@@ -20,6 +21,8 @@ std::string since(const EarlierStage& earlier) {
 std::string same_key_text(const ReasonFacts& facts) {
   const EarlierStage& earlier = *facts.earlier;
   if (!facts.disbelieved.empty()) return "its artifact is not taken: " + facts.disbelieved;
+  if (!facts.now.task.key.empty() && facts.now.task.key != earlier.seen.task.key)
+    return format("its key is another than in {}, though no setting and no input is", earlier.run);
   if (earlier.artifact.empty()) {
     const std::string cause = earlier.cause.empty() ? std::string() : " (" + earlier.cause + ")";
     return format("nothing has changed, but it was not done in {}: {}{}", earlier.run, to_string(earlier.state), cause);
@@ -63,6 +66,14 @@ StageSeen seen_when_ready(const PlannedStage& planned, const PreparedStage& prep
   seen.task = make_task(complete.ok() ? *complete : planned, {}, stage, 1);
   seen.files = prepared.raw_files;
   return seen;
+}
+
+// Read back from the text that a run keeps, in which a table's own tables stand behind its other keys: the key of a
+// stage depends on their order.
+RunPlan as_a_run_has_it(const RunPlan& plan) {
+  const auto text = parse_toml(to_toml(run_plan_to_value(plan)), "");
+  auto read = text.ok() ? run_plan_from_value(*text) : Result<RunPlan>(text.error());
+  return read.ok() ? std::move(read).value() : plan;
 }
 
 }  // namespace
@@ -112,10 +123,11 @@ StageReason reason_when_ready(const PlannedStage& planned, const PreparedStage& 
   return reason_of(planned.id(), facts);
 }
 
-std::vector<StageReason> plan_reasons(const RunPlan& plan, const std::string& runs_dir,
+std::vector<StageReason> plan_reasons(const RunPlan& given, const std::string& runs_dir,
                                       const std::string& artifact_root, const ArtifactTrust& trust,
                                       CacheOutlook& outlook) {
-  EarlierRuns earlier(runs_dir, plan.workflow);
+  EarlierRuns earlier(runs_dir, given.workflow);
+  const RunPlan plan = as_a_run_has_it(given);
   outlook = cache_outlook(plan, artifact_root, trust, earlier.any());
   std::vector<StageReason> reasons;
   for (const PlannedStage& planned : plan.stages) {

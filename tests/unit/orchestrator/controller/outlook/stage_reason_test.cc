@@ -152,7 +152,11 @@ TEST_CASE("a plan says of every stage whether it is cached and from which run, a
       stage.stage = id;
       stage.kind = "command";
       settings.script = std::string(id) == "tokens" ? script : "true";
-      stage.settings = command_fields().to_value(settings);
+      // A table before other keys: a run's own text of the plan has it behind them.
+      stage.settings.set("environment", Value::make_table()).set("A", "1");
+      const Value others = command_fields().to_value(settings);
+      for (const ValueMember& member : others.as_table())
+        if (member.key != "environment") stage.settings.set(member.key, member.value);
       PlannedInput input;
       input.name = "in";
       if (std::string(id) == "corpus") input.paths = {texts};
@@ -182,13 +186,15 @@ TEST_CASE("a plan says of every stage whether it is cached and from which run, a
   frozen.name = name;
   REQUIRE(make_directories(run + "/log").ok());
   REQUIRE(write_file_atomic(run + "/resolved.toml", frozen_run_text(frozen)).ok());
+  const auto as_kept = read_frozen_run(run);
+  REQUIRE(as_kept.ok());
   ManualClock clock;
   std::vector<Fact> facts;
   auto log = EpochLog::claim(run, clock, facts);
   REQUIRE(log.ok());
   RunLedger ledger(frozen.stage_ids());
   for (const char* id : {"corpus", "tokens"}) {
-    const PlannedStage& planned = *first.find(id);
+    const PlannedStage& planned = *as_kept->plan.find(id);
     const PreparedStage prepared = prepare_stage(planned, ledger, root, trust);
     REQUIRE(prepared.problem.empty());
     if (!prepared.raw_files.empty()) REQUIRE(write_input_files(stage_folder(run, id), prepared.raw_files).ok());
