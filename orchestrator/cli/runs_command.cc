@@ -71,7 +71,8 @@ RunsIndexOptions index_options(const Installation& installation, bool rebuild) {
   if (::isatty(STDERR_FILENO) == 1)
     options.progress = [](std::size_t read, std::size_t of) {
       if (of < many_runs) return;
-      print(stderr, "\rreading runs that are new or have changed: {} of {}{}", read, of, read == of ? "\n" : "");
+      print_bytes(stderr,
+                  format("\rreading runs that are new or have changed: {} of {}{}", read, of, read == of ? "\n" : ""));
       std::fflush(stderr);
     };
   return options;
