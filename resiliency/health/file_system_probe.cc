@@ -49,7 +49,8 @@ void ask_file_system(const char* path, FileSystemReading& reading) {
     return;
   }
   reading.free_bytes = std::uint64_t{room.f_frsize} * room.f_bavail;
-  reading.total_bytes = std::uint64_t{room.f_frsize} * room.f_blocks;
+  // As df counts its percentage: blocks that only root may fill are no part of it.
+  reading.total_bytes = std::uint64_t{room.f_frsize} * (room.f_blocks - room.f_bfree + room.f_bavail);
   reading.free_inodes = room.f_favail;
   reading.total_inodes = room.f_files;
 }
