@@ -79,9 +79,7 @@ Status create_child_run(const ChildRunSetup& setup, int number, ChildRunPlan pla
 
 ChildRun::ChildRun(const ChildRunSetup& setup, int number, Clock& clock, Logger& log)
     : setup_(setup), number_(number), clock_(clock), log_(log) {}
-ChildRun::~ChildRun() {
-  leave();
-}
+ChildRun::~ChildRun() = default;
 
 const RunLedger& ChildRun::ledger() const {
   return controller_->ledger();
