@@ -34,7 +34,7 @@ bool is_cached(const std::vector<StageReason>& reasons, const std::string& stage
 }
 
 void add_energy(const TrainingForecast& forecast, const CostRange& seconds, PlanCost& cost) {
-  if (forecast.energy_kwh <= 0) return;
+  if (!forecast.on_gpus || forecast.energy_kwh <= 0) return;
   if (!cost.energy_kwh) cost.energy_kwh.emplace();
   *cost.energy_kwh += times(seconds, forecast.energy_kwh / seconds.expected);
   if (cost.energy_from.empty()) cost.energy_from.emplace_back(power_of_gpus);

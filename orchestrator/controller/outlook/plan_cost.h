@@ -21,7 +21,7 @@ struct CostRange {
 struct PlanCost {
   CostRange node_hours;
   CostRange seconds;  // from the first stage's start to the last one's end; queues, faults and restarts left out
-  std::optional<CostRange> energy_kwh;     // only where all that is predicted says whose power it takes
+  std::optional<CostRange> energy_kwh;     // of the GPUs of what is predicted; nullopt: nothing runs on any
   std::vector<std::string> energy_from;    // those sources, each once
   std::vector<std::string> predicted;      // stages that are in the figures
   std::vector<std::string> not_predicted;  // that run as well, and are not

@@ -26,6 +26,7 @@ TrainingForecast forecast(const std::string& id, std::int64_t steps, double ener
   made.time.parts[0] = 1;
   made.low = 0.9, made.high = 1.2;
   made.energy_kwh = energy_kwh;
+  made.on_gpus = energy_kwh > 0;
   return made;
 }
 
@@ -71,6 +72,9 @@ TEST_CASE("stages that nothing predicts are named, with what their limits allow"
   CHECK_FALSE(cost.not_predicted_ends);
   CHECK(cost_text(cost).find("a time_limit would bound") != std::string::npos);
   CHECK(cost_text(cost_of_plan(plan, {}, {}, {cached("a"), cached("b")})) == "cost: none, all is cached\n");
+  TrainingForecast on_processors = forecast("a", 100, 5);  // whose power nobody says
+  on_processors.on_gpus = false;
+  CHECK_FALSE(cost_of_plan(plan, {}, {on_processors}, {}).energy_kwh);
   TrainingForecast failed = forecast("a", 100);
   failed.problem = "no figures of this GPU";
   CHECK(cost_of_plan(plan, {}, {failed}, {}).predicted.empty());
