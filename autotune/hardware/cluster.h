@@ -31,6 +31,17 @@ inline Link group_link(const Cluster& cluster, const CommonConstants& c, int ran
   return {crossing < link ? crossing : link, c.nic_latency, false};
 }
 
+// Of an exchange of everybody with everybody: unlike a ring's, what each rank sends to others beyond the domain goes
+// through its own share of the cards, and only what stays inside takes the fast links.
+inline Link exchange_link(const Cluster& cluster, const CommonConstants& c, int ranks, int stride) {
+  const double link = cluster.gpu.link_rate * c.link_share, nic = cluster.nic_rate * c.nic_share;
+  if (ranks <= 1 || static_cast<long>(ranks) * stride <= cluster.domain) return {link, c.link_latency, true};
+  const int inside = stride < cluster.domain ? cluster.domain / stride : 1;
+  const double beyond = static_cast<double>(ranks - inside) / (ranks - 1);  // of what leaves a rank
+  const double by_cards = nic / beyond, by_links = beyond < 1 ? link / (1 - beyond) : by_cards;
+  return {by_cards < by_links ? by_cards : by_links, c.nic_latency, false};
+}
+
 // Between neighbouring stages, whose ranks are `stride` apart.
 inline Link neighbour_link(const Cluster& cluster, const CommonConstants& c, int stride, int world) {
   if (2L * stride <= cluster.domain || world <= cluster.domain)

@@ -24,6 +24,8 @@ struct FrameworkProfile {
   double backward_products = 2;   // what a layer's products take in its backward pass, of those of its forward pass
   double product_memory = 1;      // share of the memory's rate at which products read and write
   double logit_cost = 0;          // s: of the loss, for a token and a word of the vocabulary, beside its traffic
+  double stream_passes = 1;       // of what streams through memory beside products, over what fused kernels need
+  bool keeps_qkv = false;         // recomputing attention keeps queries, keys and values: its core alone runs again
   double kernels = 10;            // a layer's forward pass has beside its products; backward twice as many
   double host_layer = 0;          // s: the host needs that long to launch a layer's forward pass
   double host_backward = 2;       // and this multiple of it for its backward pass

@@ -62,6 +62,7 @@ const std::vector<Binding<GpuType>>& gpu_bindings() {
   return all;
 }
 
+// Not required is what constants that a run of an earlier version has kept do not have.
 const std::vector<Binding<CommonConstants>>& common_bindings() {
   using C = CommonConstants;
   static const std::vector<Binding<CommonConstants>> all = {
@@ -70,6 +71,7 @@ const std::vector<Binding<CommonConstants>>& common_bindings() {
       {"epilogue", &C::epilogue, 1, true},
       {"cast_traffic", &C::cast_traffic, 1, true},
       {"expert_share", &C::expert_share, 1, true},
+      {"expert_latency", &C::expert_latency, micro, false},
       {"unfused_product", &C::unfused_product, 1, true},
       {"unfused_memory", &C::unfused_memory, 1, true},
       {"host_mix", &C::host_mix, 1, true},
@@ -85,6 +87,7 @@ const std::vector<Binding<CommonConstants>>& common_bindings() {
       {"micro_batch_overhead", &C::micro_batch_overhead, milli, true},
       {"spread_seen", &C::spread_seen, 1, true},
       {"spread_new", &C::spread_new, 1, true},
+      {"spread_experts", &C::spread_experts, 1, false},
   };
   return all;
 }
@@ -96,6 +99,8 @@ const std::vector<Binding<ServingConstants>>& serving_bindings() {
       {"step_cost", &S::step_cost, micro, true},
       {"sequence_cost", &S::sequence_cost, micro, true},
       {"unpack_share", &S::unpack_share, 1, true},
+      {"spread_seen", &S::spread_seen, 1, false},
+      {"spread_new", &S::spread_new, 1, false},
   };
   return all;
 }
@@ -114,6 +119,7 @@ const std::vector<Binding<FrameworkProfile>>& framework_bindings() {
       {"backward_products", &F::backward_products, 1, false},
       {"product_memory", &F::product_memory, 1, false},
       {"logit_cost", &F::logit_cost, nano, false},
+      {"stream_passes", &F::stream_passes, 1, false},
       {"kernels", &F::kernels, 1, false},
       {"host_layer", &F::host_layer, micro, false},
       {"host_backward", &F::host_backward, 1, false},
@@ -160,6 +166,7 @@ FrameworkProfile read_framework(const ConstantTable& table, const std::string& k
   f.shard_overlap = whole(table, "framework", key, "shard_overlap", 1) != 0;
   f.recompute_last = whole(table, "framework", key, "recompute_last", 1) != 0;
   f.split_sends = whole(table, "framework", key, "split_sends", 1) != 0;
+  f.keeps_qkv = whole(table, "framework", key, "keeps_qkv", 0) != 0;
   f.gathers_per_layer = whole(table, "framework", key, "gathers_per_layer", 1);
   return f;
 }

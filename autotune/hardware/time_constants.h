@@ -17,6 +17,7 @@ struct CommonConstants {
   double epilogue = 0;              // of a product, in columns of its inner dimension in bf16
   double cast_traffic = 0;          // products below bf16: passes over their input that casting it takes
   double expert_share = 0;          // of a product's rate, by the products of many experts at once
+  double expert_latency = 0;        // s: a mixture's layer beside its products: router, permutation, their launches
   double unfused_product = 0;       // share of the peak that the products of unfused attention reach
   double unfused_memory = 0;        // share of the memory's rate that its scores are moved at
   double host_mix = 0;              // exponent of the mean in which the host's and the GPU's time of a layer add up
@@ -32,6 +33,7 @@ struct CommonConstants {
   double micro_batch_overhead = 0;  // s
   double spread_seen = 0;           // relative standard error of a prediction on a GPU that the fit saw,
   double spread_new = 0;            // and on one that it did not
+  double spread_experts = 0;        // and of a mixture of experts
 };
 
 inline constexpr const char* processor_key = "cpu-core";            // section of [gpu.*]: one core

@@ -11,6 +11,7 @@ Result<ServingForecast> forecast_serving(const ModelShape& shape, const ServingT
   f.parameters = static_cast<double>(shape.parameter_count());
   f.memory = f.server.memory.held() + static_cast<double>(layout.slots * task.context()) * f.server.memory.cache_token;
   f.memory_limit = place.cluster.gpu.memory;
+  f.sigma = place.cluster.gpu.measured ? place.serving.spread_seen : place.serving.spread_new;
   return f;
 }
 

@@ -62,6 +62,7 @@ struct ServingPlace {
   CommonConstants common;
   ServingConstants serving;
   double attention_scale = 1;  // of the GPU's share for fused attention
+  double product_memory = 1;   // share of the memory's rate at which products read
 };
 
 }  // namespace longhaul

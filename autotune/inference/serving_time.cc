@@ -12,6 +12,11 @@ double serving_stream_rate(const ServingPlace& place) {
   return place.cluster.gpu.memory_rate * place.common.memory_share;
 }
 
+// A GPU reads on while it multiplies; a core does one after the other (as product_time of training has it).
+double beside_each_other(const GpuType& gpu, double arithmetic, double traffic) {
+  return gpu.processors > 1 ? std::max(arithmetic, traffic) : arithmetic + traffic;
+}
+
 // Rows [m, k] with a matrix [n, k]. Inference splits the inner dimension where there are fewer tiles than processors,
 // so that, unlike training's products, small ones are not held up by idle processors.
 double serving_product(const ServingPlace& place, WeightFormat format, double m, double n, double k,
@@ -26,8 +31,9 @@ double serving_product(const ServingPlace& place, WeightFormat format, double m,
   }
   const double width = format == WeightFormat::f32 ? 4 : 2;
   const double arithmetic = 2 * m * n * (k + epilogue) * tail / rate;
-  const double traffic = (matrices * matrix_bytes(format, n, k) + width * m * (n + k)) / serving_stream_rate(place);
-  return std::max(arithmetic, traffic) + place.common.kernel_latency;
+  const double traffic = (matrices * matrix_bytes(format, n, k) + width * m * (n + k)) /
+                         (serving_stream_rate(place) * place.product_memory);
+  return beside_each_other(gpu, arithmetic, traffic) + place.common.kernel_latency;
 }
 
 double serving_layer_products(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
@@ -66,7 +72,8 @@ double serving_layer_attention(const ModelShape& shape, const ServingLayout& lay
   if (work.decodes > 0) {
     const double tokens = work.decodes * work.context;
     const double bytes = tokens * cache_bytes(layout.cache, heads, static_cast<double>(shape.head_dim));
-    time += std::max(4 * tokens * q / rate, bytes / serving_stream_rate(place)) + place.common.kernel_latency;
+    time +=
+        beside_each_other(gpu, 4 * tokens * q / rate, bytes / serving_stream_rate(place)) + place.common.kernel_latency;
   }
   if (work.prefill > 0) time += 4 * work.prefill * work.prefill_before * q / rate + place.common.kernel_latency;
   return time;

@@ -28,8 +28,7 @@ FrameworkTraining framework_training(const TrainingTask& task, const TrainingLay
 std::optional<MeasuredCorrection> correction_of(const SearchQuestion& q) {
   constexpr double repeat_sigma = 0.01;  // of the same training in another job, on other nodes
   if (q.measured.empty()) return {};
-  const CommonConstants& common = q.place.common;
-  const double sigma = q.place.cluster.gpu.measured ? common.spread_seen : common.spread_new;
+  const double sigma = prediction_spread(q.task.shape, q.place.cluster.gpu, q.place.common);
   return MeasuredCorrection(q.measured, sigma, repeat_sigma);
 }
 

@@ -1,5 +1,7 @@
 #include "autotune/search/training_forecast.h"
 
+#include "base/text.h"
+
 namespace longhaul {
 
 Result<TrainingForecast> forecast_training(const SearchQuestion& q, const TrainingLayout& layout, std::int64_t steps,
@@ -20,6 +22,7 @@ Result<TrainingForecast> forecast_training(const SearchQuestion& q, const Traini
   if (q.memory_limit < 1e17) f.tuning.memory_limit = q.memory_limit;
   f.memory_limit = q.memory_limit, f.steps = steps;
   f.gpu_hours = f.duration() * ranks / 3600, f.energy_kwh = f.gpu_hours * gpu.power / 1000;
+  if (gpu.power > 0) f.energy_from = format("{:.0f} W each, the most that [gpu.{}] may take", gpu.power, gpu.key);
   if (!search) return f;
   auto found = search_layouts(q);
   if (!found.ok()) {

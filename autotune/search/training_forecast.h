@@ -7,21 +7,25 @@
 
 #include "autotune/search/replan.h"
 #include "autotune/search/tuning_forecast.h"
+#include "autotune/time/forecast_source.h"
 
 namespace longhaul {
 
 struct TrainingForecast {
   std::string stage, device;
   bool on_gpus = false;
+  ForecastSource source = ForecastSource::arithmetic;
   TrainingLayout layout;
   StepTime time;
   double low = 0, high = 0;  // seconds of a step, 95 % of cases
   double tokens_per_second = 0;
-  double utilisation = 0;                     // model FLOPs over the peak in the layout's precision
-  double memory = 0, memory_limit = 0;        // bytes of the rank that holds most (0: not known); no limit known: 1e18
-  std::int64_t steps = 0;                     // 0: not known before the data is
-  double all_seconds = 0;                     // of all steps, where they are not alike; else 0
-  double gpu_hours = 0, energy_kwh = 0;       // 0 without steps; energy: ranks at the power that they may take
+  double utilisation = 0;                // model FLOPs over the peak in the layout's precision
+  double memory = 0, memory_limit = 0;   // bytes of the rank that holds most (0: not known); no limit known: 1e18
+  std::int64_t steps = 0;                // 0: not known before the data is
+  double all_seconds = 0;                // of all steps, where they are not alike; else 0
+  double gpu_hours = 0, energy_kwh = 0;  // 0 without steps; energy: ranks at the power that they may take
+  std::string energy_from;               // that power and whose it is; empty: nobody says one, and no energy
+  double checkpoint_bytes = 0, checkpoint_seconds = 0;  // of one, until it is durable; 0 seconds: not known
   std::optional<RankedLayout> better;         // what the search finds: faster by a twentieth at least, or it fits
   int nodes = 1;                              // of its job
   std::optional<ReplannedLayout> after_loss;  // of one node, where there are several

@@ -122,7 +122,11 @@ Result<Trained> shaped(const SizeQuestion& q, const hyper::TrainingBudget& b, do
   Trained t;
   hyper::ShapeWish wish = q.wish;
   wish.parameters = b.parameters;
-  LH_TRY(t.shape, hyper::shape_for_parameters(wish));
+  if (q.shape) {
+    t.shape = {*q.shape, 0, 1};
+  } else {
+    LH_TRY(t.shape, hyper::shape_for_parameters(wish));
+  }
   t.gpus = gpus;
   t.task.shape = t.shape.shape, t.task.sequence_length = wish.sequence_length;
   t.task.global_batch_size = batch_for(q.batch_tokens, wish.sequence_length, static_cast<std::int64_t>(gpus));
@@ -138,8 +142,7 @@ Status add_layout(const SizeQuestion& q, Trained& t) {
                                              human_count(static_cast<double>(t.task.shape.parameter_count())), t.gpus));
   t.layout = found->best.front();
   const double tokens = static_cast<double>(t.task.global_batch_size * t.task.sequence_length);
-  t.tflops = tokens / t.layout->seconds() * flops_of_token * static_cast<double>(t.task.shape.parameter_count()) /
-             t.gpus / 1e12;
+  t.tflops = tokens / t.layout->seconds() * flops_of_token * counted_parameters(t.task.shape) / t.gpus / 1e12;
   return {};
 }
 
@@ -175,7 +178,7 @@ void finish_answer(const SizeQuestion& q, const Unknown& u, const Trained& t, do
   a.found = u.text();
   a.shape = t.shape, a.task = t.task, a.layout = t.layout, a.forecast_tflops = t.tflops;
   hyper::TrainingBudget& made = a.budget;
-  made = b, made.gpus = t.gpus, made.parameters = static_cast<double>(t.task.shape.parameter_count());
+  made = b, made.gpus = t.gpus, made.parameters = counted_parameters(t.task.shape);
   const double rate = made.days * seconds_of_a_day * made.gpus * made.tflops * 1e12;
   // What was open takes up that the shape has not exactly the parameters, and that GPUs are whole.
   if (u.rate)
@@ -200,14 +203,22 @@ void add_size_notes(const SizeQuestion& q, const Unknown& u, SizeAnswer& a) {
     a.notes.push_back(format("the forecast for this shape is {:.0f} TFLOP/s a GPU, {:.2f} times the rate {}",
                              a.forecast_tflops, a.forecast_tflops / a.budget.tflops,
                              a.rate == RateSource::given ? "given" : "needed"));
+  if (a.task.shape.is_moe())
+    a.notes.push_back(format("of {} parameters {} are on a token's way: these are counted",
+                             human_count(static_cast<double>(a.task.shape.parameter_count())),
+                             human_count(a.budget.parameters)));
   const double ratio = a.budget.tokens / a.budget.parameters;
-  if (ratio < 5)
+  if (ratio < 5 && !q.shape)
     a.notes.push_back(format("{:.1f} tokens per parameter are few: a smaller model would be better", ratio));
   if (a.steps < 100)
     a.notes.push_back(format("{} steps are hardly a training: choose a smaller batch_tokens", a.steps));
 }
 
 }  // namespace
+
+double counted_parameters(const ModelShape& shape) {
+  return static_cast<double>(shape.is_moe() ? shape.active_parameter_count() : shape.parameter_count());
+}
 
 std::int64_t batch_for(std::int64_t batch_tokens, std::int64_t sequence_length, std::int64_t gpus) {
   const std::int64_t wanted = std::max<std::int64_t>(1, (batch_tokens + sequence_length / 2) / sequence_length);

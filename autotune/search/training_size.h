@@ -19,6 +19,8 @@ struct SizeQuestion {
   hyper::TrainingBudget given;
   double mfu = 0;                       // instead of tflops: share of the GPU's peak
   hyper::ShapeWish wish;                // its parameters are found; with vocabulary and sequence length
+  std::optional<ModelShape> shape;      // resolved, where the model is there already: given.parameters are
+                                        // counted_parameters of it
   std::int64_t batch_tokens = 1 << 22;  // of a step, about: it has to be dealt to the ranks
   std::optional<SearchQuestion> where;  // without: no GPU is known, and nothing is predicted. Its task and number of
                                         // GPUs are found
@@ -47,6 +49,9 @@ struct SizeAnswer {
 // Errors: invalid_input, everything that is wrong with the question together; unavailable where the model fits on none
 // of the layouts (by how much, and what would make it fit).
 Result<SizeAnswer> size_training(const SizeQuestion& question);
+
+// Parameters that count for the operations of a token: of a mixture those that its way leads through.
+double counted_parameters(const ModelShape& shape);
 
 // Sequences of a step that can be dealt to that many ranks whatever of their powers of two splits the model: near
 // batch_tokens, a multiple of the odd part of `gpus`.

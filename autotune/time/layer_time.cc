@@ -135,7 +135,7 @@ void add_messages(const TrainingTask& task, const TrainingLayout& layout, const 
     backward.context = 2 * forward.context;
   }
   if (task.shape.is_moe() && d.ep * d.etp > 1) {
-    const Link link = group_link(place.cluster, c, d.ep * d.etp, 1);
+    const Link link = exchange_link(place.cluster, c, d.ep * d.etp, 1);
     const double rows = z.tokens / d.tp * static_cast<double>(task.shape.num_experts_per_tok);
     forward.experts =
         2 * all_to_all_time(d.ep * d.etp, rows * z.hidden * width * d.etp, link) * place.framework.expert_exposed;
@@ -168,7 +168,8 @@ PassTime recomputed(const TrainingTask& task, const TrainingLayout& layout, cons
   if (again.norms) time.memory += 0.3 * streamed;
   if (again.attention) {
     time.attention += core;
-    time.gemm += 0.5 * (forward.gemm - up_products);  // q, k and v, not the output's projection
+    // q, k and v where they are not kept; not the output's projection.
+    if (!framework.keeps_qkv) time.gemm += 0.5 * (forward.gemm - up_products);
   }
   if (again.feed_forward) time.gemm += 0.6 * up_products, time.tensor += 0.25 * forward.tensor;
   if (again.activation || again.feed_forward) time.memory += 0.3 * streamed;
@@ -200,7 +201,9 @@ LayerTime layer_time(const TrainingTask& task, const TrainingLayout& layout, con
                              product_time(place, layout.precision, z.tokens, z.hidden, z.q);
   const double feed_forward = feed_forward_products(task, layout, place);
   const CoreTime core = attention_core(task, layout, place);
-  const double streamed = streamed_bytes(task, layout) / memory_rate(place) + f.kernels * place.common.kernel_latency;
+  const double routing = task.shape.is_moe() ? place.common.expert_latency : 0;
+  const double streamed = routing + f.stream_passes * streamed_bytes(task, layout) / memory_rate(place) +
+                          f.kernels * place.common.kernel_latency;
 
   LayerTime time;
   time.forward.gemm = projections + feed_forward, time.forward.attention = core.forward;

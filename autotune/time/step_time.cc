@@ -71,8 +71,18 @@ RankWeights rank_weights(const TrainingTask& task, const ParallelDims& d) {
   return w;
 }
 
-// Gradients are summed and new weights handed out once a step; what the last backward pass and the first forward pass
-// of a rank hide is not counted.
+// Micro-batches' passes over all layers of a rank that go on beside the sums of its gradients (backward) and the
+// gathering of its weights (forward). Without virtual stages the last micro-batch alone: a layer's gradient is whole
+// after it. With them the last group of pp micro-batches passes one chunk after the other, and each chunk's sum starts
+// when its own passes are over; weights are needed chunk by chunk in the same way.
+double passes_beside_messages(const TrainingTask& task, const TrainingLayout& layout) {
+  const ParallelDims& d = layout.dims;
+  if (layout.schedule != PipelineKind::interleaved || d.vp == 1) return 1;
+  const auto group = static_cast<double>(std::min<std::int64_t>(d.pp, layout.micro_batches(task)));
+  return (group * (d.vp - 1) + 1) / d.vp;
+}
+
+// Gradients are summed and new weights handed out once a step; what passes of a rank beside them hide is not counted.
 double exposed_data_time(const TrainingLayout& layout, const TrainingPlace& place, const RankWeights& weights,
                          double forward, double backward) {
   const ParallelDims& d = layout.dims;
@@ -160,7 +170,7 @@ StepTime finish(StepTime t, const TrainingTask& task, const TrainingLayout& layo
   t[StepPart::optimizer] = optimizer_time(layout, place, weights);
   t[StepPart::overhead] += place.common.step_overhead;
   t[StepPart::overhead] += t.seconds() * place.common.jitter * std::log2(layout.dims.world_size());
-  t.sigma = place.cluster.gpu.measured ? place.common.spread_seen : place.common.spread_new;
+  t.sigma = prediction_spread(task.shape, place.cluster.gpu, place.common);
   return t;
 }
 
@@ -180,6 +190,11 @@ StepTime rank_work(const TrainingTask& task, const TrainingLayout& layout, const
 }
 
 }  // namespace
+
+double prediction_spread(const ModelShape& shape, const GpuType& gpu, const CommonConstants& c) {
+  const double device = gpu.measured ? c.spread_seen : c.spread_new;
+  return shape.is_moe() ? std::max(device, c.spread_experts) : device;
+}
 
 UnitTimes unit_times(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place) {
   return {layer_time(task, layout, place), end_times(task, layout, place)};
@@ -228,9 +243,10 @@ StepTime step_bound(const TrainingTask& task, const TrainingLayout& layout, cons
     for (double& part : best.parts) part *= batches;
     best[StepPart::bubble] = idle;
   }
-  const double usual = static_cast<double>(few) * d.vp;
+  const double usual = static_cast<double>(few) * d.vp * passes_beside_messages(task, layout);
   return finish(best, task, layout, place, usual * layer.forward.total(),
-                usual * layer.backward.total() + d.vp * again_layers(layout, few) * layer.again.total());
+                usual * layer.backward.total() +
+                    passes_beside_messages(task, layout) * d.vp * again_layers(layout, few) * layer.again.total());
 }
 
 StepTime step_bound(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place) {

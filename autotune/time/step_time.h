@@ -39,6 +39,9 @@ struct StepTime {
   double seconds() const;
 };
 
+// Relative standard error of what constants alone predict for such a model on such a device.
+double prediction_spread(const ModelShape& shape, const GpuType& gpu, const CommonConstants& common);
+
 // What of a step does not depend on how many replicas or stages there are: looked up by searches.
 struct UnitTimes {
   LayerTime layer;

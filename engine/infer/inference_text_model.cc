@@ -6,8 +6,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/hf_config.h"
 #include "engine/infer/generator.h"
-#include "engine/interop/hf_config.h"
 #include "engine/model/inference_memory.h"
 #include "engine/model/inference_model.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/interop/hf_config.h"
+#include "contracts/hf_config.h"
 #include "engine/interop/safetensors_model_writer.h"
 #include "engine/model/parameter_store.h"
 #include "engine/model/stored_tensors.h"

@@ -4,9 +4,9 @@
 #include <functional>
 #include <memory>
 
+#include "contracts/hf_config.h"
 #include "contracts/training_outline.h"
 #include "engine/checkpoint/file_state_place.h"
-#include "engine/interop/hf_config.h"
 #include "engine/tasks/task_run.h"
 #include "engine/train/training_loop.h"
 

@@ -11,6 +11,7 @@
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/timeout_check.h"
+#include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
 namespace {
@@ -110,6 +111,7 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   WorkflowOutcome outcome = plan_workflow(request, SystemFileView());
   loaded.plan = std::move(outcome.plan);
   loaded.diagnostics = std::move(outcome.diagnostics);
+  if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
   if (loaded.diagnostics.empty()) check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
   if (loaded.diagnostics.empty())
     check_containers(loaded.site, loaded.plan, runs_folder(line, loaded.site.config), loaded.diagnostics);

@@ -169,7 +169,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (constants.ok()) {
     const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
     for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
-    forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured});
+    forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured, !table->measured_file.empty()});
   }
   Diagnostics fit;
   if (!line.ignore_memory) check_forecasts_fit(loaded->plan, forecasts, fit);

@@ -15,6 +15,7 @@
 #include "orchestrator/controller/size_question.h"
 #include "orchestrator/render/serving_text.h"
 #include "orchestrator/render/size_text.h"
+#include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
 namespace {
@@ -76,6 +77,10 @@ Result<ModelBehind> asked_model(const CommandLine& line, const Installation& ins
                                 const ServingQuestion& question) {
   if (line.workflow.empty()) {
     ModelBehind model;
+    if (!question.folder.empty()) {
+      LH_TRY(model.shape, imported_shape(question.folder));
+      return model;
+    }
     LH_TRY(model.shape, resolve_shape(question.model));
     return model;
   }
@@ -103,11 +108,15 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   check_sets(line, problems);
   add_recipe(installation, value, problems);
   const ServingQuestion question = serving_question_fields().parse(value, "", problems);
-  const bool named = value.find("recipe") || value.find("model");
-  if (named != line.workflow.empty())
-    problems.add({}, named ? "a workflow and a shape both say the model" : "nothing says the model",
-                 "recipe=NAME, keys of model, or --workflow");
-  if (line.workflow.empty() && named && question.model.vocab_size == 0)
+  const bool shaped = value.find("recipe") || value.find("model"), in_folder = value.find("folder") != nullptr;
+  std::vector<std::string> sayings;
+  if (!line.workflow.empty()) sayings.emplace_back("a workflow");
+  if (in_folder) sayings.emplace_back("a folder");
+  if (shaped) sayings.emplace_back("a shape");
+  if (sayings.size() != 1)
+    problems.add({}, sayings.empty() ? "nothing says the model" : join(sayings, " and ") + " both say the model",
+                 "one of recipe=NAME or keys of model, folder=PATH, --workflow");
+  if (line.workflow.empty() && shaped && !in_folder && question.model.vocab_size == 0)
     problems.add({}, "the model's vocabulary is not known", "model.vocab_size=128256, as the tokenizer has it");
   const SiteConfig site = site_with_gpu(ground->site, question.gpu);
   if (site.node.gpus < 1)

@@ -5,6 +5,7 @@
 #include "autotune/time/processor_place.h"
 #include "base/text.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
 namespace {
@@ -80,12 +81,14 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
     LH_TRY(rank.place.framework, constants.framework("longhaul"));
     rank.device = format("{} as {}", site.node.gpu, rank.place.cluster.gpu.key);
     rank.memory_limit = rank.place.cluster.gpu.memory * usable_memory;
+    rank.source = source_of_constants(rank.place.cluster.gpu);
     return rank;
   }
   threads = rank_threads(site, threads, ranks_on_node);
   LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node, precision));
-  rank.device = format("ranks of {} core{}{}", threads, threads == 1 ? "" : "s",
-                       rank.place.cluster.gpu.key == processor_key ? "" : ", as measured");
+  const bool assumed = rank.place.cluster.gpu.key == processor_key;
+  rank.source = assumed ? source_of_constants(rank.place.cluster.gpu) : ForecastSource::measured_here;
+  rank.device = format("ranks of {} core{}{}", threads, threads == 1 ? "" : "s", assumed ? "" : ", as measured");
   if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / ranks_on_node;
   return rank;
 }
@@ -132,8 +135,17 @@ StageOrigins origins_of(const RunPlan& plan, const PlannedStage& stage) {
   StageOrigins origins;
   origins.vocabulary = vocabulary_behind(plan, stage);
   const PlannedStage* source = &stage;
-  for (std::size_t steps = 0; source && begins_with_a_model(*source) && steps <= plan.stages.size(); ++steps)
+  for (std::size_t steps = 0; source && begins_with_a_model(*source) && steps <= plan.stages.size(); ++steps) {
+    if (const std::string folder = imported_folder(*source); !folder.empty()) {
+      auto shape = imported_shape(folder);
+      if (shape.ok())
+        origins.model = std::move(*shape);
+      else
+        origins.problem = shape.error().message();
+      return origins;
+    }
     source = stage_behind(plan, *source, "model");
+  }
   if (!source || source == &stage || source->kind != "pretrain") return origins;
   const auto settings = pretrain_fields().parse(source->settings, "");
   auto shape = settings.ok() ? resolve_shape(settings->model) : Result<ModelShape>(settings.error());
@@ -163,9 +175,11 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
                                        int ranks_per_node, const StageOrigins& origins) {
   const bool given = begins_with_a_model(stage);
   const bool known = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
+  if (given && !origins.problem.empty()) return make_error(ErrorCode::invalid_input, origins.problem);
   if (!known || (given && !origins.model))
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
-                      "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes");
+                      "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes "
+                      "or a folder has");
   LH_TRY(const PretrainSettings settings, as_pretraining(stage));
   LayoutQuestion q;
   TrainingTask& task = q.search.task;
@@ -190,6 +204,8 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
                                     ranks_per_node > 0 ? ranks_per_node : ranks, q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
   q.search.measured = basis.measured.of(q.device);
+  const bool here = !q.search.measured.empty() || (basis.calibrated && !q.on_gpus);
+  q.source = here ? ForecastSource::measured_here : rank.source;
   q.search.memory_limit = rank.memory_limit > 0 ? rank.memory_limit : 1e18;
   LH_TRY(q.search.memory, memory_profile("longhaul"));
   q.search.space.gpus = ranks;

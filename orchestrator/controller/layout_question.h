@@ -1,11 +1,12 @@
 // From a planned training stage and a site to what the time model and the search are asked: the model's shape, the
-// cluster, the memory of a GPU. Pure.
+// cluster, the memory of a GPU. Pure, but for config.json of a model that stands ready as a folder.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "autotune/search/layout_search.h"
+#include "autotune/time/forecast_source.h"
 #include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/run_plan.h"
@@ -16,6 +17,7 @@ namespace longhaul {
 struct PredictionBasis {
   TimeConstants constants;
   MeasuredTrainings measured = {};  // there; empty: nothing corrects the constants
+  bool calibrated = false;          // the constants are the site's own
 };
 
 struct LayoutQuestion {
@@ -23,13 +25,15 @@ struct LayoutQuestion {
   TrainingLayout layout;  // of the stage as it is planned
   std::string device;     // "NVIDIA H100 64 GB (custom) as h100-64", "2 cores"
   bool on_gpus = false;
+  ForecastSource source = ForecastSource::arithmetic;
   std::vector<std::string> notes;  // what was assumed
 };
 
 // What a stage has from those before it, as far as the plan knows.
 struct StageOrigins {
   std::int64_t vocabulary = 0;      // of its tokens, for a model that does not say its own; 0: not known
-  std::optional<ModelShape> model;  // that it begins with
+  std::optional<ModelShape> model;  // that it begins with: a stage makes it, or it stands ready as a folder
+  std::string problem = {};         // why such a folder cannot be read
 };
 StageOrigins origins_of(const RunPlan& plan, const PlannedStage& stage);
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
@@ -47,8 +51,9 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
 struct RankPlace {
   TrainingPlace place;
   bool on_gpus = false;
-  std::string device;       // as LayoutQuestion has it
-  double memory_limit = 0;  // bytes that it may take; 0: not known
+  std::string device;                                  // as LayoutQuestion has it
+  double memory_limit = 0;                             // bytes that it may take; 0: not known
+  ForecastSource source = ForecastSource::arithmetic;  // of the constants alone
 };
 // `threads`: of a rank on cores; 0: what the ranks of a node leave it. precision: on cores. Errors as layout_question
 // has them.

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/controller/checkpoint_forecast.h"
 #include "orchestrator/controller/processor_memory.h"
 
 namespace longhaul {
@@ -58,6 +59,16 @@ Status plan_processor_memory(const SearchQuestion& question, const ProcessorMemo
   return find_what_fits(question, memory, f);
 }
 
+// What the stage's checkpoints cost, where it trains on GPUs: on processors they are small beside a step.
+void add_checkpoints(const PlannedStage& stage, const SiteConfig& site, const ModelShape& shape, TrainingForecast& f) {
+  const Value* written = stage.settings.find("optimizer");
+  const auto optimizer = optimizer_fields().parse(written != nullptr ? *written : Value::make_table(), "");
+  if (!optimizer.ok() || !f.on_gpus) return;
+  const CheckpointForecast one = checkpoint_forecast(shape, *optimizer, site, stage.common.nodes);
+  f.checkpoint_bytes = one.bytes, f.checkpoint_seconds = one.seconds;
+  f.notes.push_back(checkpoint_text(one));
+}
+
 TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, const SiteConfig& site, int ranks_per_node,
                              const PredictionBasis& basis) {
   TrainingForecast none;
@@ -76,6 +87,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
     return none;
   }
   made->stage = stage.id(), made->device = question->device, made->on_gpus = question->on_gpus;
+  made->source = question->source;
   made->tuning.device = question->device;
   made->notes.insert(made->notes.begin(), question->notes.begin(), question->notes.end());
   if (!question->search.measured.empty())
@@ -83,6 +95,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                                  100 * (made->time.correction - 1), question->search.measured.size(),
                                  basis.measured.newest_of(question->device)));
   made->nodes = stage.common.nodes;
+  add_checkpoints(stage, site, question->search.task.shape, *made);
   if (!made->on_gpus) {
     const PlannedStage known = with_vocabulary(stage, plan);
     const Status planned = plan_processor_memory(question->search, {known, site, ranks_per_node}, *made);

@@ -7,6 +7,7 @@
 #include "contracts/settings/inference.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
 namespace {
@@ -46,9 +47,10 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
   const bool known = rank.memory_limit > 0;
   cluster.gpu.memory = known ? rank.memory_limit : 1e15;
   const ServingLayout layout{1, 1, task.weights.front(), task.caches.front(), settings.slots, 1, 256};
-  const ServingPlace place{cluster, rank.place.common, constants.serving, rank.place.framework.attention_scale};
+  const ServingPlace place{cluster, rank.place.common, constants.serving, rank.place.framework.attention_scale,
+                           rank.place.framework.product_memory};
   LH_TRY(ServingForecast made, forecast_serving(model.shape, task, layout, place));
-  made.device = rank.device;
+  made.device = rank.device, made.source = rank.source;
   if (!known) made.memory_limit = 0;
   if (!cluster.gpu.measured) notes.emplace_back("no run on such a processor was measured: a rough figure");
   made.notes = std::move(notes);
@@ -62,6 +64,7 @@ const FieldTable<ServingQuestion>& serving_question_fields() {
   static const auto table =
       FieldTable<Q>()
           .field("recipe", &Q::recipe, {.help = "recipe that has the model's shape, such as llama3-8b"})
+          .field("folder", &Q::folder, {.help = "of a model that is there already, with config.json, instead"})
           .group("model", &Q::model, model_shape_fields(), "the model's shape, or what of the recipe's is otherwise")
           .field("gpu", &Q::gpu, {.help = "type of GPU instead of the site's, eight to a node: \"H100\""})
           .field("prompt_tokens", &Q::prompt_tokens, {.unit = "tokens", .help = "mean length of prompts", .min = 1})
@@ -134,9 +137,13 @@ Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage)
                           "with model.vocab_size the model is known before");
       return behind;
     }
+    if (const std::string folder = imported_folder(*at); !folder.empty()) {
+      LH_TRY(behind.shape, imported_shape(folder));
+      return behind;
+    }
     if (!input || input->stages.empty())
       return make_error(ErrorCode::unsupported,
-                        format("the model of stage {} is a file: its shape is not known before it is read", at->id()));
+                        format("the model of stage {} is neither a stage's nor one folder", at->id()));
     at = plan.find(input->stages.front());
     if (!at) return make_error(ErrorCode::unsupported, "the plan does not have stage " + input->stages.front());
     if (at->kind == "quantize") behind.int8 = true;

@@ -16,6 +16,7 @@ namespace longhaul {
 // What `longhaul serving` is asked; every key may stand in a file or on the command line.
 struct ServingQuestion {
   std::string recipe;  // of the model's shape; `model` goes over it
+  std::string folder;  // of a model that is there already, instead
   ModelShape model;
   std::string gpu;
   std::int64_t prompt_tokens = 1024, answer_tokens = 256, context_length = 0;
@@ -37,8 +38,9 @@ const FieldTable<ServingQuestion>& serving_question_fields();
 Result<ServingTask> serving_task_of(const ServingQuestion& question);
 
 // The shape of the model that a stage takes as its input, as far as the plan knows it: through every stage between, to
-// the pretraining that makes it. `int8`: a quantize stage is on the way. unsupported: a path, or a shape that depends
-// on what is not there yet; the error says what.
+// the pretraining that makes it. `int8`: a quantize stage is on the way. A folder of a
+// model is read. unsupported: a shape that depends on what is not there yet; the error says what. Errors of a folder:
+// as imported_shape has them (orchestrator/workflow/imported_model.h).
 struct ModelBehind {
   ModelShape shape;  // resolved, with its vocabulary
   bool int8 = false;

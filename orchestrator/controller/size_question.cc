@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "orchestrator/controller/layout_question.h"
 #include "orchestrator/controller/written_layout.h"
+#include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
 
@@ -26,6 +27,9 @@ const FieldTable<BudgetQuestion>& budget_question_fields() {
           .field("tokens_per_parameter", &Q::tokens_per_parameter,
                  {.help = "fixed ratio instead of the one of least loss", .min = 0})
           .field("gpu", &Q::gpu, {.help = "type of GPU instead of the site's, eight to a node: \"H100\""})
+          .field("folder", &Q::folder,
+                 {.help = "of a model that is there already, with config.json: its shape is taken, and parameters are "
+                          "its own"})
           .field("precision", &Q::precision, {.help = "of matrix products", .choices = {"bf16", "fp8"}})
           .field("vocab_size", &Q::vocab_size, {.unit = "tokens", .help = "of the tokenizer", .min = 1})
           .field("sequence_length", &Q::sequence_length, {.unit = "tokens", .help = "of a training sequence", .min = 1})
@@ -53,6 +57,12 @@ Result<SizeQuestion> size_question(const BudgetQuestion& q, const SiteConfig& gi
   size.mfu = q.mfu, size.batch_tokens = q.batch_tokens;
   size.wish.vocab_size = q.vocab_size, size.wish.sequence_length = q.sequence_length;
   size.wish.key_value_heads = q.key_value_heads, size.wish.head_dim = q.head_dim;
+  if (!q.folder.empty()) {
+    if (q.parameters > 0)
+      return make_error(ErrorCode::invalid_input, "folder and parameters both say the model", "leave one of them out");
+    LH_TRY(size.shape, imported_shape(q.folder));
+    size.given.parameters = counted_parameters(*size.shape);
+  }
   const SiteConfig site = site_with_gpu(given, q.gpu);
   if (site.node.gpus < 1) return size;
   LH_TRY(RankPlace rank, rank_place(site, constants, true, 0, site.node.gpus, notes));

@@ -42,7 +42,7 @@ std::vector<std::vector<std::string>> forecast_rows(const std::vector<TrainingFo
            human_count(f.tokens_per_second), format("{:.0f} %", 100 * f.utilisation), forecast_memory(f),
            f.steps > 0 ? human_duration(f.duration()) : "-",
            f.steps > 0 && f.on_gpus ? format("{:.1f}", f.gpu_hours) : "-",
-           f.steps > 0 && f.on_gpus ? format("{:.1f} kWh", f.energy_kwh) : "-"});
+           f.steps > 0 && f.on_gpus && f.energy_kwh > 0 ? format("{:.1f} kWh", f.energy_kwh) : "-"});
   return rows;
 }
 
@@ -53,8 +53,9 @@ std::vector<std::string> forecast_remarks(const std::vector<TrainingForecast>& f
       lines.push_back(format("{}: no forecast: {}", f.stage, f.problem));
       continue;
     }
-    lines.push_back(format("{}: {}; {}", f.stage, f.device, step_parts_text(f.time)));
+    lines.push_back(format("{}: {}; {}; {}", f.stage, f.device, sentence_of(f.source), step_parts_text(f.time)));
     for (const std::string& note : f.notes) lines.back() += "; " + note;
+    if (f.steps > 0 && f.on_gpus && f.energy_kwh > 0) lines.back() += "; energy: GPUs at " + f.energy_from;
     if (f.memory > f.memory_limit)
       lines.push_back(
           format("{}: needs {} more memory per rank than there is", f.stage, human_bytes(f.memory - f.memory_limit)));
@@ -88,6 +89,7 @@ Value forecast_value(const std::vector<TrainingForecast>& forecasts) {
       continue;
     }
     one.set("device", f.device);
+    one.set("from", to_string(f.source));
     one.set("step_seconds", f.seconds());
     if (f.time.correction != 1) one.set("correction", f.time.correction);  // of constants alone, by what was measured
     one.set("step_seconds_low", f.low), one.set("step_seconds_high", f.high);
@@ -96,7 +98,11 @@ Value forecast_value(const std::vector<TrainingForecast>& forecasts) {
     one.set("memory_bytes", static_cast<std::int64_t>(f.memory));
     if (f.memory_limit < 1e18) one.set("memory_limit_bytes", static_cast<std::int64_t>(f.memory_limit));
     if (f.steps > 0) one.set("seconds", f.duration());
-    if (f.steps > 0 && f.on_gpus) one.set("gpu_hours", f.gpu_hours), one.set("energy_kwh", f.energy_kwh);
+    if (f.steps > 0 && f.on_gpus) one.set("gpu_hours", f.gpu_hours);
+    if (f.steps > 0 && f.on_gpus && f.energy_kwh > 0)
+      one.set("energy_kwh", f.energy_kwh), one.set("energy_from", f.energy_from);
+    if (f.checkpoint_bytes > 0) one.set("checkpoint_bytes", f.checkpoint_bytes);
+    if (f.checkpoint_seconds > 0) one.set("checkpoint_seconds", f.checkpoint_seconds);
     Value& parts = one.set("parts", Value::make_table());
     for (int part = 0; part < step_parts; ++part)
       parts.set(to_string(static_cast<StepPart>(part)), f.time.parts[static_cast<std::size_t>(part)]);

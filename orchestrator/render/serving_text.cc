@@ -45,15 +45,16 @@ Value memory_value(const ServingMemory& m) {
 
 std::vector<std::vector<std::string>> serving_forecast_rows(const std::vector<ServingForecast>& forecasts) {
   std::vector<std::vector<std::string>> rows = {
-      {"server", "model", "holds", "memory", "tokens/s", "first token", "between tokens"}};
+      {"server", "model", "holds", "memory", "tokens/s (90 %)", "first token", "between tokens"}};
   for (const ServingForecast& f : forecasts) {
     if (!f.problem.empty()) continue;
     std::string memory = human_bytes(f.memory);
     if (f.memory_limit > 0) memory += " of " + human_bytes(f.memory_limit);
     const ServingRates& r = f.server.rates;
-    rows.push_back({f.stage, human_count(f.parameters) + " parameters", server_text(f.server.layout), memory,
-                    f.fits() ? format("{:.0f}", f.server.token_rate) : "-", f.fits() ? milliseconds_text(r.ttft) : "-",
-                    f.fits() ? milliseconds_text(r.itl) : "-"});
+    rows.push_back(
+        {f.stage, human_count(f.parameters) + " parameters", server_text(f.server.layout), memory,
+         f.fits() ? format("{:.0f} ({:.0f} to {:.0f})", f.server.token_rate, f.low_rate(), f.high_rate()) : "-",
+         f.fits() ? milliseconds_text(r.ttft) : "-", f.fits() ? milliseconds_text(r.itl) : "-"});
   }
   return rows;
 }
@@ -66,9 +67,10 @@ std::vector<std::string> serving_forecast_remarks(const std::vector<ServingForec
       continue;
     }
     lines.push_back(format(
-        "{}: {}; all slots taken by prompts of {} and answers of {} tokens, times for {:.3g} of 100, slots of {} "
+        "{}: {}; {}; all slots taken by prompts of {} and answers of {} tokens, times for {:.3g} of 100, slots of {} "
         "tokens",
-        f.stage, f.device, f.task.prompt_tokens, f.task.answer_tokens, 100 * f.task.percentile, f.task.context()));
+        f.stage, f.device, sentence_of(f.source), f.task.prompt_tokens, f.task.answer_tokens, 100 * f.task.percentile,
+        f.task.context()));
     for (const std::string& note : f.notes) lines.back() += "; " + note;
     if (f.fits()) continue;
     lines.push_back(format("{}: needs {} more memory than there is; {}", f.stage,
@@ -97,6 +99,8 @@ Value serving_forecast_value(const std::vector<ServingForecast>& forecasts) {
       continue;
     }
     one.set("device", f.device);
+    one.set("from", to_string(f.source));
+    if (f.fits()) one.set("tokens_per_second_low", f.low_rate()), one.set("tokens_per_second_high", f.high_rate());
     one.set("parameters", f.parameters);
     one.set("memory_bytes", f.memory);
     if (f.memory_limit > 0) one.set("memory_limit_bytes", f.memory_limit);

@@ -452,16 +452,21 @@ def configs_of_other_models(here):
     whole = config.read_text()
     for change, says in (({"model_type": "bert"}, "model_type 'bert' is not supported; llama, mistral, mixtral and gpt2 are"),
                          ({"hidden_size": "big"}, "hidden_size is not a whole number"), ({"hidden_size": -32}, "hidden_size"),
-                         ({"num_attention_heads": 0}, "num_attention_heads"), ({"num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000 is absurd"),
-                         ({"hidden_size": 10**6, "head_dim": 16}, "parameters, but the weights beside it have only"),
+                         ({"num_attention_heads": 0}, "num_attention_heads"), ({"num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000 is absurd")):
+        edit_json(config, lambda c: c.update(change))
+        for text in (CONVERT, SFT, DEPLOY):  # nothing is started for them
+            refused(here, HEADER + text, str(config), says)
+        config.write_text(whole)
+    config.write_text(whole[:100])
+    refused(here, HEADER + CONVERT, f"{config}", "not valid JSON")
+    config.unlink()
+    refused(here, HEADER + CONVERT, f"there is no {config}; a model is a folder with")
+    config.write_text(whole)
+    for change, says in (({"hidden_size": 10**6, "head_dim": 16}, "parameters, but the weights beside it have only"),
                          ({"vocab_size": 500}, "has the shape [400, 32], config.json asks for [500, 32]")):
         edit_json(config, lambda c: c.update(change))
         fails(here, CONVERT, str(config) if "shape" not in says else "model", says, stage="s")
         config.write_text(whole)
-    config.write_text(whole[:100])
-    fails(here, CONVERT, f"{config}", "not valid JSON", stage="s")
-    config.unlink()
-    fails(here, CONVERT, f"there is no {config}; a model is a folder with", stage="s")
 
 
 @case

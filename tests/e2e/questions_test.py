@@ -109,6 +109,23 @@ def a_server_that_cannot_be_says_by_how_much_and_what_would_help(here):
     longhaul(here, "serving", *MODEL, "--site", "there.toml", *told, code=0, says="borrowed")
 
 
+CONFIG = {"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 3584,
+          "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 8, "num_local_experts": 8}
+
+
+@case
+def a_model_that_is_there_as_a_folder_is_asked_about_by_its_path(here):
+    for name, config in (("mixture", CONFIG), ("stranger", {**CONFIG, "model_type": "qwen2"})):
+        (here / name).mkdir()
+        (here / name / "config.json").write_text(json.dumps(config))
+    longhaul(here, "serving", "folder=mixture", "gpu=H100", code=0, says="tokens/s")
+    longhaul(here, "size", "folder=mixture", "tokens=10B", "gpus=8", "gpu=H100", code=0, says=["on a token's way", "days"])
+    longhaul(here, "serving", "folder=stranger", "gpu=H100", code=3,
+             says=["config.json", "model_type 'qwen2' is not supported", "llama, mistral, mixtral and gpt2 are"])
+    longhaul(here, "serving", "folder=mixture", *MODEL, "gpu=H100", code=3, says="a folder and a shape both say the model")
+    longhaul(here, "size", "folder=mixture", "parameters=8B", "tokens=1T", "gpus=8", "gpu=H100", code=3, says="both say the model")
+
+
 @case
 def questions_that_are_wrong_are_refused_with_everything_at_once(here):
     longhaul(here, "serving", "gpus=0", "goal=speed", "weigths=fp8", "--site", "local", code=3,

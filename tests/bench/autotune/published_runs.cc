@@ -54,7 +54,9 @@ std::string framework_of(const std::string& source, int zero) {
   if (contains(source, "llm-foundry")) return "fsdp";
   if (contains(source, "SC21") || contains(source, "2021")) return zero == 3 ? "zero3-2021" : "megatron-2021";
   if (contains(source, "MT-NLG")) return "megatron-deepspeed";
-  return zero == 3 ? "megatron-fsdp" : "megatron";
+  if (zero == 3) return "megatron-fsdp";
+  const bool for_speed = starts_with(source, "Megatron-Bridge") || starts_with(source, "NeMo docs");
+  return for_speed ? "megatron-speed" : "megatron";
 }
 
 double flops_per_token(const ModelShape& s, std::int64_t sequence, bool with_recomputation) {
@@ -80,7 +82,9 @@ void add_layouts(const CsvRow& row, TrainingLayout layout, PublishedRun& run) {
   ParallelDims& d = layout.dims;
   const int stated = row.whole("mbs"), layers = static_cast<int>(run.task.shape.num_hidden_layers);
   std::vector<int> chunks = {d.vp};
-  if (d.pp > 1 && !row.has("vp") && run.framework == "megatron") chunks = {1, 2, 3, 4, 5, 6, 7, 8};
+  if (d.pp > 1 && !row.has("vp") && starts_with(run.framework, "megatron") && !contains(run.framework, "2021") &&
+      !contains(run.framework, "deepspeed"))
+    chunks = {1, 2, 3, 4, 5, 6, 7, 8};
   for (const int size : stated > 0 ? std::vector<int>{stated} : std::vector<int>{1, 2, 4, 8}) {
     for (const int vp : chunks) {
       layout.micro_batch_size = size, d.vp = vp;
@@ -97,9 +101,6 @@ std::optional<PublishedRun> run_of(const CsvRow& row, int line) {
   PublishedRun run;
   run.source = row.text("source"), run.cluster = row.text("gpu"), run.model = row.text("model"),
   run.precision = row.text("precision"), run.line = line;
-  run.generation = contains(run.cluster, "B") && !contains(run.cluster, "A") && !contains(run.cluster, "H") ? 'B'
-                   : contains(run.cluster, "A100")                                                          ? 'A'
-                                                                                                            : 'H';
   if (contains(run.source, "vTrain") || contains(row.text("notes"), "SFT") || contains(row.text("notes"), "LoRA"))
     return {};
   if (!row.has("tp") || !row.has("ffn") || !row.has("gbs")) return {};
@@ -151,7 +152,7 @@ Result<std::vector<PublishedRun>> read_vtrain(const std::string& path, bool many
   for (std::size_t i = 0; i < csv.rows.size(); ++i) {
     const CsvRow row = csv.row(i);
     PublishedRun run;
-    run.source = many_nodes ? "vTrain, many nodes" : "vTrain, one node", run.cluster = "A100", run.generation = 'A';
+    run.source = many_nodes ? "vTrain, many nodes" : "vTrain, one node", run.cluster = "A100";
     run.framework = many_nodes ? "megatron-deepspeed" : "megatron-deepspeed-host";
     run.line = static_cast<int>(i) + 2;
     ModelShape& s = run.task.shape;
@@ -170,18 +171,6 @@ Result<std::vector<PublishedRun>> read_vtrain(const std::string& path, bool many
     if (run.seconds > 0) runs.push_back(std::move(run));
   }
   return runs;
-}
-
-Split split_by_cluster(const std::vector<PublishedRun>& runs) {
-  std::map<std::pair<std::string, std::string>, int> turn;
-  std::map<char, int> seen;
-  Split split;
-  for (const PublishedRun& run : runs) {
-    const auto [at, fresh] = turn.try_emplace({run.source, run.cluster}, 0);
-    if (fresh) at->second = seen[run.generation]++;
-    (at->second % 2 == 0 ? split.fit : split.test).push_back(run);
-  }
-  return split;
 }
 
 Split split_by_model(const std::vector<PublishedRun>& runs) {

@@ -18,7 +18,6 @@ namespace longhaul::bench {
 struct PublishedRun {
   std::string source, cluster;   // cluster: the GPU as the row calls it
   std::string model, precision;  // as the row writes them: there are several recipes of eight bits
-  char generation = ' ';         // A, H, B: of GPUs
   std::string framework;
   TrainingTask task;
   std::vector<TrainingLayout> layouts;  // more than one where the micro-batch is not stated
@@ -33,13 +32,11 @@ Result<std::vector<PublishedRun>> read_throughput(const std::string& path);
 // vtrain_single_node.csv, and vTrain's table of runs over many nodes (its first column is the model's size).
 Result<std::vector<PublishedRun>> read_vtrain(const std::string& path, bool many_nodes);
 
-// Fit and test part. Published runs: of each generation of GPUs the pairs of source and cluster, in the order of the
-// file, go to fit and test in turn. vTrain: the models (hidden size, layers), in ascending order, go to fit and test in
-// turn, the second hidden size beginning with test.
+// Fit and test half of vTrain: the models (hidden size, layers), in ascending order, go to fit and test in turn, the
+// second hidden size beginning with test. Published runs are divided by source (published_fit.h).
 struct Split {
   std::vector<PublishedRun> fit, test;
 };
-Split split_by_cluster(const std::vector<PublishedRun>& runs);
 Split split_by_model(const std::vector<PublishedRun>& runs);
 
 // Seconds of a step. `simulated`: with the schedule's own operations, otherwise by the bound in closed form.

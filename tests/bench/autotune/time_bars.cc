@@ -1,6 +1,7 @@
-// The time model against published runs: fits it to one part (--fit, in memory, or --write FILE), predicts the other,
-// and prints errors beside the bars and beside a model of one constant; then each source by constants that were fitted
-// without it, and how well layouts are ranked. Exit code 1: a bar is missed (--gate-time: one of those for step times).
+// The time model against published runs: fits it to them (--fit, in memory, or --write FILE), and prints errors beside
+// a model of one constant and how well layouts are ranked; with --left-out each source by constants that were fitted
+// without it, beside the bars. What published_figures compares is in no fit. Exit code 1: a bar is missed (--gate-time:
+// one of those for step times).
 //
 //   time_bars --data ../shared/data [--constants autotune/constants.toml] [--fit] [--write FILE] [--left-out]
 //             [--rows] [--vtrain-many FILE] [--gate-time]
@@ -9,12 +10,12 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <optional>
 
-#include "autotune/calibrate/constant_fit.h"
 #include "autotune/time/measured_correction.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "published_runs.h"
+#include "published_fit.h"
 
 namespace longhaul::bench {
 namespace {
@@ -133,68 +134,39 @@ struct Options {
   bool fit = false, left_out = false, rows = false, gate_time = false;
 };
 
-std::vector<PublishedRun> dense_of(const std::vector<PublishedRun>& runs, bool moe) {
-  std::vector<PublishedRun> some;
-  std::copy_if(runs.begin(), runs.end(), std::back_inserter(some),
-               [&](const PublishedRun& run) { return run.moe == moe; });
-  return some;
-}
-
-std::vector<TimedRun> fit_data(const std::vector<PublishedRun>& dense, const std::vector<PublishedRun>& experts,
-                               const std::vector<PublishedRun>& one_node) {
-  std::vector<TimedRun> runs;
-  const auto add = [&](const std::vector<PublishedRun>& some, double weight) {
-    for (const PublishedRun& run : some)
-      runs.push_back({run.to_string(), run.seconds, weight,
-                      [&run](const TimeConstants& constants) { return predict(run, constants, false); }});
-  };
-  // Mixtures of experts count less: the same model on the same GPUs ran twice as fast with the software of a year
-  // later. The many runs of one small machine count together as much as all others.
-  add(dense, 1);
-  add(experts, 0.2);
-  add(one_node, static_cast<double>(dense.size()) / static_cast<double>(std::max<std::size_t>(1, one_node.size())));
-  return runs;
-}
-
-Result<FitReport> fit_published(ConstantTable& table, const std::vector<TimedRun>& runs, int iterations) {
-  FitOptions options;
-  options.iterations = iterations;
-  return fit_constants(table, fit_parameters(table), runs, options);
-}
-
-Status leave_out(const ConstantTable& fitted, const std::vector<PublishedRun>& dense,
-                 const std::vector<PublishedRun>& experts, const std::vector<PublishedRun>& one_node) {
+// Each dense run by constants that were fitted without its source.
+Result<Errors> leave_out(const ConstantTable& fitted, const FitRuns& runs) {
   std::printf("each source by constants that were fitted to all others\n");
   std::vector<std::string> sources;
-  for (const PublishedRun& run : dense)
-    if (std::find(sources.begin(), sources.end(), run.source) == sources.end()) sources.push_back(run.source);
-  std::vector<double> all;
+  for (const PublishedRun& run : runs.dense)
+    if (std::find(sources.begin(), sources.end(), source_of(run.source)) == sources.end())
+      sources.push_back(source_of(run.source));
+  std::map<std::string, TimeConstants> constants;
+  const auto predicted = [&](const PublishedRun& run) {
+    return predict(run, constants.at(source_of(run.source)), true);
+  };
   for (const std::string& source : sources) {
-    std::vector<PublishedRun> others, left;
-    for (const PublishedRun& run : dense) (run.source == source ? left : others).push_back(run);
+    std::vector<PublishedRun> left;
+    for (const PublishedRun& run : runs.dense)
+      if (source_of(run.source) == source) left.push_back(run);
     ConstantTable table = fitted;
-    LH_CHECK(fit_published(table, fit_data(others, experts, one_node), 12));
-    LH_TRY(const TimeConstants constants, make_time_constants(table));
-    const Errors e = errors_of(left, [&](const PublishedRun& run) { return predict(run, constants, true); });
-    print(source.substr(0, 44).c_str(), e);
-    all.insert(all.end(), e.of.begin(), e.of.end());
+    LH_CHECK(fit_published(table, without_source(runs, source), 25));
+    LH_TRY(constants[source], make_time_constants(table));
+    print(source.c_str(), errors_of(left, predicted));
   }
-  double sum = 0;
-  for (double& e : all) sum += std::abs(e), e = std::abs(e);
-  std::printf("  all of them: median %.1f %%, mean %.1f %%\n", 100 * quantile(all, 0.5),
-              100 * sum / static_cast<double>(all.size()));
-  return {};
+  const Errors all = errors_of(runs.dense, predicted);
+  print("all of them", all);
+  return all;
 }
 
 Status measure(const Options& options) {
   LH_TRY(const std::string text, read_file(options.constants));
   LH_TRY(ConstantTable table, ConstantTable::parse(text, options.constants));
-  LH_TRY(const auto published, read_throughput(options.data + "/throughput.csv"));
+  LH_TRY(const FitRuns runs, read_fit_runs(options.data));
   LH_TRY(const auto one_node, read_vtrain(options.data + "/vtrain_single_node.csv", false));
-  const auto dense = dense_of(published, false), experts = dense_of(published, true);
-  const Split parts = split_by_cluster(dense), mixtures = split_by_cluster(experts), models = split_by_model(one_node);
+  const Split models = split_by_model(one_node);
   if (options.fit || !options.write.empty()) {
-    LH_TRY(const FitReport report, fit_published(table, fit_data(parts.fit, mixtures.fit, models.fit), 40));
+    LH_TRY(const FitReport report, fit_published(table, runs, 60));
     std::printf("fitted %zu constants with %d evaluations: %.1f before, %.1f after\n", table.fitted().size(),
                 report.evaluations, report.before, report.after);
   }
@@ -207,23 +179,19 @@ Status measure(const Options& options) {
   const auto model = [&](const PublishedRun& run) { return predict(run, constants, true); };
 
   std::printf("step time, predicted against published\n");
-  const Errors fit = errors_of(parts.fit, model), test = errors_of(parts.test, model);
+  const Errors dense = errors_of(runs.dense, model), experts = errors_of(runs.experts, model);
   const Errors one_fit = errors_of(models.fit, model), one_test = errors_of(models.test, model);
-  print("dense pretraining, fit part", fit);
-  print("dense pretraining, test part", test);
+  print("dense pretraining (all in the fit)", dense);
+  print("mixtures of experts (all in the fit)", experts);
   print("vTrain, one node, fit half", one_fit);
   print("vTrain, one node, test half", one_test);
-  print("mixtures of experts, fit part", errors_of(mixtures.fit, model));
-  print("mixtures of experts, test part", errors_of(mixtures.test, model));
-  const double share = constant_share(parts.fit, constants), one_share = constant_share(models.fit, constants);
-  const Errors baseline =
-      errors_of(parts.test, [&](const PublishedRun& r) { return by_one_constant(r, constants, share); });
-  const Errors one_baseline =
-      errors_of(models.test, [&](const PublishedRun& r) { return by_one_constant(r, constants, one_share); });
-  print("one constant, dense pretraining, test part", baseline);
-  print("one constant, vTrain, one node, test half", one_baseline);
+  const double share = constant_share(runs.dense, constants), one_share = constant_share(models.fit, constants);
+  print("one constant, dense pretraining",
+        errors_of(runs.dense, [&](const PublishedRun& r) { return by_one_constant(r, constants, share); }));
+  print("one constant, vTrain, one node, test half",
+        errors_of(models.test, [&](const PublishedRun& r) { return by_one_constant(r, constants, one_share); }));
   if (options.rows) {
-    print_rows(parts.fit, fit), print_rows(parts.test, test), print_rows(experts, errors_of(experts, model));
+    print_rows(runs.dense, dense), print_rows(runs.experts, experts);
     print_rows(models.fit, one_fit), print_rows(models.test, one_test);
   }
   if (!options.many_nodes.empty()) {
@@ -234,7 +202,7 @@ Status measure(const Options& options) {
     if (options.rows) print_rows(many, e);
   }
   std::printf("ranking of layouts\n");
-  const Ranking published_rank = rank(dense, model), one_rank = rank(models.test, model);
+  const Ranking published_rank = rank(runs.dense, model), one_rank = rank(models.test, model);
   print_ranking("published", published_rank);
   print_ranking("vTrain, one node, test half", one_rank);
   const MeasuredCorrection correction = correction_by(models.fit, constants);
@@ -244,12 +212,14 @@ Status measure(const Options& options) {
   const Ranking corrected_rank = rank(models.test, corrected);
   print_ranking("the same, corrected by the fit half's runs", corrected_rank);
   print("vTrain, one node, test half, corrected", errors_of(models.test, corrected));
-  if (options.left_out) LH_CHECK(leave_out(table, dense, mixtures.fit, models.fit));
+  std::optional<Errors> left_out;
+  if (options.left_out) {
+    LH_TRY(left_out, leave_out(table, runs));
+  }
 
   std::printf("bars\n");
-  bar("dense pretraining, test part: median error", test.median, 0.06);
-  bar("dense pretraining, test part: mean error", test.mean, 0.08);
-  bar("dense pretraining, test part: 90th percentile", test.p90, 0.18);
+  if (left_out) bar("dense pretraining, other sources: median error", left_out->median, 0.08);
+  if (left_out) bar("dense pretraining, other sources: 90th percentile", left_out->p90, 0.20);
   bar("vTrain, one node, test half: mean error", one_test.mean, 0.08);
   const int groups = published_rank.groups + one_rank.groups, pairs = published_rank.pairs + one_rank.pairs;
   bar("ranking: mean regret of the chosen layout",
@@ -257,8 +227,6 @@ Status measure(const Options& options) {
   bar("ranking: the same, corrected by runs of other models", corrected_rank.regret, 0.03);
   bar("ranking: pairs more than 4 % apart in the right order",
       static_cast<double>(published_rank.right + one_rank.right) / std::max(1, pairs), 0.90, false);
-  std::printf("  standard deviation of the test part's errors %.1f %% (spread_seen says %.1f %%)\n",
-              100 * test.deviation, 100 * constants.common.spread_seen);
   return {};
 }
 

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "base/toml.h"
 
 namespace longhaul {
@@ -46,6 +48,22 @@ TEST_CASE("what is missing is named, all of it") {
   REQUIRE(!constants.ok());
   for (const char* part : {"common.memory_share", "gpu.x.memory_rate", "framework"})
     CHECK(constants.error().message().find(part) != std::string::npos);
+}
+
+TEST_CASE("constants that a run of an earlier version has kept are still read") {
+  const std::vector<std::string> newer = {"expert_latency", "spread_experts", "keeps_qkv", "stream_passes"};
+  std::string text;
+  bool serving = false;
+  for (const std::string& line : split(*read_file(constants_path()), '\n')) {
+    if (starts_with(line, "[")) serving = line == "[serving]";
+    const bool later = (serving && starts_with(line, "spread_")) ||
+                       std::any_of(newer.begin(), newer.end(), [&](const auto& key) { return starts_with(line, key); });
+    if (!later) text += line + "\n";
+  }
+  const auto old = make_time_constants(ConstantTable::parse(text, "constants.toml").value());
+  REQUIRE_MESSAGE(old.ok(), old.error().message());
+  CHECK(old->common.expert_latency == 0);
+  CHECK(!old->framework("megatron")->keeps_qkv);
 }
 
 TEST_CASE("values that are set come back from the file that is written, comments and all") {

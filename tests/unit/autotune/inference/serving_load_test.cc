@@ -87,6 +87,22 @@ TEST_CASE("int4 is for few answers: the weights are read faster, long prompts ar
   CHECK(step_seconds(shape, packed, place, 0, 0, 8192) > 1.2 * step_seconds(shape, plain, place, 0, 0, 8192));
 }
 
+TEST_CASE("a core reads weights and multiplies one after the other, a GPU beside each other") {
+  ServingPlace place = serving_place_of("H100");
+  place.common.kernel_latency = 0;
+  StepWork work;
+  work.decodes = 64, work.context = 100;
+  ServingLayout layout;
+  const ModelShape shape = llama_8b_served();
+  const double beside = serving_step_time(shape, layout, place, work).products;
+  place.cluster.gpu.processors = 1;
+  place.common.epilogue = 0;
+  const double after = serving_step_time(shape, layout, place, work).products;
+  CHECK(after > beside);
+  place.product_memory = 0.5;
+  CHECK(serving_step_time(shape, layout, place, work).products > 1.3 * after);
+}
+
 TEST_CASE("few tokens touch few experts") {
   ModelShape shape = llama_8b_served();
   shape.architecture = "mixtral", shape.num_local_experts = 8, shape.moe_intermediate_size = 14336;

@@ -54,6 +54,63 @@ TEST_CASE("groups within a domain use its links, wider ones the cards of all the
   CHECK(shared.rate == doctest::Approx(4 * alone.rate));
 }
 
+TEST_CASE("an exchange beyond the domain goes through each rank's own cards, unlike a ring") {
+  const TrainingPlace place = place_of("H100", "megatron");
+  const Cluster& c = place.cluster;
+  const double link = c.gpu.link_rate * place.common.link_share, nic = c.nic_rate * place.common.nic_share;
+  CHECK(exchange_link(c, place.common, 8, 1).rate == doctest::Approx(link));
+  const Link two_nodes = exchange_link(c, place.common, 16, 1);  // 8 of the 15 others are on the other node
+  CHECK(!two_nodes.fast);
+  CHECK(two_nodes.rate == doctest::Approx(nic * 15 / 8));
+  CHECK(two_nodes.rate < group_link(c, place.common, 16, 1).rate / 3);
+  CHECK(exchange_link(c, place.common, 4, 8).rate == doctest::Approx(nic));  // nobody else of its group on its node
+}
+
+TEST_CASE("virtual stages hide the sums of gradients behind the last group of micro-batches") {
+  const TrainingTask task = llama_task(96, 12288, 64);
+  TrainingPlace place = place_of("B200", "megatron-speed");
+  TrainingLayout plain;
+  plain.dims.tp = 8, plain.dims.sp = true, plain.dims.pp = 4, plain.dims.dp_shard = 4, plain.dims.zero = 1;
+  TrainingLayout chunked = plain;
+  chunked.dims.vp = 6, chunked.schedule = PipelineKind::interleaved;
+  place.framework.data_exposed = 0;
+  const double alone = step_time(task, plain, place).value()[StepPart::data];
+  const double hidden = step_time(task, chunked, place).value()[StepPart::data];
+  CHECK(alone > 0);
+  CHECK(hidden < alone / 2);
+  place.framework.data_exposed = 1;  // a program that hides nothing pays for all of it either way
+  CHECK(step_time(task, plain, place).value()[StepPart::data] ==
+        doctest::Approx(step_time(task, chunked, place).value()[StepPart::data]));
+}
+
+TEST_CASE(
+    "recomputing attention costs its core alone where queries, keys and values are kept; eager norms stream more") {
+  const TrainingTask task = llama_task(32, 4096, 64);
+  TrainingLayout layout;
+  layout.dims.dp_shard = 8, layout.dims.zero = 1, layout.recompute.attention = true;
+  TrainingPlace place = place_of("H100", "megatron");
+  const auto again = [&] { return layer_time(task, layout, place).again; };
+  place.framework.keeps_qkv = true;
+  CHECK(again().gemm == 0);
+  CHECK(again().attention > 0);
+  place.framework.keeps_qkv = false;
+  CHECK(again().gemm > 0);
+  const double fused = layer_time(task, layout, place).forward.memory;
+  place.framework.stream_passes = 2;
+  CHECK(layer_time(task, layout, place).forward.memory > 1.8 * fused);
+}
+
+TEST_CASE("an interval is wider where less was measured, and for mixtures of experts") {
+  const CommonConstants& c = place_of("H100", "megatron").common;
+  ModelShape dense, experts;
+  experts.num_local_experts = 8;
+  const GpuType seen = shipped_constants().gpu_named("H100").value(),
+                unseen = shipped_constants().gpu_named("MI300X").value();
+  CHECK(prediction_spread(dense, seen, c) == c.spread_seen);
+  CHECK(prediction_spread(dense, unseen, c) > prediction_spread(dense, seen, c));
+  CHECK(prediction_spread(experts, seen, c) > prediction_spread(dense, seen, c));
+}
+
 TEST_CASE("the parts of a step add up to it, and none is negative") {
   const TrainingTask task = llama_task(32, 4096, 512);
   TrainingLayout layout;

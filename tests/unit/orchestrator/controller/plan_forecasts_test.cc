@@ -5,6 +5,7 @@
 #include "base/toml.h"
 #include "contracts/memory_plan.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/controller/checkpoint_forecast.h"
 #include "orchestrator/controller/layout_question.h"
 #include "orchestrator/controller/stage_outline.h"
 #include "orchestrator/render/forecast_text.h"
@@ -88,6 +89,49 @@ TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
   CHECK(f.utilisation < 0.6);
   const Value json = forecast_value({f});
   CHECK(json.as_array().front().get_number("gpu_hours") == doctest::Approx(f.gpu_hours));
+}
+
+TEST_CASE("a forecast says what it is made from, and energy whose power it is") {
+  const TrainingForecast known = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
+  CHECK(known.source == ForecastSource::measured_elsewhere);
+  CHECK(forecast_text({known}).find("from what others measured of such devices") != std::string::npos);
+  const Value json = forecast_value({known}).as_array().front();
+  CHECK(json.get_string("from") == "measured_elsewhere");
+  CHECK(json.get_string("energy_from").find("700 W each") != std::string::npos);
+
+  const TrainingForecast unseen = plan_forecasts(plan_of(256), gpu_site("MI300X"), {}, {constants()}).front();
+  CHECK(unseen.source == ForecastSource::arithmetic);
+  CHECK(unseen.time.sigma > known.time.sigma);
+
+  SiteConfig site = gpu_site("Gaudi 3");
+  site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
+  site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
+  const TrainingForecast powerless = plan_forecasts(plan_of(256), site, {}, {constants()}).front();
+  CHECK(powerless.source == ForecastSource::arithmetic);
+  CHECK(powerless.energy_from.empty());
+  CHECK(forecast_value({powerless}).as_array().front().find("energy_kwh") == nullptr);
+}
+
+TEST_CASE("a checkpoint's cost is that of the slower of storage and network cards, or the key that would say it") {
+  SiteConfig site = gpu_site("NVIDIA H100 80GB");
+  site.network.nics = 0, site.network.nic_gbit = 0;
+  ModelShape shape;
+  shape.hidden_size = 4096, shape.num_hidden_layers = 32, shape.num_attention_heads = 32, shape.vocab_size = 32000;
+  shape = resolve_shape(shape).value();
+  const auto parameters = static_cast<double>(shape.parameter_count());
+  OptimizerSettings optimizer;
+  const CheckpointForecast silent = checkpoint_forecast(shape, optimizer, site, 4);
+  CHECK(silent.bytes == doctest::Approx(12 * parameters));
+  CHECK(silent.seconds == 0);
+  CHECK(checkpoint_text(silent).find("network.storage_write_gbyte") != std::string::npos);
+  site.network.storage_write_gbyte = 100;
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).seconds == doctest::Approx(12 * parameters / 100e9));
+  site.network.nics = 1, site.network.nic_gbit = 80;  // 10 GB/s a node
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).seconds == doctest::Approx(12 * parameters / 40e9));
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).from.find("4 nodes") != std::string::npos);
+  optimizer.moments = "bf16";
+  CHECK(checkpoint_forecast(shape, optimizer, site, 40).bytes == doctest::Approx(8 * parameters));
+  CHECK(checkpoint_forecast(shape, optimizer, site, 40).from.find("storage") != std::string::npos);
 }
 
 TEST_CASE("an unknown GPU asks for four keys of the site file, and lives on them") {

@@ -71,7 +71,7 @@ TEST_CASE("the model of a server is followed back to the pretraining that makes 
   plan.stages[2].inputs[0].name = "model", plan.stages[2].inputs[0].paths = {"/models/x"};
   const auto path = model_behind(plan, plan.stages[4]);
   REQUIRE(!path.ok());
-  CHECK(path.error().message().find("stage sft is a file") != std::string::npos);
+  CHECK(path.error().message().find("there is no /models/x/config.json") != std::string::npos);
   RunPlan blind = plan_of("");
   blind.stages[0].kind = "command";
   CHECK(model_behind(blind, blind.stages[4]).error().message().find("vocabulary") != std::string::npos);

@@ -1,5 +1,5 @@
 // Llama config.json in old and new spelling, and refusal of what the model does not compute.
-#include "engine/interop/hf_config.h"
+#include "contracts/hf_config.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/interop/hf_config.h"
+#include "contracts/hf_config.h"
 
 #include "base/diagnostics.h"
 #include "base/files.h"
