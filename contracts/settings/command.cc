@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include "contracts/settings/compute_device.h"
+
 namespace longhaul {
 
 const FieldTable<CommandStep>& command_step_fields() {
@@ -39,6 +41,7 @@ const FieldTable<CommandSettings>& command_fields() {
                  {.help = "or a text run by `bash -euo pipefail`; inputs are $LONGHAUL_INPUT_<NAME>, results go to "
                           "$LONGHAUL_OUT"})
           .field("environment", &C::environment, {.help = "added to the environment"})
+          .field("device", &C::device, command_device_options())
           .named("step", &C::steps, &CommandStep::name, command_step_fields(), "or several programs in one job");
   return table;
 }

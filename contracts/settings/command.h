@@ -24,6 +24,7 @@ struct CommandSettings {
   std::vector<std::string> argv;  // program and arguments; no shell
   std::string script;             // or a text for `bash -euo pipefail`
   std::map<std::string, std::string> environment;
+  std::string device = "auto";     // | cpu | gpu: contracts/settings/compute_device.h
   std::vector<CommandStep> steps;  // or these, in the order of their nodes
 };
 const FieldTable<CommandSettings>& command_fields();

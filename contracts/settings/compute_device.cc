@@ -3,9 +3,20 @@
 namespace longhaul {
 
 FieldOptions device_options() {
-  return {.help = "where the ranks compute: cpu, or gpu: one GPU each, of an engine that was built with CUDA",
-          .choices = {"cpu", "gpu"},
+  return {.help =
+              "where the ranks compute: cpu, or gpu: one GPU each, of an engine that was built with CUDA; auto: on "
+              "GPUs where the stage's job has them and the engine can use them, which `longhaul plan` says",
+          .choices = {"auto", "cpu", "gpu"},
           .speed_only = true};
+}
+
+FieldOptions command_device_options() {
+  return {
+      .help =
+          "what the program computes on, as far as its job is concerned: cpu asks for no GPUs, gpu needs some; "
+          "auto: GPUs are asked for where the job's nodes have them, for nobody knows whether the program uses them",
+      .choices = {"auto", "cpu", "gpu"},
+      .speed_only = true};
 }
 
 FieldOptions attention_backend_options() {

@@ -1,4 +1,5 @@
-// Where a stage computes: the key `device`, and what goes with it in stages that train.
+// Where a stage computes: the key `device`, and what goes with it in stages that train. "auto" is the planner's to
+// decide (orchestrator/controller/stage_device.h); a task file says cpu or gpu, and one that says nothing means cpu.
 #pragma once
 
 #include "base/text.h"
@@ -8,6 +9,8 @@
 namespace longhaul {
 
 FieldOptions device_options();
+// Of a `command` stage: what its job asks for; the program decides what it computes on.
+FieldOptions command_device_options();
 // Of device = "gpu": engine/ops/attention_choice.h.
 FieldOptions attention_backend_options();
 FieldOptions communicator_options();

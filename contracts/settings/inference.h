@@ -10,7 +10,7 @@ struct EvaluateSettings {
   std::int64_t context_length = 0;  // 0: the model's
   std::int64_t stride = 0;          // 0: half the context
   std::string precision = "bf16";
-  std::string device = "cpu";
+  std::string device = "auto";  // | cpu | gpu: contracts/settings/compute_device.h
   std::vector<std::string> prompts;
   std::int64_t prompt_tokens = 64;
   std::vector<std::string> ignore;  // keys of rows that are not used (contracts/tuning_row_form.h)
@@ -43,7 +43,7 @@ struct DeploySettings {
   Seconds header_deadline{10};
   std::int64_t max_tokens = 256;
   std::string precision = "bf16";
-  std::string device = "cpu";
+  std::string device = "auto";  // | cpu | gpu: contracts/settings/compute_device.h
   std::vector<std::string> prompts;
 };
 const FieldTable<DeploySettings>& deploy_fields();

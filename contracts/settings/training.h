@@ -116,7 +116,7 @@ struct PretrainSettings {
   double epochs = 1;
   std::int64_t milestone_every = 0;  // contracts/milestone.h
   std::string precision = "bf16";
-  std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
+  std::string device = "auto";             // | cpu | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
   std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;
@@ -169,7 +169,7 @@ struct SftSettings {
   double heldout_fraction = 0.1;    // of the examples, by hash of the question; 0 if a heldout input is given
   std::vector<std::string> ignore;  // keys of rows that are not used (contracts/tuning_row_form.h)
   std::string precision = "bf16";
-  std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
+  std::string device = "auto";             // | cpu | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
   std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;
@@ -201,7 +201,7 @@ struct AlignSettings {
   double epochs = 1;
   std::int64_t milestone_every = 0;
   std::string precision = "bf16";
-  std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
+  std::string device = "auto";             // | cpu | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
   std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;

@@ -81,7 +81,7 @@ std::vector<std::string> command_of(const DeployInputs& in, const DeploySettings
                                    "--precision",
                                    s.precision,
                                    "--device",
-                                   s.device,
+                                   s.device == "gpu" ? "gpu" : "cpu",
                                    "--slots",
                                    std::to_string(s.slots),
                                    "--queue-max",

@@ -40,7 +40,7 @@ void on_stop_signal(int number) {
 
 constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
-    "       longhaul-engine info\n"
+    "       longhaul-engine info [--only cuda | --only gpu [--rank N] [--shared yes]]\n"
     "       longhaul-engine measure [--ranks N] [--threads N] [--precision bf16|f32] [--seconds S] [--only identity]\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
@@ -243,6 +243,9 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
   LH_TRY(const std::string launch_path, options.require("launch"));
   LH_TRY(const Task task, read_task(task_path));
   LH_TRY(const Launch launch, read_launch(launch_path));
+  if (task.settings.get_string("device") == "auto")
+    return make_error(ErrorCode::invalid_input, "device = \"auto\" in a task: nobody has decided it",
+                      "write cpu or gpu into the task; `longhaul` decides it when it plans");
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
@@ -274,6 +277,24 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
                       "start the ranks with the mpirun or srun of the same MPI; `longhaul doctor` compares them");
   LH_CHECK(load_faults());
   return run_with_mpi(process, work, *runtime);
+}
+
+// What `longhaul` asks before it plans: whether GPUs are built in, which takes no GPU; or whether the last of so many
+// ranks of this host would have one.
+Status print_one_fact(const Options& options, const EngineSurroundings& around) {
+  const std::string only = options.get("only", "");
+  if (only == "cuda") {
+    print(stdout, "cuda operations: {}\n", around.open_gpu ? "built in" : "none");
+    return {};
+  }
+  if (only != "gpu") return make_error(ErrorCode::invalid_input, "info --only " + only, "cuda or gpu");
+  if (!around.open_gpu) {
+    print(stdout, "gpu: this engine was built without CUDA\n");
+    return {};
+  }
+  const auto gpu = around.open_gpu(std::atoi(options.get("rank", "0").c_str()), options.get("shared", "") == "yes");
+  print(stdout, "gpu: {}\n", gpu.ok() ? "usable; " + (*gpu)->device().name() : gpu.error().message());
+  return {};
 }
 
 std::string cuda_text(const OpenGpu& open) {
@@ -324,6 +345,7 @@ Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankPro
     process.rank = std::atoi(options.get("rank", "0").c_str());
     return run_command(argc, argv, options, around, process);
   }
+  if (command == "info" && !options.get("only", "").empty()) return print_one_fact(options, around);
   if (command == "info") return print_info(around);
   if (command == "measure") return print_measured(options);
   if (command == "tokenize-ids") {

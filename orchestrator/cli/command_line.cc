@@ -48,6 +48,7 @@ void add_planning_options(CLI::App& app, CommandLine& line) {
   add_sets(app, line,
            "KEY=VALUE: params.NAME=VALUE, stage.NAME.KEY=VALUE or site.KEY=VALUE; VALUE is TOML. May be repeated");
   app.add_option("--site", line.site, "site's name or file")->capture_default_str();
+  app.add_flag("--ignore-device", line.ignore_device, "go on although GPUs would stand idle, or are missing");
 }
 
 void add_runs_dir(CLI::App& app, CommandLine& line) {

@@ -37,6 +37,7 @@ struct CommandLine {
   bool scripts = false;            // plan
   bool no_queue = false;           // plan
   bool ignore_memory = false;      // plan run submit
+  bool ignore_device = false;      // validate plan run submit tune
   bool all = false;                // sites NAME
   bool site_given = false;         // --site stood on the command line
   std::string subject;             // sites: a name, "probe", or ""

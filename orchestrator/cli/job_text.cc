@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/workflow/stage_computing.h"
 
 namespace longhaul {
 namespace {
@@ -120,6 +121,7 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
     const JobPlan& job = jobs[i];
     Value one = Value::make_table();
     one.set("stage", plan.stages[i].id());
+    one.set("device", computing_of(plan.stages[i]).device);
     one.set("class", job.job_class);
     one.set("partition", job.partition);
     one.set("nodes", job.nodes);

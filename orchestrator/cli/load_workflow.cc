@@ -8,8 +8,10 @@
 #include "base/files.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "orchestrator/controller/device/stage_device.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/launch_words.h"
+#include "orchestrator/controller/stage_wall.h"
 #include "orchestrator/controller/timeout_check.h"
 #include "orchestrator/workflow/imported_model.h"
 
@@ -23,7 +25,7 @@ bool asks_the_same(const PlannedStage& a, const PlannedStage& b) {
   const auto without_needs = [](const PlannedStage& stage) {
     return stage.asked.size() - (stage.asked.find("needs") ? 1 : 0);
   };
-  if (without_needs(a) != without_needs(b)) return false;
+  if (without_needs(a) != without_needs(b) || a.device != b.device) return false;
   for (const ValueMember& member : a.asked.as_table()) {
     if (member.key == "needs") continue;
     const Value* other = b.asked.find(member.key);
@@ -112,7 +114,13 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   loaded.plan = std::move(outcome.plan);
   loaded.diagnostics = std::move(outcome.diagnostics);
   if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
-  if (loaded.diagnostics.empty()) check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
+  if (loaded.diagnostics.empty()) {
+    decide_devices(loaded.site, devices_of_engine(join_path(installation.programs_dir, "longhaul-engine")),
+                   line.ignore_device, loaded.plan, loaded.diagnostics, loaded.warnings);
+    forecast_walls(
+        loaded.site.config, [](const std::vector<std::string>& paths) { return bytes_on_disk(paths); }, loaded.plan);
+    check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
+  }
   if (loaded.diagnostics.empty())
     check_containers(loaded.site, loaded.plan, runs_folder(line, loaded.site.config), loaded.diagnostics);
   return loaded;

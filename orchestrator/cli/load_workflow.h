@@ -15,7 +15,8 @@ struct LoadedWorkflow {
   std::string path;  // absolute
   Site site;
   RunPlan plan;
-  Diagnostics diagnostics;  // the plan may be used only without any
+  Diagnostics diagnostics;            // the plan may be used only without any
+  std::vector<std::string> warnings;  // what is worth a line, and keeps nothing from running
 };
 // An error only where there is nothing to check: no such workflow or site.
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);

@@ -24,6 +24,7 @@
 #include "orchestrator/render/plan_text.h"
 #include "orchestrator/render/serving_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
+#include "orchestrator/workflow/stage_computing.h"
 
 namespace longhaul {
 namespace {
@@ -62,6 +63,20 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
   return ExitCode::invalid_input;
 }
 
+void print_warnings(std::FILE* file, const std::vector<std::string>& warnings) {
+  for (const std::string& one : warnings) print(file, "warning: {}\n", one);
+}
+
+Value computing_value(const RunPlan& plan) {
+  Value list = Value::make_array();
+  for (const PlannedStage& stage : plan.stages) {
+    Value& one = list.push_back(Value::make_table());
+    one.set("stage", stage.id());
+    set_computing(computing_of(stage), one);
+  }
+  return list;
+}
+
 QueueOutlook queue_outlook(Result<OpenedSlurmPort>& opened, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                            const std::string& runs) {
   if (opened.ok()) return ask_queue(*opened->port, plan, jobs, absolute_path(runs));
@@ -82,8 +97,10 @@ ExitCode validate_workflow(const CommandLine& line, const Installation& installa
     document.set("workflow", loaded->plan.workflow);
     document.set("stages", loaded->plan.stages.size());
     document.set("errors", Value::make_array());
+    document.set("warnings", ValueArray(loaded->warnings.begin(), loaded->warnings.end()));
     print_json(document);
   } else {
+    print_warnings(stderr, loaded->warnings);
     const std::size_t count = loaded->plan.stages.size();
     print(stdout, "{}: valid, {} stage{}\n", line.workflow, count, count == 1 ? "" : "s");
   }
@@ -173,6 +190,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   }
   Diagnostics fit;
   if (!line.ignore_memory) check_forecasts_fit(loaded->plan, forecasts, fit);
+  if (asks && slurm.ok()) check_gpus_with_slurm(*slurm->port, site, loaded->plan, jobs, fit);
   const ExitCode exit = fit.empty() ? ExitCode::ok : ExitCode::invalid_input;
   std::vector<ServingForecast> servers;
   if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, site.config, *constants);
@@ -187,6 +205,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     Value document = plan_document(loaded->plan);
     document.set("reasons", reasons_value(reasons));
     document.set("cost", cost_value(cost));
+    document.set("computing", computing_value(loaded->plan));
+    document.set("warnings", ValueArray(loaded->warnings.begin(), loaded->warnings.end()));
     document.set("cached", caches_value(caches));
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
     if (!forecasts.empty() && !table->said.empty())
@@ -202,6 +222,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     return exit;
   }
   print_text(stdout, plan_text(loaded->plan, line.settings));
+  if (!loaded->warnings.empty()) print_text(stdout, "\n");
+  print_warnings(stdout, loaded->warnings);
   print_caches(caches);
   print_text(stdout, "\n" + reasons_text(reasons));
   if (!constants.ok()) print(stderr, "nothing is predicted: {}\n", constants.error().message());

@@ -314,6 +314,7 @@ Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPl
   if (!diagnostics.empty()) return {};
   Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, runs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
+  if (asked.ok()) check_gpus_with_slurm(*opened->port, site, plan, jobs, diagnostics);
   if (asked.ok())
     if (const auto slurm = opened->port->configuration(); slurm.ok()) {
       check_timeouts(site, plan, jobs, *slurm, diagnostics);
@@ -364,6 +365,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
     exit = ExitCode::invalid_input;
     return std::nullopt;
   }
+  for (const std::string& one : loaded->warnings) print(stderr, "warning: {}\n", one);
   if (!chosen.ok()) return refuse(chosen.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());

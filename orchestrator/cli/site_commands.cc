@@ -46,12 +46,16 @@ ExitCode probe_cluster(const CommandLine& line, const Installation& installation
   return ExitCode::ok;
 }
 
+std::string place_of(const SourcePos& where) {
+  return where.line > 0 ? format("{}:{}:{}", where.file.str(), where.line, where.column) : "-";
+}
+
 void print_findings(const Site& site, const std::vector<SiteFinding>& findings, const std::string& asked_of) {
-  std::vector<std::vector<std::string>> changes = {{"key", "the file says", "the cluster says", "what to do"}};
+  std::vector<std::vector<std::string>> changes = {{"key", "the file says", "the cluster says", "what to do", "where"}};
   std::vector<std::vector<std::string>> asks = {{"key", "the file says", "where it may be from"}};
   for (const SiteFinding& finding : findings)
     if (finding.kind == SiteFinding::Kind::change)
-      changes.push_back({finding.path, finding.said, finding.found, finding.remedy});
+      changes.push_back({finding.path, finding.said, finding.found, finding.remedy, place_of(finding.where)});
     else
       asks.push_back({finding.path, clipped(finding.said, 60), finding.found.empty() ? "-" : finding.found});
   std::string out = "site " + site.config.name + ", " + asked_of + "\n";
@@ -73,6 +77,7 @@ Value findings_value(const std::vector<SiteFinding>& findings) {
     one.set("said", finding.said);
     one.set("found", finding.found);
     one.set("remedy", finding.remedy);
+    if (finding.where.line > 0) one.set("place", place_of(finding.where));
     list.push_back(std::move(one));
   }
   return list;

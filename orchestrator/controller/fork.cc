@@ -70,6 +70,9 @@ void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) 
   if (kind && has_field(kind->fields, key)) {
     set_at_path(stage.settings, change.path, change.value, where);
     stage.settings = kind->resolve(stage.settings, "stage." + stage.stage, {}, diagnostics);
+    if (key == "device") stage.device = stage.settings.get_string("device"), stage.device_why.clear();
+    if (stage.device == "auto")
+      diagnostics.add(where, "device = \"auto\" was decided when the run was planned", "say cpu or gpu");
   } else if (has_field(stage_common_fields().describe(), key)) {
     Value common = stage_common_fields().to_value(stage.common);
     set_at_path(common, change.path, change.value, where);

@@ -9,11 +9,13 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/resumable.h"
+#include "orchestrator/controller/device/job_class.h"
 #include "orchestrator/controller/job_options_check.h"
 #include "orchestrator/controller/job_wall.h"
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/sbatch_text.h"
+#include "orchestrator/controller/stage_wall.h"
 #include "orchestrator/controller/step_plan.h"
 
 namespace longhaul {
@@ -127,30 +129,19 @@ class JobPlanner {
   JobPlan plan_;
   std::vector<CommandStep> asked_;  // of several programs
   std::string wall_path_;           // what of the site decided the wall time; "": the stage's own time limit
+  std::string wall_origin_;         // or what else did
 };
 
 void JobPlanner::choose_class() {
-  const auto by_kind = std::find_if(config_.classes.begin(), config_.classes.end(), [&](const JobClass& one) {
-    return std::find(one.kinds.begin(), one.kinds.end(), stage_.kind) != one.kinds.end();
-  });
-  if (!job_.job_class.empty()) {
-    if (const JobClass* asked = config_.find_class(job_.job_class)) {
-      class_ = *asked;
-    } else if (config_.is_slurm()) {
-      std::vector<std::string> names;
-      for (const JobClass& one : config_.classes) names.push_back(one.name);
-      const std::string nearest = nearest_word(job_.job_class, names);
-      problem("job.class", site_text() + " has no class '" + job_.job_class + "'",
-              !nearest.empty() ? "did you mean '" + nearest + "'?"
-              : names.empty()  ? "its file has no [classes.NAME]"
-                               : "classes: " + join(names, ", "));
-    }
-  } else if (by_kind != config_.classes.end()) {
-    class_ = *by_kind;
-  } else if (const JobClass* usual = config_.find_class(config_.default_class)) {
-    class_ = *usual;
-  } else if (config_.classes.size() == 1) {
-    class_ = config_.classes.front();
+  class_ = job_class_of(config_, stage_);
+  if (!job_.job_class.empty() && class_.name.empty() && config_.is_slurm()) {
+    std::vector<std::string> names;
+    for (const JobClass& one : config_.classes) names.push_back(one.name);
+    const std::string nearest = nearest_word(job_.job_class, names);
+    problem("job.class", site_text() + " has no class '" + job_.job_class + "'",
+            !nearest.empty() ? "did you mean '" + nearest + "'?"
+            : names.empty()  ? "its file has no [classes.NAME]"
+                             : "classes: " + join(names, ", "));
   }
   plan_.job_class = class_.name;
   plan_.running_max = class_.max_running;
@@ -195,7 +186,7 @@ void JobPlanner::plan_ranks() {
 
 void JobPlanner::plan_gpus(bool exclusive) {
   const bool known = class_.gpus_per_node >= 0 || site_.origins.count("node.gpus") > 0;
-  const int of_node = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
+  const int of_node = gpus_of_class(config_, class_);
   const bool whole = exclusive || config_.can.shared_nodes == "no" || config_.ask.gpu_request == "none";
   const int wanted = plan_.steps.empty() ? plan_.ranks_per_node : gpus_wanted(asked_, plan_.steps, of_node);
   plan_.gpus_per_node = whole ? of_node : known ? std::min(of_node, wanted) : plan_.steps.empty() ? 0 : wanted;
@@ -213,7 +204,7 @@ void JobPlanner::plan_gpus(bool exclusive) {
 // A rank gets the CPUs of its GPUs, or an even share of the node, and never fewer than its threads.
 void JobPlanner::plan_cpus() {
   const int of_node = class_.cores > 0 ? class_.cores * config_.node.threads_per_core : config_.node.cpus();
-  const int node_gpus = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
+  const int node_gpus = gpus_of_class(config_, class_);
   const int asked_per_gpu = class_.cpus_per_gpu >= 0 ? class_.cpus_per_gpu : config_.ask.cpus_per_gpu;
   int threads = stage_.common.threads;
   for (std::size_t i = 0; i < asked_.size(); ++i)  // 0: somebody wants a share
@@ -269,6 +260,12 @@ void JobPlanner::plan_wall() {
   plan_.wall_s = wall.wall_s;
   plan_.chain = wall.chain;
   wall_path_ = wall.decided_by;
+  const double by_forecast = wall_by_forecast(stage_.forecast_s);
+  if (asked == 0 && stage_.forecast_s > 0 && !plan_.resumable && by_forecast < wall.wall_s) {
+    plan_.longer_wall_s = wall.wall_s, plan_.wall_s = by_forecast;
+    wall_origin_ = format("a forecast of {}, times {:g}, at least {}", human_duration(stage_.forecast_s),
+                          forecast_wall_factor, human_duration(forecast_wall_min_s));
+  }
   if (wall.too_many_nodes)
     problem("nodes",
             format("{} nodes: a job of the class '{}' of {} has at most {} node-minutes", nodes, class_.name,
@@ -427,6 +424,7 @@ void JobPlanner::add_gpus() {
 void JobPlanner::plan_behaviour() {
   if (plan_.wall_s > 0) {
     Chosen wall = wall_path_.empty() ? of_user("", "time_limit") : of_site("", wall_path_);
+    if (!wall_origin_.empty()) wall.origin = wall_origin_;
     wall.value = sbatch_time(plan_.wall_s);
     add("time", wall);
   }

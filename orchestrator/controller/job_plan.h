@@ -22,6 +22,7 @@ struct JobPlan {
   std::vector<Directive> directives;  // without those that name the run, the stage or the attempt
   std::string job_class, partition;
   double wall_s = 0;         // of one job
+  double longer_wall_s = 0;  // of every attempt after the first, where `wall_s` is from a forecast; 0: as the first
   double stop_before_s = 0;  // SIGUSR1 to the lead this long before the end
   bool resumable = false;    // keeps its state between jobs
   bool chain = false;        // longer than one job may be: goes on in another, queued before the first ends

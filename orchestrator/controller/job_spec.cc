@@ -60,6 +60,8 @@ std::vector<Directive> attempt_directives(const LedgerAttempt& attempt, const Jo
   if (attempt.wall_s > 0)
     directives.push_back(
         {"time", sbatch_time(std::floor(attempt.wall_s)), "shortened to end before the next maintenance"});
+  else if (attempt.number > 1 && plan.longer_wall_s > 0)
+    directives.push_back({"time", sbatch_time(plan.longer_wall_s), "not the first attempt: as long as its class says"});
   return directives;
 }
 

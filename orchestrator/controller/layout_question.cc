@@ -171,6 +171,10 @@ PlannedStage with_vocabulary(PlannedStage stage, const RunPlan& plan) {
   return stage;
 }
 
+bool may_use_gpus(const PlannedStage& stage) {
+  return stage.device.empty() ? stage.common.job.gpus_per_node != 0 : stage.device == "gpu";
+}
+
 Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
                                        int ranks_per_node, const StageOrigins& origins) {
   const bool given = begins_with_a_model(stage);
@@ -199,8 +203,10 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
 
   TrainingPlace& place = q.search.place;
   const int ranks = stage.dims.world_size();
-  const bool may_use_gpus = stage.common.job.gpus_per_node != 0;
-  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus, stage.common.threads,
+  if (stage.device == "gpu" && site.node.gpus == 0)
+    return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
+                      "write node.gpus and node.gpu into its file");
+  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads,
                                     ranks_per_node > 0 ? ranks_per_node : ranks, q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
   q.search.measured = basis.measured.of(q.device);

@@ -41,6 +41,9 @@ std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
 // The stage with that vocabulary written into its model, where it has none: products and memory depend on it.
 PlannedStage with_vocabulary(PlannedStage stage, const RunPlan& plan);
 
+// Of a stage whose device is not decided: where its job may have some.
+bool may_use_gpus(const PlannedStage& stage);
+
 // unsupported: a stage that is neither pretrain, sft nor align, or whose model nobody knows yet. not_found: a GPU that
 // the constants do not know, and the four keys of the site file that would say enough. `ranks_per_node`: of the stage's
 // job; 0: all on one node.

@@ -173,7 +173,7 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
                                  [](const PlannedStage& stage) { return stage.kind == "tune"; });
   const auto add = [&](const PlannedStage& stage) {
     if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") return;
-    if (stage.common.job.gpus_per_node != 0 && site.node.gpus > 0) return;
+    if (may_use_gpus(stage) && site.node.gpus > 0) return;
     RankUse use;
     use.ranks = std::max(1, stage.dims.world_size() / std::max(1, stage.common.nodes));
     use.threads = rank_threads(site, stage.common.threads, use.ranks);

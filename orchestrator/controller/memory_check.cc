@@ -29,7 +29,8 @@ std::int64_t bytes_of_slurm_memory(const std::string& text) {
 Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const SiteConfig& site,
                           const GrantedMemory& memory) {
   if (!stage.layout_from.empty()) return {};  // its layout is not known yet
-  if (memory.bytes <= 0 || job.gpus_per_node > 0) return {};
+  const bool on_gpus = stage.device.empty() ? job.gpus_per_node > 0 : stage.device == "gpu";
+  if (memory.bytes <= 0 || on_gpus) return {};
   const auto outline = stage_outline(stage, site);
   if (!outline.ok()) return {};
   for (const std::vector<int>& ranks : ranks_by_node(stage.dims, job.ranks_per_node)) {

@@ -8,6 +8,7 @@
 
 #include "base/process.h"
 #include "base/text.h"
+#include "orchestrator/controller/device/promised_gpus.h"
 #include "orchestrator/controller/sbatch_text.h"
 
 namespace longhaul {
@@ -178,6 +179,14 @@ Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<
   word.answers = ask_queue(port, plan, jobs, runs_dir).answers;
   check_against_cluster(plan, jobs, word, diagnostics);
   return {};
+}
+
+void check_gpus_with_slurm(SlurmPort& port, const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                           Diagnostics& diagnostics) {
+  if (std::none_of(jobs.begin(), jobs.end(), [](const JobPlan& job) { return job.gpus_per_node > 0; })) return;
+  const auto partitions = port.partitions();
+  const auto nodes = partitions.ok() ? port.nodes() : Result<std::vector<SlurmNode>>(partitions.error());
+  if (nodes.ok()) check_promised_gpus(site, plan, jobs, *partitions, *nodes, diagnostics);
 }
 
 void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site) {

@@ -30,6 +30,11 @@ void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs
 Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                         const std::string& runs_dir, Diagnostics& diagnostics);
 
+// Asks for the cluster's nodes, where a job asks for GPUs, and compares (device/promised_gpus.h). A cluster that does
+// not answer says it when the jobs come.
+void check_gpus_with_slurm(SlurmPort& port, const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                           Diagnostics& diagnostics);
+
 // A class without a limit takes that of its partition; a site without classes, that of the default partition: every job
 // then asks for a time, and is told before it ends. Partitions of jobs that a filter routes are not known.
 void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site);

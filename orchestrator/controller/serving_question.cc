@@ -28,8 +28,10 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
   LH_TRY(const DeploySettings settings, deploy_fields().parse(stage.settings, ""));
   LH_TRY(const ModelBehind model, model_behind(plan, stage));
   std::vector<std::string> notes;
-  const bool may_use_gpus = stage.common.job.gpus_per_node != 0;
-  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus, stage.common.threads, 1, notes));
+  if (stage.device == "gpu" && site.node.gpus == 0)
+    return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
+                      "write node.gpus and node.gpu into its file");
+  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), stage.common.threads, 1, notes));
   Cluster& cluster = rank.place.cluster;
 
   const bool f32 = settings.precision == "f32";

@@ -80,8 +80,10 @@ std::string size_toml(const SizeAnswer& a, int gpus_per_node) {
   ModelShape shape = a.task.shape;
   Value model = model_shape_fields().to_value_changed(shape);
   const auto ranks = static_cast<std::int64_t>(a.budget.gpus);
-  std::string text = format("# {} parameters on {} tokens\n[stage.pretrain]\nkind = \"pretrain\"\n",
-                            human_count(a.budget.parameters), human_count(a.budget.tokens));
+  std::string text = format(
+      "# {} parameters on {} tokens\n[stage.pretrain]\nkind = \"pretrain\"\n"
+      "inputs = {{ tokens = \"@tokens\" }}\ndevice = \"gpu\"\n",
+      human_count(a.budget.parameters), human_count(a.budget.tokens));
   text += format("steps = {}\nsequence_length = {}\nglobal_batch_size = {}\n", a.steps, a.task.sequence_length,
                  a.task.global_batch_size);
   text += format("ranks = {}\n", ranks);

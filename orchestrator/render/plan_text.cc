@@ -11,6 +11,7 @@
 #include "contracts/settings/training.h"
 #include "orchestrator/render/text_table.h"
 #include "orchestrator/workflow/search_trial.h"
+#include "orchestrator/workflow/stage_computing.h"
 #include "orchestrator/workflow/trial_stage.h"
 #include "resiliency/checkpoint_interval.h"
 
@@ -164,10 +165,10 @@ std::string planned_size_text(const PlannedStage& stage) {
 }
 
 std::string plan_text(const RunPlan& plan, bool with_settings) {
-  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "needs", "size"}};
+  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "computes", "needs", "size"}};
   for (const PlannedStage& stage : plan.stages)
-    rows.push_back(
-        {stage.id(), stage.kind, ranks_text(stage), layout_text(stage), needs_text(stage), planned_size_text(stage)});
+    rows.push_back({stage.id(), stage.kind, ranks_text(stage), layout_text(stage), computing_text(computing_of(stage)),
+                    needs_text(stage), planned_size_text(stage)});
   std::string out = "workflow " + plan.workflow +
                     format(": {} stage{}\n\n", plan.stages.size(), plan.stages.size() == 1 ? "" : "s") +
                     text_table(rows);

@@ -108,13 +108,14 @@ std::string all_figures_html(const RunStory& story) {
 
 std::string stages_html(const RunStory& story, std::int64_t now_ms) {
   std::string html =
-      "<h2>Stages</h2><div class=\"scroll\"><table><tr><th>stage<th>kind<th>state<th>attempts<th>time<th>figures</tr>";
+      "<h2>Stages</h2><div "
+      "class=\"scroll\"><table><tr><th>stage<th>kind<th>state<th>attempts<th>time<th>computes<th>figures</tr>";
   for (const StageStatus& stage : story.status.stages) {
     std::string note = figure_list(figures_of(stage), telling_figures_max);
     if (!stage.cause.empty()) note += "<span class=\"failed\">" + safe(stage.cause) + "</span>";
     html += "<tr><td>" + safe(stage.id) + "<td>" + safe(stage.kind) + "<td class=\"" + to_string(stage.state) + "\">" +
             to_string(stage.state) + "<td>" + std::to_string(stage.attempts) + "<td>" + stage_time_text(stage, now_ms) +
-            "<td>" + note + "</tr>";
+            "<td>" + safe(computing_text(stage.computing)) + "<td>" + note + "</tr>";
   }
   return html + "</table></div>" + all_figures_html(story);
 }
@@ -224,6 +225,7 @@ std::string provenance_html(const RunStory& story) {
   for (const PlannedStage& stage : story.plan.stages) {
     Value facts = Value::make_table();
     facts.set("ranks", stage.common.ranks);
+    set_computing(computing_of(stage), facts);
     facts.set("layout", stage.dims.to_string());
     for (const PlannedInput& input : stage.inputs) {
       std::vector<std::string> sources = input.stages;

@@ -98,13 +98,14 @@ std::string held_up_text(const StageStatus& stage, std::int64_t now_ms) {
 }
 
 std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
-  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "figures"}};
+  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "computes", "figures"}};
   for (const StageStatus& stage : status.stages) {
     std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
     if (note.empty()) note = clipped(stage.cause, cause_width);
     if (note.empty()) note = clipped(held_up_text(stage, now_ms), cause_width);
     if (note.empty() && !stage.waits_for.empty()) note = "waits for " + stage.waits_for;
-    rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms), note});
+    rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms),
+                    computing_text(stage.computing), note});
   }
   return text_table(rows);
 }

@@ -90,7 +90,9 @@ class Comparison {
 
  private:
   void change(const std::string& path, const std::string& said, const std::string& found, const std::string& remedy) {
-    findings_.push_back({SiteFinding::Kind::change, path, said, found, remedy});
+    const auto origin = site_.origins.find(path);
+    findings_.push_back({SiteFinding::Kind::change, path, said, found, remedy,
+                         origin == site_.origins.end() ? SourcePos() : origin->second.where});
   }
 
   void compare_partitions() {
@@ -265,7 +267,7 @@ std::vector<SiteFinding> unverified_values(const Site& site) {
     holder.set("x", origin.written);
     const std::string text = trim(to_toml(holder).substr(3));
     findings.push_back({SiteFinding::Kind::ask, path, text, origin.source,
-                        "check it on the machine, then name its source in " + origin.site + ".toml"});
+                        "check it on the machine, then name its source in " + origin.site + ".toml", origin.where});
   }
   return findings;
 }

@@ -36,6 +36,7 @@ struct SiteFinding {
   std::string said;    // by the file
   std::string found;   // on the cluster; of `ask`: the source that the file names, if any
   std::string remedy;  // "write max_wall = \"24h\""
+  SourcePos where;     // of the value in the file that says it; no line: no file does
 };
 // What to change, then what to ask people about: values that are marked unverified.
 std::vector<SiteFinding> compare_site(const Site& site, const ClusterFacts& facts);

@@ -13,8 +13,9 @@ const FieldTable<JobClass>& job_class_fields() {
       FieldTable<C>()
           .field("description", &C::description, {.help = "one line for people"})
           .field("kinds", &C::kinds,
-                 {.help = "stage kinds that go here unless a stage names another class; \"driver\": the small jobs and "
-                          "scrontab lines that drive runs"})
+                 {.help = "stage kinds that go here unless a stage names another class; \"cpu\": stages on processors; "
+                          "\"driver\": the small jobs and scrontab lines that drive runs; a class without GPUs that "
+                          "names none takes stages on processors, one that names other words (\"transfer\") no stages"})
           .field("partition", &C::partition, {.help = "empty: the scheduler's default"})
           .field("qos", &C::qos, {.help = "quality of service"})
           .field("account", &C::account, {.help = "that pays; empty: as the site says"})
@@ -118,7 +119,10 @@ const FieldTable<SiteCapabilities>& site_capabilities_fields() {
           .field("internet", &C::internet,
                  {.help = "from compute nodes; relay: through the login node", .choices = {"", "yes", "no", "relay"}})
           .field("scrontab", &C::scrontab, {.help = "jobs by the clock", .choices = yes_or_no})
-          .field("requeue", &C::requeue, {.help = "jobs that Slurm starts again", .choices = yes_or_no});
+          .field("requeue", &C::requeue, {.help = "jobs that Slurm starts again", .choices = yes_or_no})
+          .field("cuda", &C::cuda,
+                 {.help = "CUDA programs on its GPUs; no: stages with device = \"auto\" compute on processors",
+                  .choices = yes_or_no});
   return table;
 }
 

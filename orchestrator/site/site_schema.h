@@ -76,6 +76,7 @@ const FieldTable<ContainerRules>& container_rules_fields();
 // What users of this site can do: yes | no, "" where nobody has said.
 struct SiteCapabilities {
   std::string submit_from_compute, no_kill, exclude, shared_nodes, internet, scrontab, requeue;
+  std::string cuda;  // programs on its GPUs
 };
 const FieldTable<SiteCapabilities>& site_capabilities_fields();
 

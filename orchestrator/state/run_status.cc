@@ -149,6 +149,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     StageStatus s;
     s.id = stage.id;
     s.kind = frozen.plan.stages[i].kind;
+    s.computing = computing_of(frozen.plan.stages[i]);
     s.state = stage.state;
     s.attempts = static_cast<int>(stage.attempts.size());
     s.submitted_ms = stage.submitted_ms;
@@ -202,6 +203,7 @@ Value run_status_to_value(const RunStatus& status) {
     Value s = Value::make_table();
     s.set("id", stage.id);
     s.set("kind", stage.kind);
+    set_computing(stage.computing, s);
     s.set("state", to_string(stage.state));
     s.set("attempts", stage.attempts);
     s.set("submitted_ms", static_cast<long long>(stage.submitted_ms));

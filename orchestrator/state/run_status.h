@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/value.h"
+#include "orchestrator/workflow/stage_computing.h"
 
 namespace longhaul {
 
@@ -28,6 +29,7 @@ struct TrialStatus {
 struct StageStatus {
   std::string id;  // "sft" or "sft/lr=1e-05"
   std::string kind;
+  StageComputing computing;  // on what, by which program, in which numbers
   StageState state = StageState::waiting;
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet

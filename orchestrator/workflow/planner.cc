@@ -244,6 +244,7 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
     for (const Error& error : judge_timeouts(result.common.resiliency))
       diagnostics_.add(given->pos, where + ".resiliency: " + error.what, error.hint);
   result.asked = std::move(common);
+  if (const Value* device = table.find("device")) result.asked.set("device", *device);
   const bool is_command = draft.kind->name == "command";
   if (const Value* steps = table.find("step"); steps && is_command) {
     result.asked.set("step", *steps);

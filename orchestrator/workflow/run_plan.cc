@@ -64,6 +64,9 @@ Value stage_to_value(const PlannedStage& stage) {
   };
   if (!stage.layout_from.empty()) table.set("layout_from", stage.layout_from);
   if (!stage.hyperparameters_from.empty()) table.set("hyperparameters_from", stage.hyperparameters_from);
+  if (!stage.device.empty()) table.set("device", stage.device);
+  if (!stage.device_why.empty()) table.set("device_why", stage.device_why);
+  if (stage.forecast_s > 0) table.set("forecast_s", stage.forecast_s);
   set_unless_empty("common", stage_common_fields().to_value_changed(stage.common));
   set_unless_empty("faults", faults_to_value(stage.faults));
   set_unless_empty("parallel", parallel_dims_fields().to_value_changed(stage.dims));
@@ -104,6 +107,9 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
         if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
   stage.layout_from = table.get_string("layout_from");
   stage.hyperparameters_from = table.get_string("hyperparameters_from");
+  stage.device = table.get_string("device");
+  stage.device_why = table.get_string("device_why");
+  stage.forecast_s = table.get_number("forecast_s");
   stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
   LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));

@@ -279,6 +279,7 @@ Result<PlannedStage> target_of(const PlannedStage& tune) {
   target.kind_version = static_cast<int>(written->get_integer("kind_version", 1));
   target.common = tune.common;
   target.inputs = tune.inputs;
+  target.device = tune.device;
   target.settings = *settings;
   LH_TRY(target.dims, parallel_dims_fields().parse(*parallel, "parallel"));
   if (!find_stage_kind(target.kind))

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "orchestrator/controller/device/stage_device.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/workflow/planner.h"
@@ -37,6 +38,13 @@ RunPlan golden_workflow(const std::string& name, const Site& site) {
   if (site.config.node.gpus > 0 && name != "quickstart")
     request.sets = {format("params.ranks={}", 64 * site.config.node.gpus)};
   WorkflowOutcome outcome = plan_workflow(request, GoldenFiles());
+  REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
+  EngineDevices engine;
+  engine.build = [] { return EngineDevices::Build{EngineCuda::built_in, ""}; };
+  engine.host_has_driver = [] { return false; };
+  engine.no_gpu_here = [](int, bool) { return std::string("this host has none"); };
+  std::vector<std::string> warnings;
+  decide_devices(site, engine, true, outcome.plan, outcome.diagnostics, warnings);
   REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
   return outcome.plan;
 }

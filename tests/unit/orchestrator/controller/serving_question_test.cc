@@ -157,7 +157,7 @@ TEST_CASE("what a budget buys can be pasted: the stage that is printed is read a
   REQUIRE_MESSAGE(toml.ok(), toml.error().message());
   Value stage = *toml->find("stage")->find("pretrain");
   CHECK(stage.get_integer("nodes") == 4);
-  for (const char* key : {"kind", "ranks", "nodes", "parallel"}) {
+  for (const char* key : {"kind", "inputs", "ranks", "nodes", "parallel"}) {
     CHECK(stage.find(key));
     stage.erase(key);
   }

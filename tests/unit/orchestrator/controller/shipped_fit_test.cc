@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/controller/device/stage_device.h"
 #include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/plan_forecasts.h"
@@ -92,6 +93,12 @@ FitOutcome outcome_at(const std::string& text, const std::string& path, const st
   WorkflowOutcome planned = plan_workflow(request, FitFiles());
   REQUIRE_MESSAGE(planned.diagnostics.empty(), planned.diagnostics.render(""));
   Diagnostics problems;
+  EngineDevices engine;
+  engine.build = [] { return EngineDevices::Build{EngineCuda::built_in, ""}; };
+  engine.host_has_driver = [] { return false; };
+  engine.no_gpu_here = [](int, bool) { return std::string("this host has none"); };
+  std::vector<std::string> warnings;
+  decide_devices(*site, engine, false, planned.plan, problems, warnings);
   std::vector<JobPlan> jobs;
   if (site->config.is_slurm()) jobs = plan_jobs(*site, planned.plan, problems);
   FitOutcome outcome;
