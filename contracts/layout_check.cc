@@ -1,6 +1,7 @@
 #include "contracts/layout_check.h"
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 
 namespace longhaul {
 namespace {
@@ -94,20 +95,9 @@ Status check_layout_of(const LayoutCheckInput& input) {
 }
 
 Status check_layout_available(const std::string& stage_kind, const ParallelDims& dims) {
-  const bool trains = stage_kind == "pretrain" || stage_kind == "sft";
-  ParallelDims available;
-  available.dp_replicate = dims.dp_replicate;
-  if (trains)
-    available.tp = dims.tp, available.sp = dims.sp, available.cp = dims.cp, available.pp = dims.pp,
-    available.vp = dims.vp;
-  if (trains) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
-  if (trains) available.ep = dims.ep, available.etp = dims.etp;
-  if (dims == available) return {};
-  return make_error(ErrorCode::unsupported,
-                    format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, cp, ep, etp, pp, vp, replicas and zero" : "replicas"),
-                    trains ? "leave out what is not among these"
-                           : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
+  EngineCase asked;
+  asked.kind = stage_kind, asked.dims = dims;
+  return check_engine(asked);
 }
 
 }  // namespace longhaul

@@ -1,5 +1,7 @@
 #include "contracts/settings/compute_device.h"
 
+#include "contracts/features/feature_table.h"
+
 namespace longhaul {
 
 FieldOptions device_options() {
@@ -37,30 +39,15 @@ FieldOptions communicator_options() {
 
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,
                     const CorruptionSettings& corruption) {
-  if (device != "gpu") return {};
-  if (optimizer.offload != "none")
-    return make_error(
-        ErrorCode::unsupported,
-        format("device = \"gpu\" with optimizer.offload = \"{}\": on GPUs the moments stay in their memory",
-               optimizer.offload),
-        "leave offload out; optimizer.moments = \"bf16\" halves them, parallel.zero shares them");
-  if (corruption.check == "replay")
-    return make_error(ErrorCode::unsupported,
-                      "device = \"gpu\" with corruption.check = \"replay\": micro-batches are computed twice on "
-                      "processors only",
-                      "use corruption.check = \"contributions\" or \"off\"");
-  return {};
+  EngineCase asked;
+  asked.gpu = device == "gpu", asked.optimizer = optimizer, asked.corruption = corruption;
+  return check_engine(asked);
 }
 
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
-  if (device != "gpu") return {};
-  if (shape.is_moe() && dims.etp > 1)
-    return make_error(
-        ErrorCode::unsupported,
-        format("device = \"gpu\" with etp = {} in the layout {}: on GPUs an expert is not split over ranks", dims.etp,
-               dims.to_string()),
-        "use etp = 1 and a larger ep, or device = \"cpu\"");
-  return {};
+  EngineCase asked;
+  asked.gpu = device == "gpu", asked.shape = shape, asked.dims = dims;
+  return check_engine(asked);
 }
 
 }  // namespace longhaul

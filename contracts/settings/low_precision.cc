@@ -1,6 +1,7 @@
 #include "contracts/settings/low_precision.h"
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 
 namespace longhaul {
 
@@ -55,13 +56,12 @@ const FieldTable<LowPrecisionSettings>& low_precision_fields() {
 
 namespace {
 
-Status refuse(ErrorCode code, std::string what, std::string hint) {
-  return make_error(code, std::move(what), std::move(hint));
+Status refuse(std::string what, std::string hint) {
+  return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
 }
 
 // Blocks lie along what a product sums over. One that began on one rank and ended on another would have two scales.
-Status check_blocks(const LowPrecisionSettings& settings, const ModelShape& shape, const ParallelDims& dims,
-                    std::int64_t sequence_length) {
+Status check_blocks(const LowPrecisionSettings& settings, const ModelShape& shape, const ParallelDims& dims) {
   const std::int64_t block = settings.block();
   struct Width {
     const char* name;
@@ -73,18 +73,9 @@ Status check_blocks(const LowPrecisionSettings& settings, const ModelShape& shap
                          Width{"model.intermediate_size", shape.intermediate_size, dims.tp}})
     if (w.size % (w.parts * block) != 0)
       return refuse(
-          ErrorCode::invalid_input,
           format("low_precision.recipe = \"{}\" needs whole blocks of {}: {} = {}{} is no multiple", settings.recipe,
                  block, w.name, w.size, w.parts > 1 ? format(" over parallel.tp = {} ranks", w.parts) : ""),
           "use another size or a smaller tp, or recipe = \"delayed\", which has no blocks");
-  if (dims.cp > 1 && (sequence_length == 0 || sequence_length % (2 * dims.cp * block) != 0))
-    return refuse(
-        ErrorCode::unsupported,
-        format("low_precision.recipe = \"{}\" with parallel.cp = {} needs sequences of one length, a multiple "
-               "of 2 * cp * {} = {}{}",
-               settings.recipe, dims.cp, block, 2 * dims.cp * block,
-               sequence_length > 0 ? format(", not {}", sequence_length) : ""),
-        "use such a sequence_length, cp = 1, or recipe = \"delayed\"");
   return {};
 }
 
@@ -94,25 +85,14 @@ Status check_low_precision(const LowPrecisionSettings& settings, const ModelShap
                            std::int64_t sequence_length) {
   const LowPrecisionSettings& s = settings;
   if (!s.on()) return {};
-  if (shape.is_moe())
-    return refuse(ErrorCode::unsupported,
-                  format("low_precision.recipe = \"{}\" for a model with experts, whose products are not computed in "
-                         "these formats yet",
-                         s.recipe),
-                  "set recipe = \"none\"");
+  EngineCase asked;
+  asked.shape = shape, asked.dims = dims, asked.low_precision = s, asked.sequence_length = sequence_length;
+  LH_CHECK(check_engine(asked));
   if (s.first_layers_bf16 + s.last_layers_bf16 >= shape.num_hidden_layers)
-    return refuse(ErrorCode::invalid_input,
-                  format("low_precision.first_layers_bf16 = {} and last_layers_bf16 = {} leave none of {} layers",
+    return refuse(format("low_precision.first_layers_bf16 = {} and last_layers_bf16 = {} leave none of {} layers",
                          s.first_layers_bf16, s.last_layers_bf16, shape.num_hidden_layers),
                   "make them smaller, or set recipe = \"none\"");
-  if (s.recipe == "current" && (dims.tp > 1 || dims.cp > 1))
-    return refuse(
-        ErrorCode::unsupported,
-        format("low_precision.recipe = \"current\" takes a scale from a whole tensor, of which parallel.tp = "
-               "{} and cp = {} leave each rank a part",
-               dims.tp, dims.cp),
-        "use \"delayed\", whose scales all ranks agree on between steps, a recipe with blocks, or tp = cp = 1");
-  if (s.in_blocks()) return check_blocks(s, shape, dims, sequence_length);
+  if (s.in_blocks()) return check_blocks(s, shape, dims);
   return {};
 }
 

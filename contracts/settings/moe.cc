@@ -1,6 +1,7 @@
 #include "contracts/settings/moe.h"
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 
 namespace longhaul {
 
@@ -44,20 +45,9 @@ Status check_moe_settings(const MoeSettings& settings, const ModelShape& shape, 
     return make_error(ErrorCode::invalid_input,
                       format("moe.balance = \"sinkhorn\" does not look at model.n_group = {}", shape.n_group),
                       "use n_group = 1, or another balance");
-  if (settings.capacity_factor > 0 && settings.drop_policy == "position" && dims.cp > 1)
-    return make_error(ErrorCode::unsupported,
-                      format("moe.drop_policy = \"position\" takes tokens in their order, which parallel.cp = {} deals "
-                             "to ranks in chunks",
-                             dims.cp),
-                      "use drop_policy = \"probability\"");
-  if (settings.balance == "aux" && settings.aux_loss == "hugging_face" && dims.pp > 1)
-    return make_error(
-        ErrorCode::unsupported,
-        format("moe.aux_loss = \"hugging_face\" is taken over all layers at once, parallel.pp = {} spreads "
-               "them",
-               dims.pp),
-        "use aux_loss = \"megatron\" or pp = 1");
-  return {};
+  EngineCase asked;
+  asked.shape = shape, asked.dims = dims, asked.moe = settings;
+  return check_engine(asked);
 }
 
 }  // namespace longhaul

@@ -1,6 +1,7 @@
 #include "contracts/settings/pipeline.h"
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 
 namespace longhaul {
 
@@ -54,12 +55,9 @@ Result<PipelineScheduleSettings> schedule_settings(const PipelineSettings& setti
     LH_TRY(schedule.kind, pipeline_kind_from(settings.schedule));
   }
   LH_CHECK(pipeline_group(schedule));
-  if (dims.zero >= 2 && schedule.kind == PipelineKind::zb_h1)
-    return make_error(ErrorCode::invalid_input,
-                      format("parallel.zero = {} sums a layer's gradients as soon as they are complete, which "
-                             "pipeline.schedule = \"zb-h1\" puts off",
-                             dims.zero),
-                      "use zero = 1, or another schedule");
+  EngineCase asked;
+  asked.dims = dims, asked.pipeline = settings;
+  LH_CHECK(check_engine(asked));
   return schedule;
 }
 

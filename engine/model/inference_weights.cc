@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "engine/core/device.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/model_folder.h"
@@ -273,9 +274,9 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
   InferenceWeights weights;
   weights.dtype = dtype;
   if (device != nullptr) {
-    if (s.is_moe())
-      return make_error(ErrorCode::unsupported, "a model with experts: their operations are there on processors only",
-                        "use the device cpu, or a dense model");
+    EngineCase asked;
+    asked.kind = "deploy", asked.generates = true, asked.gpu = true, asked.shape = s;
+    LH_CHECK(check_engine(asked));
     weights.memory = std::make_unique<MemoryAccount>();
     weights.memory->device = device;
   }

@@ -78,10 +78,6 @@ Result<Value> quantize_model(const QuantizeInputs& in, const QuantizeSettings& s
                       "give inputs.tokens, the artifact of the tokenize stage");
   }
   const WeightCodes codes = parse_weight_codes(settings.method);
-  if (settings.embedding && codes != WeightCodes::int8)
-    return make_error(ErrorCode::unsupported,
-                      format("embedding = true: {} is for the projections of the blocks", name_of(codes)),
-                      "leave embedding out, or take method = \"int8\"");
   LH_TRY(const QuantizedBytes bytes, quantize_folder(in.model_folder, in.output_dir, codes, settings.embedding));
   LH_CHECK(progress(0.1));
   Value figures = Value::make_table();

@@ -1,6 +1,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "engine/quantize/weight_format.h"
 
 namespace longhaul {
@@ -28,13 +29,11 @@ Result<QuantizedBytes> quantize_folder(const std::string& model, const std::stri
     return make_error(ErrorCode::invalid_input, model + " is quantized already",
                       "quantize the model that it was made from");
   }
-  if (config.find("num_local_experts") != nullptr)
-    return make_error(ErrorCode::unsupported,
-                      format("{} is a mixture of experts, whose {} form is not defined here", model, name_of(codes)),
-                      "deploy it as it is");
-  if (config.get_string("model_type") == "gpt2")
-    return make_error(ErrorCode::unsupported, model + " is a gpt2 model: its weights are not stored row by row",
-                      format("{} is for models of the Llama family; serve this one in bf16", name_of(codes)));
+  EngineCase asked;
+  asked.kind = "quantize", asked.weights = name_of(codes), asked.quantized_embedding = embedding;
+  if (config.find("num_local_experts") != nullptr) asked.shape.num_local_experts = 1;
+  if (config.get_string("model_type") == "gpt2") asked.shape.architecture = "gpt2";
+  LH_CHECK(check_engine(asked).with_context(model));
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;
   QuantizedBytes bytes;

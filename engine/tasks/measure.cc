@@ -6,8 +6,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "contracts/memory_plan.h"
-#include "contracts/settings/compute_device.h"
 #include "engine/data/chat.h"
 #include "engine/data/instruct_data.h"
 #include "engine/model/activations.h"
@@ -20,7 +20,9 @@ namespace longhaul {
 namespace {
 
 Status check_room(const ModelShape& shape, DType dtype, std::int64_t tokens_max, const Device& device) {
-  LH_CHECK(check_device("gpu", shape, ParallelDims()));
+  EngineCase asked;
+  asked.kind = "evaluate", asked.gpu = true, asked.shape = shape;
+  LH_CHECK(check_engine(asked));
   Activations::Sizes sizes;
   sizes.shape = shape, sizes.dtype = dtype, sizes.training = false;
   sizes.tokens_max = sizes.rows_max = tokens_max;

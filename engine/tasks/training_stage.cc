@@ -13,16 +13,14 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/fault_event.h"
-#include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
-#include "contracts/settings/compute_device.h"
-#include "contracts/weight_decay.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
 #include "engine/ops/gemm.h"
 #include "engine/parallel/gather_masters.h"
 #include "engine/tasks/amount_notes.h"
 #include "engine/tasks/milestone.h"
+#include "engine/tasks/training_check.h"
 #include "engine/train/replay_verdict.h"
 
 namespace longhaul {
@@ -55,29 +53,12 @@ Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const
 Status TrainingStage::prepare() {
   LH_TRY(settings_.shape, resolve_shape(settings_.shape));
   const ModelShape& shape = settings_.shape;
-  if (settings_.sequence_length > shape.max_position_embeddings)
-    return make_error(ErrorCode::invalid_input,
-                      format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
-                             settings_.sequence_length, shape.max_position_embeddings),
-                      "raise model.max_position_embeddings or shorten the sequences");
-  LH_CHECK(check_no_decay(settings_.optimizer.no_decay, parameter_list(shape)));
-  LH_CHECK(check_moments(settings_.optimizer));
-  LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
-  LH_CHECK(check_batch_rampup(settings_.batch_rampup, settings_.global_batch_size,
-                              settings_.micro_batch_size * run_.mesh.dims().dp()));
+  LH_CHECK(check_training(run_.task.kind, settings_, run_.mesh.dims()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
-  std::vector<std::int64_t> lengths = {settings_.sequence_length};
-  for (const PlannedPhase& phase : settings_.phases) lengths.push_back(phase.sequence_length);
-  for (const std::int64_t length : lengths)
-    LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                              length, settings_.cp_attention}));
-  LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
-  LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
   LH_CHECK(choose_attention());
-  LH_CHECK(check_low_precision(settings_.low_precision, shape, run_.mesh.dims(),
-                               settings_.one_length && settings_.phases.empty() ? settings_.sequence_length : 0));
-  LH_CHECK(check_replay());
+  if (settings_.corruption.check == "replay" && run_.mesh.dims().dp() == 1)
+    run_.events.message("warn", "corruption.check = \"replay\": there is no other data-parallel rank to compare with");
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
@@ -91,19 +72,6 @@ Status TrainingStage::prepare() {
     return {};
   }
   return load_model_weights(run_.compute, settings_.start_model, *store_);
-}
-
-Status TrainingStage::check_replay() const {
-  if (settings_.corruption.check != "replay") return {};
-  LH_TRY(const ExpertDims experts, expert_dims_of(run_.mesh.dims()));
-  if (experts.batches > 1)
-    return make_error(ErrorCode::invalid_input,
-                      "corruption.check = \"replay\" where experts are dealt over data-parallel ranks: a gradient of "
-                      "theirs is made of the micro-batches of several",
-                      "use corruption.check = \"contributions\", or an ep that fits into tp * cp");
-  if (run_.mesh.dims().dp() == 1)
-    run_.events.message("warn", "corruption.check = \"replay\": there is no other data-parallel rank to compare with");
-  return {};
 }
 
 Status TrainingStage::make_stages() {

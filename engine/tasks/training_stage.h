@@ -71,7 +71,6 @@ class TrainingStage {
       : run_(run), settings_(settings), memory_(run.memory ? *run.memory : own_memory_) {}
   Status prepare();
   Status make_stages();
-  Status check_replay() const;
   void note_amounts(std::int64_t samples, std::int64_t steps);
   InProcessRestart in_process_restart();
   void tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);

@@ -1,6 +1,7 @@
 #include "orchestrator/cli/reference_docs.h"
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "contracts/parallel_dims.h"
 #include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
@@ -159,6 +160,20 @@ ReferencePage site_page() {
   return {"site.md", text};
 }
 
+ReferencePage features_page() {
+  return {"features.md",
+          "# What the engine can do\n\n" + generated +
+              "Planner, tuner, `longhaul size` and the engine itself read this table. *Refused* is said by `longhaul "
+              "validate` and `plan` where model and layout are known by then, and by the engine before it takes "
+              "memory, in these words (the numbers are an example's). *Slow*: it runs, but something else there is "
+              "much faster. – : there is nothing to ask for.\n\n"
+              "Models: *llama* is Llama and what is built like it, *mistral* the same with a window of attention, "
+              "*gpt2* GPT-2, *mixtral* Mixtral, *experts* mixtures with other routers and shared experts.\n\n"
+              "Each row runs by itself in a test: on processors, on emulated GPUs ([testing.md](../testing.md)). "
+              "Numbers that have to divide others are no features: `plan` names those that would.\n" +
+              engine_features_markdown()};
+}
+
 ReferencePage simulate_page() {
   return {"simulate.md", "# Scenarios\n\n" + generated +
                              "What `longhaul simulate SCENARIO.toml` reads; the guide is "
@@ -297,8 +312,8 @@ ReferencePage json_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(),   workflow_page(), stage_kinds_page(), site_page(),        simulate_page(), questions_page(),
-          exit_codes_page(), faults_page(),   metrics_page(),     tuning_rows_page(), json_page()};
+  return {commands_page(),  workflow_page(),   stage_kinds_page(), features_page(), site_page(),        simulate_page(),
+          questions_page(), exit_codes_page(), faults_page(),      metrics_page(),  tuning_rows_page(), json_page()};
 }
 
 }  // namespace longhaul

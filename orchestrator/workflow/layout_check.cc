@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "contracts/layout_check.h"
-#include "contracts/settings/compute_device.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/workflow/feature_check.h"
 
 namespace longhaul {
 namespace {
@@ -20,6 +20,11 @@ struct LayoutContext {
   // At the first of `keys` that the user wrote.
   void add(const std::vector<std::string>& keys, const std::string& what, const std::string& hint) const {
     diagnostics.add(place_of_setting(written, keys, where), "stage." + stage + ": " + what, hint);
+  }
+  // What the engine cannot do (unsupported) has been said by check_features.
+  void add_unless_refused(const std::vector<std::string>& keys, const Status& status) const {
+    if (!status.ok() && status.error().code != ErrorCode::unsupported)
+      add(keys, status.error().what, status.error().hint);
   }
 };
 
@@ -55,14 +60,13 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   if (!shape.ok())
     return context.add({"model.num_attention_heads", "model.hidden_size", "model"}, shape.error().what,
                        shape.error().hint);
-  if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
-    context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
-  if (const Status there = check_device(pretrain.device, *shape, dims); !there.ok())
-    context.add({"device"}, there.error().what, there.error().hint);
   // Phases may have lengths of their own.
   const std::int64_t length = pretrain.phases.empty() ? pretrain.sequence_length : 0;
-  if (const Status fits = check_low_precision(pretrain.low_precision, *shape, dims, length); !fits.ok())
-    context.add({"low_precision.recipe", "low_precision"}, fits.error().what, fits.error().hint);
+  check_features(context.stage, engine_case_of("pretrain", pretrain, *shape, dims, length), context.written,
+                 context.where, context.diagnostics);
+  context.add_unless_refused({"moe.balance", "moe"}, check_moe_settings(pretrain.moe, *shape, dims));
+  context.add_unless_refused({"low_precision.recipe", "low_precision"},
+                             check_low_precision(pretrain.low_precision, *shape, dims, length));
   std::set<std::string> said;  // once, of however many phases
   const auto check_length = [&](std::int64_t length, const std::string& phase) {
     const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};
@@ -104,7 +108,7 @@ void check_pipeline(const LayoutContext& context, const Value& settings, const P
     for (const std::int64_t batch : batch_sizes(rampup, global)) {
       const auto fits = schedule_settings(pipeline, dims, batch / at_once);
       if (fits.ok()) continue;
-      context.add({"pipeline.schedule", "pipeline.group", "pipeline"}, fits.error().what, fits.error().hint);
+      context.add_unless_refused({"pipeline.schedule", "pipeline.group", "pipeline"}, fits.error());
       break;
     }
   const Value* model = settings.find("model");
@@ -130,14 +134,14 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
                   const ParallelDims& dims, const SourcePos& where, Diagnostics& diagnostics) {
   if (kind.name == "command") return;  // the program divides its work itself
   const LayoutContext context{stage, written, where, diagnostics};
-  const std::size_t before = diagnostics.size();
-  if (kind.name == "pretrain") check_model(context, settings, dims);
+  if (kind.name == "pretrain") {
+    check_model(context, settings, dims);
+  } else if (const auto asked = engine_case_of_stage(kind.name, settings, {}, dims)) {
+    check_features(stage, *asked, written, where, diagnostics);
+  }
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
   check_recompute(context, settings);
   if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);
-  if (diagnostics.size() > before) return;
-  const Status available = check_layout_available(kind.name, dims);
-  if (!available.ok()) context.add({}, available.error().what, available.error().hint);
 }
 
 }  // namespace longhaul

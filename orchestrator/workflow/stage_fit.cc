@@ -5,9 +5,11 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "contracts/layout_check.h"
 #include "contracts/milestone.h"
 #include "contracts/settings/inference.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/workflow/feature_check.h"
 #include "orchestrator/workflow/layout_check.h"
 
 namespace longhaul {
@@ -22,6 +24,7 @@ class FitCheck {
   void check(const FittedStage& stage) {
     if (stage.settings->find("steps") && stage.settings->find("epochs")) check_steps(stage);
     check_milestones(stage);
+    check_model(stage);
     if (stage.kind == "sft" || stage.kind == "align") check_length(stage, "sequence_length");
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
@@ -66,17 +69,46 @@ class FitCheck {
              format("at most {}: use {} or more", milestones_max, (steps - 1) / milestones_max + 1));
   }
 
-  // Longest sequence of the model that this stage takes; tuning and conversion keep the shape.
-  std::optional<std::int64_t> longest_of(const FittedStage& stage) const {
+  // Settings of the pretraining that makes the model which this stage takes; tuning and conversion keep the shape. Null
+  // where that is not known.
+  const Value* model_of(const FittedStage& stage) const {
     const FittedStage* at = &stage;
     for (;;) {
       const auto from = by_name_.find(at->model_from);
       if (from == by_name_.end()) break;
       at = from->second;
     }
-    const Value* model = at->settings->find("model");
-    if (at == &stage || at->kind != "pretrain" || has(*at, "model") || !model) return std::nullopt;
-    return model->get_integer("max_position_embeddings");
+    if (at == &stage || at->kind != "pretrain" || has(*at, "model")) return nullptr;
+    return at->settings->find("model");
+  }
+
+  // Longest sequence of that model.
+  std::optional<std::int64_t> longest_of(const FittedStage& stage) const {
+    const Value* model = model_of(stage);
+    return model ? std::optional(model->get_integer("max_position_embeddings")) : std::nullopt;
+  }
+
+  // What the engine, which knows the model by then, would refuse of a stage that takes it.
+  void check_model(const FittedStage& stage) {
+    const Value* model = model_of(stage);
+    if (!model) return;
+    Diagnostics reported;  // where it is trained
+    const auto shape = resolve_shape(model_shape_fields().parse(*model, "", reported));
+    if (!reported.empty() || !shape.ok()) return;
+    const auto asked = engine_case_of_stage(stage.kind, *stage.settings, *shape, stage.dims);
+    if (!asked) return;
+    check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
+    if (stage.kind != "sft") return;  // align has replicas alone, the others one rank
+    for (const LayoutProblem& problem :
+         layout_problems({*shape, stage.dims, stage.settings->get_integer("micro_batch_size"),
+                          stage.settings->get_integer("sequence_length"), asked->cp_attention}))
+      add(stage, {"parallel"}, problem.what, problem.hint);
+    const auto hold = [&](const std::vector<std::string>& keys, const Status& status) {
+      if (!status.ok() && status.error().code != ErrorCode::unsupported)  // which check_features has said
+        add(stage, keys, status.error().what, status.error().hint);
+    };
+    hold({"moe.balance", "moe"}, check_moe_settings(asked->moe, *shape, stage.dims));
+    hold({"low_precision.recipe", "low_precision"}, check_low_precision(asked->low_precision, *shape, stage.dims, 0));
   }
 
   void check_length(const FittedStage& stage, const char* key) {

@@ -7,6 +7,7 @@
 
 #include "base/diagnostics.h"
 #include "base/value.h"
+#include "contracts/parallel_dims.h"
 
 namespace longhaul {
 
@@ -17,6 +18,7 @@ struct FittedStage {  // one variant of a stage in which nothing else is wrong
   const Value* written;             // the stage's table, for places
   std::vector<std::string> inputs;  // names of those given
   std::string model_from;           // the stage whose model it takes, "" if that is a path or none
+  ParallelDims dims = {};           // its layout; with a tune stage's until it is known, replicas
 };
 
 // The stages do not wait for each other in a loop.

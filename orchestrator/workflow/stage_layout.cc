@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "contracts/resumable.h"
 #include "contracts/shrunken_layout.h"
+#include "orchestrator/workflow/feature_check.h"
 #include "orchestrator/workflow/layout_check.h"
 
 namespace longhaul {
@@ -93,6 +94,9 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
           format("{}.parallel = \"{}\", but the kind '{}' does not train", where, parallel->as_string(), kind.name),
           "layouts are found for pretrain, sft and align");
     dims.dp_replicate = common.ranks;  // until it is known
+    // What no layout changes.
+    if (const auto asked = engine_case_of_stage(kind.name, settings, {}, dims))
+      check_features(stage, *asked, written, written.pos, diagnostics);
     return dims;
   }
   if (parallel && !parallel->is_table()) {
