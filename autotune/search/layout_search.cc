@@ -11,6 +11,7 @@
 #include "autotune/search/alternatives.h"
 #include "base/parallel_for.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 
 namespace longhaul {
 
@@ -236,6 +237,14 @@ std::optional<int> gpus_that_fit(const SearchQuestion& q) {
   return {};
 }
 
+bool engine_may_offload(const SearchSpace& space, TrainingLayout layout) {
+  if (!space.engine) return true;
+  EngineCase asked = *space.engine;
+  layout.offload_moments = true;
+  take_layout(layout, asked);
+  return !engine_refuses(asked);
+}
+
 // The search has tried every layout; what is left are things that it was not allowed, and other hardware.
 std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smallest) {
   FitQuestion fit;
@@ -244,7 +253,8 @@ std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smalle
   fit.device_bytes = q.memory_limit;
   fit.host_bytes = std::numeric_limits<double>::infinity();  // of the node: nobody has said how much that is
   fit.gpus_per_node = q.place.cluster.gpus_per_node;
-  fit.may_recompute = !q.space.recompute, fit.may_offload = !q.space.offload;
+  fit.may_recompute = !q.space.recompute;
+  fit.may_offload = !q.space.offload && engine_may_offload(q.space, smallest);
   fit.may_relayout = fit.may_add_gpus = false;
   std::vector<std::string> ways;
   const FitAdvice advice = advise_fit(fit);

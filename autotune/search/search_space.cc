@@ -5,6 +5,8 @@
 
 #include "base/diagnostics.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
+#include "contracts/layout_check.h"
 
 namespace longhaul {
 
@@ -126,7 +128,34 @@ std::vector<int> chunk_choices(const SearchSpace& space, std::int64_t layers, in
   return chunks;
 }
 
+// What this engine would say of every layout of the family, whatever its stages and replicas are.
+Status check_family(const LayoutFamily& family, const SearchSpace& space, const TrainingTask& task) {
+  if (!space.engine) return {};
+  EngineCase asked = *space.engine;
+  const TrainingLayout layout = family.layout();
+  asked.shape = task.shape;
+  take_layout(layout, asked);
+  LH_CHECK(check_engine(asked));
+  LH_CHECK(check_low_precision(asked.low_precision, task.shape, layout.dims, asked.sequence_length));
+  // How experts are dealt depends on the replicas.
+  LayoutCheckInput input{task.shape, layout.dims, family.micro_batch_size, task.sequence_length, asked.cp_attention};
+  input.dims.dp_replicate = layout.dims.ep * layout.dims.etp;
+  return check_layout_of(input);
+}
+
 }  // namespace
+
+void take_layout(const TrainingLayout& layout, EngineCase& asked) {
+  asked.dims = layout.dims;
+  asked.precision = layout.precision == Precision::f32 ? "f32" : "bf16";
+  if (layout.precision == Precision::fp8 && !asked.low_precision.on()) asked.low_precision.recipe = "delayed";
+  if (layout.precision == Precision::fp4) asked.low_precision.recipe = "mxfp4";
+  asked.pipeline.schedule = layout.dims.pp > 1 ? to_string(layout.schedule) : "auto";
+  if (!layout.offload_moments)
+    asked.optimizer.offload = "none";
+  else if (asked.optimizer.offload == "none")
+    asked.optimizer.offload = "host";
+}
 
 Result<std::vector<LayoutFamily>> layout_families(const SearchSpace& space, const TrainingTask& task,
                                                   const Cluster& cluster) {
@@ -141,6 +170,7 @@ Result<std::vector<LayoutFamily>> layout_families(const SearchSpace& space, cons
       problems);
   LH_CHECK(problems.to_status("no layout can be searched"));
   std::vector<LayoutFamily> families;
+  Status refused;  // what the first one was refused for
   for (const Precision precision : space.precision) {
     if (cluster.gpu.gemm_rate(precision) <= 0) continue;
     for (const int tp : tps) {
@@ -153,6 +183,11 @@ Result<std::vector<LayoutFamily>> layout_families(const SearchSpace& space, cons
               if (!wanted(space.etp, etp) || s.moe_intermediate_size % etp != 0) continue;
               for (const int size : sizes) {
                 if (sp && (size * task.sequence_length) % (std::int64_t{tp} * cp) != 0) continue;
+                if (Status accepted = check_family({precision, tp, cp, ep, etp, size, sp, {}}, space, task);
+                    !accepted.ok()) {
+                  if (refused.ok()) refused = std::move(accepted);
+                  continue;
+                }
                 for (const Recompute& again : recompute_choices(space, task))
                   families.push_back({precision, tp, cp, ep, etp, size, sp, again});
               }
@@ -162,6 +197,7 @@ Result<std::vector<LayoutFamily>> layout_families(const SearchSpace& space, cons
       }
     }
   }
+  if (families.empty() && !refused.ok()) return refused.error().with_context("no layout can be searched");
   return families;
 }
 
@@ -172,10 +208,20 @@ void for_each_layout(const LayoutFamily& family, const SearchSpace& space, const
   ParallelDims& d = layout.dims;
   const int inner = d.tp * d.cp;
   if (space.gpus % inner != 0) return;
+  std::optional<EngineCase> asked = space.engine;
+  if (asked) asked->shape = task.shape;
+  const auto is_refused = [&] {
+    if (!asked) return false;
+    if (layout.offload_moments) asked->optimizer.offload = space.engine->optimizer.offload;  // or "host"
+    take_layout(layout, *asked);
+    return engine_refuses(*asked);
+  };
   for (const int pp : divisors(space.gpus / inner, layers)) {
     if (!wanted(space.pp, pp)) continue;
     const int dp = space.gpus / inner / pp;
-    if (task.global_batch_size % (std::int64_t{family.micro_batch_size} * dp) != 0) continue;
+    const std::int64_t at_once = std::int64_t{family.micro_batch_size} * dp;
+    if (task.global_batch_size % at_once != 0) continue;
+    if (space.rampup.start > 0 && !check_batch_rampup(space.rampup, task.global_batch_size, at_once).ok()) continue;
     d.pp = pp;
     for (const int vp : chunk_choices(space, layers, pp)) {
       d.vp = vp;
@@ -201,7 +247,7 @@ void for_each_layout(const LayoutFamily& family, const SearchSpace& space, const
             for (const bool offload : {false, true}) {
               if (offload && !space.offload) continue;
               layout.offload_moments = offload;
-              visit(layout);
+              if (!is_refused()) visit(layout);
             }
           }
         }

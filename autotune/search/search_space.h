@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "autotune/time/training_case.h"
+#include "contracts/features/engine_case.h"
 
 namespace longhaul {
 
@@ -21,6 +23,10 @@ struct SearchSpace {
   bool recompute = true;  // false: never
   bool offload = true;    // moments in the host's memory may be tried
   int tp_max = 0;         // 0: two domains of fast links
+  // The training that this engine will be asked for: layouts that it would refuse are none
+  // (contracts/features/feature_table.h). What a layout decides in it is overwritten. Not there: another program's.
+  std::optional<EngineCase> engine = {};
+  BatchRampup rampup = {};  // its first batches are dealt to the ranks as well
 };
 
 // Layouts that share their layer's times: everything but stages, replicas, schedules and ZeRO.
@@ -32,8 +38,12 @@ struct LayoutFamily {
   TrainingLayout layout() const;
 };
 
+// The engine's case in a layout. Precisions below bf16 are the recipes that stand for them: fp8 is `delayed`, fp4 is
+// `mxfp4`.
+void take_layout(const TrainingLayout& layout, EngineCase& asked);
+
 // Families in a fixed order. Errors (invalid_input): values that a list holds and that cannot be, each with the number
-// that it does not divide; all of them together.
+// that it does not divide; all of them together. unsupported: the engine refuses every one, as the error says.
 Result<std::vector<LayoutFamily>> layout_families(const SearchSpace& space, const TrainingTask& task,
                                                   const Cluster& cluster);
 

@@ -6,6 +6,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/features/feature_table.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/question_words.h"
@@ -126,6 +127,11 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   if (!model.ok()) return fail(line, model.error());
   const auto task = serving_task_of(question);
   if (!task.ok()) return fail(line, task.error());
+  if (question.own_server) {
+    EngineCase asked;
+    asked.kind = "deploy", asked.generates = asked.gpu = true, asked.shape = model->shape;
+    if (const Status accepted = check_engine(asked); !accepted.ok()) return fail(line, accepted.error());
+  }
   std::vector<std::string> assumed;  // of the network, which one replica does not use
   const auto cluster = cluster_of(site, ground->constants, assumed);
   if (!cluster.ok()) return fail(line, cluster.error());

@@ -5,6 +5,7 @@
 #include "autotune/time/processor_place.h"
 #include "base/text.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/workflow/feature_check.h"
 #include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
@@ -216,6 +217,9 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
   LH_TRY(q.search.memory, memory_profile("longhaul"));
   q.search.space.gpus = ranks;
   q.search.space.precision = {q.layout.precision};
+  q.search.space.rampup = settings.batch_rampup;
+  q.search.space.engine = engine_case_of_stage(stage.kind, stage.settings, task.shape, stage.dims);
+  if (q.search.space.engine) q.search.space.engine->gpu = q.on_gpus;
   return q;
 }
 

@@ -4,9 +4,11 @@
 
 #include "base/diagnostics.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "contracts/settings/inference.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/workflow/feature_check.h"
 #include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
@@ -32,6 +34,10 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
     return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
                       "write node.gpus and node.gpu into its file");
   LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), stage.common.threads, 1, notes));
+  if (auto asked = engine_case_of_stage(stage.kind, stage.settings, model.shape, stage.dims)) {
+    asked->gpu = rank.on_gpus;
+    LH_CHECK(check_engine(*asked));
+  }
   Cluster& cluster = rank.place.cluster;
 
   const bool f32 = settings.precision == "f32";

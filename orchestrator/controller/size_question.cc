@@ -71,6 +71,7 @@ Result<SizeQuestion> size_question(const BudgetQuestion& q, const SiteConfig& gi
   LH_TRY(where.memory, memory_profile("longhaul"));
   where.memory_limit = rank.memory_limit;
   where.space.precision = {q.precision == "fp8" ? Precision::fp8 : Precision::bf16};
+  where.space.engine.emplace().gpu = true;
   size.gpus_per_node = where.place.cluster.gpus_per_node;
   device = rank.device;
   return size;

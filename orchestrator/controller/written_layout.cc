@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "autotune/search/search_space.h"
+
 namespace longhaul {
 namespace {
 
@@ -61,7 +63,13 @@ void write_offload(const Value& settings, bool offload_moments, Value& written) 
 }  // namespace
 
 Value written_layout(const TrainingLayout& layout) {
-  return written_over(Value::make_table(), layout, true);
+  Value written = written_over(Value::make_table(), layout, true);
+  EngineCase asked;
+  take_layout(layout, asked);
+  if (asked.precision != EngineCase().precision) written.set("precision", asked.precision);
+  if (asked.low_precision.on())
+    written.set("low_precision", Value::make_table()).set("recipe", asked.low_precision.recipe);
+  return written;
 }
 
 Value written_over(const Value& settings, const TrainingLayout& layout, bool decides_offload) {

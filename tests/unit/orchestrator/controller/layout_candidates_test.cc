@@ -83,6 +83,9 @@ TEST_CASE("a layout is written as a user would write it") {
   plain.dims.dp_replicate = 8;
   CHECK(written_layout(plain).find("parallel")->get_integer("dp_replicate") == 8);
   CHECK(written_layout(plain).find("recompute") == nullptr);
+  CHECK(written_layout(plain).find("low_precision") == nullptr);
+  plain.precision = Precision::fp8;
+  CHECK(written_layout(plain).find("low_precision")->get_string("recipe") == "delayed");
 }
 
 // Everything that a stage may have said about its layout, against a plain one.
