@@ -44,7 +44,9 @@ Result<TrainingLayout> layout_of(const PretrainSettings& settings, const Paralle
   layout.micro_batch_size = static_cast<int>(settings.micro_batch_size);
   layout.precision = settings.precision == "bf16" ? Precision::bf16 : Precision::f32;
   LH_TRY(layout.recompute, recompute_from(settings.recompute));
-  const std::int64_t micro_batches = settings.global_batch_size / settings.micro_batch_size / std::max(1, dims.dp());
+  // Replicas may stand for a layout that is still to be found, and be more than the batch has sequences.
+  const std::int64_t micro_batches =
+      std::max<std::int64_t>(1, settings.global_batch_size / settings.micro_batch_size / std::max(1, dims.dp()));
   LH_TRY(const PipelineScheduleSettings schedule, schedule_settings(settings.pipeline, dims, micro_batches));
   layout.schedule = schedule.kind, layout.group = schedule.group;
   layout.offload_moments = settings.optimizer.offload != "none";

@@ -43,7 +43,7 @@ PretrainSettings of_shape(const char* architecture, int layers, int hidden, int 
 }
 
 std::vector<Proposal> proposals() {
-  const std::vector<int> all = {64, 96, 256, 1000, 1024, 4096}, some = {96, 1024};
+  const std::vector<int> all = {64, 96, 256, 1000, 1024, 4096}, some = {96};
   return {{"quickstart-tiny", shipped("quickstart-tiny", 2048), all},
           {"llama3-8b", shipped("llama3-8b", 128256), all},
           {"Llama 2 70B", of_shape("llama", 80, 8192, 28672, 64, 8, 32000, 4096), some},
@@ -102,8 +102,8 @@ TEST_CASE("no layout that tune proposes is refused by the engine's own checks") 
       }
     }
   MESSAGE(candidates << " candidates of " << cases << " cases, none refused; no layout: " << join(without, "; "));
-  CHECK(candidates > 200);
-  CHECK(without.size() <= 4);
+  CHECK(candidates > 300);
+  CHECK_MESSAGE(without.empty(), join(without, "; "));
 }
 
 TEST_CASE("what no layout can do is said instead of a search: replay, and moments that leave the GPU") {
