@@ -73,7 +73,10 @@ const FieldTable<DeploySettings>& deploy_fields() {
                  {.unit = "tokens", .help = "longest answer a client may ask for", .min = 1})
           .field("precision", &D::precision, {.help = "type of the matrix products", .choices = {"bf16", "f32"}})
           .field("device", &D::device, device_options())
-          .field("prompts", &D::prompts, {.help = "asked once the server is healthy; the answers are in the report"});
+          .field("prompts", &D::prompts,
+                 {.help = "asked once the server is healthy, for answers of max_tokens at most, or what the model's "
+                          "context leaves; "
+                          "they are in the report"});
   return table;
 }
 

@@ -18,7 +18,6 @@ namespace {
 constexpr std::int64_t address_deadline_ms = 30'000;
 constexpr std::int64_t healthy_deadline_ms = 600'000;
 constexpr std::int64_t stop_deadline_ms = 45'000;
-constexpr std::int64_t answer_tokens_max = 128;
 
 struct Paths {
   explicit Paths(const std::string& state_dir)
@@ -161,28 +160,58 @@ struct Answer {
   std::int64_t tokens = 0;
 };
 
-// As chat; as a completion where the model has no chat form.
+// A prompt that the server refuses is refused at every try.
+Error refused_prompt(const HttpReply& reply) {
+  const bool for_good = reply.status >= 400 && reply.status < 500;
+  return make_error(for_good ? ErrorCode::invalid_input : ErrorCode::unavailable,
+                    format("the server answered {} to a prompt: {}", reply.status, trim(reply.body)));
+}
+
+// The longest answer to a prompt that the context has room for: /v1/completions gives 16 tokens to whom names no
+// length, and takes no more than there is room for. The prompt alone is read for it.
+Result<std::int64_t> room_for_answer(const HttpTarget& target, const std::string& prompt, std::int64_t deadline_ms) {
+  Value body;
+  body.set("prompt", prompt);
+  body.set("max_tokens", 0);
+  LH_TRY(const HttpReply reply, http_post_json(target, "/v1/completions", to_json(body), deadline_ms));
+  if (reply.status != 200) return refused_prompt(reply);
+  LH_TRY(const Value read, parse_json(reply.body, "the server's answer"));
+  LH_TRY(const HttpReply listed, http_get(target, "/v1/models", deadline_ms));
+  LH_TRY(const Value models, parse_json(listed.body, "the server's list of models"));
+  const Value* data = models.find("data");
+  const Value* usage = read.find("usage");
+  if (data == nullptr || !data->is_array() || data->size() == 0 || usage == nullptr)
+    return make_error(ErrorCode::internal, "the server does not say how long its context is");
+  const std::int64_t context = data->as_array()[0].get_integer("max_model_len");
+  const std::int64_t prompt_tokens = usage->get_integer("prompt_tokens");
+  if (prompt_tokens < context) return context - prompt_tokens;
+  return make_error(
+      ErrorCode::invalid_input,
+      format("a prompt of {} tokens leaves no room for an answer in the model's context of {}", prompt_tokens, context),
+      format("shorten it to {} tokens or fewer: {}", context - 1, prompt));
+}
+
+// As chat; as a completion where the model has no chat form. Without a length of its own a chat's answer takes what the
+// prompt leaves of the context, up to the server's longest.
 Result<Answer> ask(const HttpTarget& target, const DeploySettings& s, const std::string& prompt) {
   Value message;
   message.set("role", "user");
   message.set("content", prompt);
   Value body;
   body.set("messages", ValueArray{std::move(message)});
-  body.set("max_tokens", std::min(s.max_tokens, answer_tokens_max));
   body.set("temperature", 0);
   Answer answer{prompt, "", "/v1/chat/completions", 0};
   const std::int64_t deadline_ms = static_cast<std::int64_t>(s.request_deadline.value * 1000) + 5'000;
   LH_TRY(HttpReply reply, http_post_json(target, answer.path, to_json(body), deadline_ms));
   if (reply.status == 400 && reply.body.find("no chat form") != std::string::npos) {
+    LH_TRY(const std::int64_t room, room_for_answer(target, prompt, deadline_ms));
     body.erase("messages");
     body.set("prompt", prompt);
+    body.set("max_tokens", std::min(s.max_tokens, room));
     answer.path = "/v1/completions";
     LH_TRY(reply, http_post_json(target, answer.path, to_json(body), deadline_ms));
   }
-  if (reply.status != 200) {
-    return make_error(ErrorCode::unavailable,
-                      format("the server answered {} to a prompt: {}", reply.status, trim(reply.body)));
-  }
+  if (reply.status != 200) return refused_prompt(reply);
   LH_TRY(const Value value, parse_json(reply.body, "the server's answer"));
   const Value* choices = value.find("choices");
   if (choices == nullptr || !choices->is_array() || choices->size() == 0) {

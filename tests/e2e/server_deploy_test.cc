@@ -132,6 +132,27 @@ TEST_CASE("a model that cannot be loaded fails the stage with the server's own w
   CHECK_FALSE(file_exists(bench.inputs.output_dir + "/endpoint.json"));
 }
 
+TEST_CASE("answers to a stage's own prompts end where the model's context does, with a chat form and without") {
+  for (const char* model : {"narrow", "narrow-plain"}) {
+    CAPTURE(model);
+    DeployBench bench;
+    bench.inputs.model_folder = model;
+    REQUIRE(bench.settings.max_tokens > 24);
+    bench.settings.prompts = {"short", "forever and ever"};
+    const auto figures = bench.deploy();
+    REQUIRE_MESSAGE(figures.ok(), (figures.ok() ? "" : figures.error().message()));
+    const Value samples = bench.json(bench.inputs.output_dir + "/samples.json");
+    CHECK(samples.as_array()[0].get_string("text") == "short");
+    CHECK(samples.as_array()[1].get_string("text").size() == 24 - bench.settings.prompts[1].size());
+    // A prompt that is too long itself is refused, and no other try would take it.
+    bench.settings.prompts = {"twenty-four letters long"};
+    const auto refused = bench.deploy();
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::invalid_input);
+    CHECK_MESSAGE(refused.error().message().find("24") != std::string::npos, refused.error().message());
+  }
+}
+
 TEST_CASE("told to stop, it stops the server too") {
   DeployBench bench;
   bench.stop_asked = true;

@@ -1,8 +1,21 @@
 // The server program over a model without weights: all of it but the arithmetic. Usage as `longhaul-engine serve`;
 // `--model echo` answers a prompt with itself, `--model slow` takes 20 ms a token, `--model missing` cannot be loaded.
+// With `narrow` in its name a model has a context of 24 tokens, with `plain` no chat form.
 #include "base/text.h"
 #include "engine/infer/serve.h"
 #include "tests/unit/engine/infer/fake_text_model.h"
+
+namespace {
+
+class PlainTextModel final : public longhaul::FakeTextModel {
+ public:
+  using FakeTextModel::FakeTextModel;
+  longhaul::Result<std::vector<std::int32_t>> encode_chat(const std::vector<longhaul::ChatMessage>&) const override {
+    return longhaul::make_error(longhaul::ErrorCode::unsupported, "this model has no chat form");
+  }
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace longhaul;
@@ -14,6 +27,9 @@ int main(int argc, char** argv) {
   return serve_main(arguments, [](const ServeOptions& options) -> Result<std::unique_ptr<TextModel>> {
     if (ends_with(options.model, "missing")) return make_error(ErrorCode::not_found, "no such model");
     const int step_ms = ends_with(options.model, "slow") ? 20 : 0;
-    return std::unique_ptr<TextModel>(std::make_unique<FakeTextModel>(options.slots, 4096, step_ms));
+    const std::int64_t context = options.model.find("narrow") != std::string::npos ? 24 : 4096;
+    if (ends_with(options.model, "plain"))
+      return std::unique_ptr<TextModel>(std::make_unique<PlainTextModel>(options.slots, context, step_ms));
+    return std::unique_ptr<TextModel>(std::make_unique<FakeTextModel>(options.slots, context, step_ms));
   });
 }

@@ -14,7 +14,7 @@
 
 namespace longhaul {
 
-class FakeTextModel final : public TextModel {
+class FakeTextModel : public TextModel {
  public:
   static constexpr std::int32_t end_token = 256;
   static constexpr std::int64_t vocabulary = 257;
