@@ -165,6 +165,24 @@ Value& made_at_path(Value& table, const std::string& path) {
   return *at;
 }
 
+// A file says where to write it now; a run that an earlier version froze keeps its value.
+void move_old_keys(Layer& layer, Diagnostics& diagnostics) {
+  for (const MovedKey& key : moved_site_keys()) {
+    const std::size_t dot = key.was.find('.');
+    const std::string name = key.was.substr(dot + 1);
+    Value* table = layer.table.find(key.was.substr(0, dot));
+    const Value* found = table != nullptr && table->is_table() ? table->find(name) : nullptr;
+    if (found == nullptr) continue;
+    if (layer.origins.is_table())
+      made_at_path(layer.table, key.is) = *found;
+    else
+      diagnostics.add(found->pos, "site." + key.was + " decides nothing and has moved: it is site." + key.is + " now",
+                      "write " + name + " below [facts]");
+    table = layer.table.find(key.was.substr(0, dot));
+    table->erase(name);
+  }
+}
+
 // After all files: the nearest that tells of a value counts.
 void take_verified(const Layer& layer, Value& merged, Site& site, Diagnostics& diagnostics) {
   for (const VerifiedValue& one : verified_values(layer.verified, diagnostics)) {
@@ -363,8 +381,9 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   LH_CHECK(read_layers(name, folders, layers, site));
   Diagnostics diagnostics;
   Value merged = Value::make_table();
-  for (const Layer& layer : layers) {
+  for (Layer& layer : layers) {
     check_meta(layer, diagnostics);
+    move_old_keys(layer, diagnostics);
     merge_layer(merged, layer.table, layer, "", site);
   }
   for (const Layer& layer : layers) take_verified(layer, merged, site, diagnostics);

@@ -130,13 +130,16 @@ const FieldTable<SitePaths>& site_paths_fields() {
   using P = SitePaths;
   static const auto table =
       FieldTable<P>()
-          .field("scratch", &P::scratch, {.help = "as the site's documentation writes it"})
-          .field("scratch_purge", &P::scratch_purge, {.help = "files not used for so long go; 0s: never", .min = 0})
-          .field("scratch_quota", &P::scratch_quota, {.help = "0B: none", .min = 0})
-          .field("scratch_inodes", &P::scratch_inodes, {.help = "files and folders; 0: no limit", .min = 0})
-          .field("project", &P::project, {.help = "kept, shared with the project"})
-          .field("node_local", &P::node_local, {.help = "disk of a node, empty at the job's start"})
-          .field("tmp", &P::tmp, {.help = "for small files while a job runs"});
+          .field("scratch_purge", &P::scratch_purge,
+                 {.help = "where runs lie, files not used for so long go; 0s: never. A longer training that keeps "
+                          "checkpoints for good is warned of",
+                  .min = 0})
+          .field("scratch_quota", &P::scratch_quota,
+                 {.help = "what files may take where runs lie, which trainings' checkpoints have to fit into; 0B: none",
+                  .min = 0})
+          .field("scratch_inodes", &P::scratch_inodes,
+                 {.help = "files and folders that there may be, in the same way; 0: no limit", .min = 0})
+          .field("node_local", &P::node_local, {.help = "disk of a node, empty at the job's start"});
   return table;
 }
 
@@ -144,14 +147,11 @@ const FieldTable<Bandwidths>& bandwidths_fields() {
   using B = Bandwidths;
   static const auto table =
       FieldTable<B>()
-          .field("fabric", &B::fabric, {.help = "for people"})
           .field("nics", &B::nics, {.help = "network ports of a node", .min = 0})
           .field("nic_gbit", &B::nic_gbit, {.unit = "Gbit/s", .help = "of one port, each direction", .min = 0})
           .field("gpu_link_gbyte", &B::gpu_link_gbyte,
                  {.unit = "GB/s", .help = "of one GPU to all others of its node, each direction", .min = 0})
           .field("gpu_memory_gbyte", &B::gpu_memory_gbyte, {.unit = "GB/s", .help = "of one GPU", .min = 0})
-          .field("allreduce_gbyte", &B::allreduce_gbyte,
-                 {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0})
           .field("silence", &B::silence,
                  {.help = "the longest that the fabric may be silent and come back, as while the subnet manager of "
                           "InfiniBand sweeps anew: no timeout of a stage may be shorter; 0s: not said",
@@ -160,11 +160,38 @@ const FieldTable<Bandwidths>& bandwidths_fields() {
               "ports", &B::ports,
               {.help = "TCP ports that the nodes of a job may listen on for each other, as \"60001-63000\"; any: all "
                        "of them; empty: Slurm's SrunPortRange, all where it has none"})
-          .field("storage_write_gbyte", &B::storage_write_gbyte,
-                 {.unit = "GB/s", .help = "of the whole file system", .min = 0})
+          .field(
+              "storage_write_gbyte", &B::storage_write_gbyte,
+              {.unit = "GB/s",
+               .help = "of the whole file system: how long the last checkpoint of a job takes at least; 0: not known",
+               .min = 0})
           .field("storage_read_gbyte", &B::storage_read_gbyte,
-                 {.unit = "GB/s", .help = "of the whole file system", .min = 0});
+                 {.unit = "GB/s",
+                  .help = "of the whole file system: how long a job that goes on reads at least; 0: not known",
+                  .min = 0});
   return table;
+}
+
+const FieldTable<SiteFacts>& site_facts_fields() {
+  using F = SiteFacts;
+  static const auto table =
+      FieldTable<F>()
+          .field("scratch", &F::scratch, {.help = "large and quick, as the site's documentation writes it"})
+          .field("project", &F::project, {.help = "kept, shared with the project"})
+          .field("tmp", &F::tmp, {.help = "for small files while a job runs"})
+          .field("fabric", &F::fabric, {.help = "what connects the nodes"})
+          .field("allreduce_gbyte", &F::allreduce_gbyte,
+                 {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0});
+  return table;
+}
+
+const std::vector<MovedKey>& moved_site_keys() {
+  static const std::vector<MovedKey> keys = {{"paths.scratch", "facts.scratch"},
+                                             {"paths.project", "facts.project"},
+                                             {"paths.tmp", "facts.tmp"},
+                                             {"network.fabric", "facts.fabric"},
+                                             {"network.allreduce_gbyte", "facts.allreduce_gbyte"}};
+  return keys;
 }
 
 const FieldTable<SiteConfig>& site_fields() {
@@ -259,8 +286,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .group("launcher", &S::launcher, launcher_rules_fields(), "what starts the ranks")
           .group("container", &S::container, container_rules_fields(), "how containers start")
           .group("can", &S::can, site_capabilities_fields(), "what users can do here")
-          .group("paths", &S::paths, site_paths_fields(), "of the file systems, for people and for doctor")
+          .group("paths", &S::paths, site_paths_fields(), "of the file systems: what they hold, and for how long")
           .group("network", &S::network, bandwidths_fields(), "of the network: bandwidths for the tuner, ports")
+          .group("facts", &S::facts, site_facts_fields(),
+                 "information only: nothing is decided by it; workflows may name it as ${site.facts.NAME}")
           .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook")
           .group("faults", &S::faults, fault_commands_fields(),
                  "programs that make faults for tests, where a job has no power to");

@@ -80,8 +80,9 @@ struct SiteCapabilities {
 };
 const FieldTable<SiteCapabilities>& site_capabilities_fields();
 
+// What the file systems hold, and for how long.
 struct SitePaths {
-  std::string scratch, project, node_local, tmp;
+  std::string node_local;
   Seconds scratch_purge{0};
   ByteCount scratch_quota{0};
   std::int64_t scratch_inodes = 0;
@@ -90,17 +91,29 @@ const FieldTable<SitePaths>& site_paths_fields();
 
 // For the tuner's model of time. Per node and direction unless said otherwise; 0: not known.
 struct Bandwidths {
-  std::string fabric;
   int nics = 0;
-  double nic_gbit = 0;          // Gbit/s of one
-  double gpu_link_gbyte = 0;    // GB/s of one GPU to the others of its node
-  double gpu_memory_gbyte = 0;  // GB/s
-  double allreduce_gbyte = 0;   // GB/s of bus bandwidth that two nodes must reach in a preflight test
+  double nic_gbit = 0;                                     // Gbit/s of one
+  double gpu_link_gbyte = 0;                               // GB/s of one GPU to the others of its node
+  double gpu_memory_gbyte = 0;                             // GB/s
   double storage_write_gbyte = 0, storage_read_gbyte = 0;  // GB/s of the whole file system
   Seconds silence{0};                                      // the longest that the fabric may be silent and come back
   std::string ports;  // "60001-63000": what the nodes of a job reach each other by; "": Slurm's SrunPortRange
 };
 const FieldTable<Bandwidths>& bandwidths_fields();
+
+// What is worth knowing of a site, and decides nothing.
+struct SiteFacts {
+  std::string scratch, project, tmp;
+  std::string fabric;
+  double allreduce_gbyte = 0;  // GB/s of bus bandwidth of an all-reduce over two nodes that is healthy
+};
+const FieldTable<SiteFacts>& site_facts_fields();
+
+// A key that has moved there: "network.fabric" is "facts.fabric" now.
+struct MovedKey {
+  std::string was, is;
+};
+const std::vector<MovedKey>& moved_site_keys();
 
 struct SiteConfig {
   std::string name = "local";
@@ -145,6 +158,7 @@ struct SiteConfig {
   SiteCapabilities can;
   SitePaths paths;
   Bandwidths network;
+  SiteFacts facts;
   NotifyConfig notify;            // where messages about runs go
   FaultCommands faults;           // that tests may ask for
   std::vector<JobClass> classes;  // [classes.NAME], in the order written; not part of site_fields()

@@ -138,4 +138,28 @@ TEST_CASE("sites that cannot be used say why") {
                 cuts);
 }
 
+TEST_CASE("a key that decides nothing is refused at its old place with the new one, and is kept where a run has it") {
+  SiteFolder folder;
+  folder.write("old.toml", "[paths]\nproject = \"/p\"\n[network]\nnics = 2\nfabric = \"InfiniBand\"\n");
+  const auto refused = load_site("old", {folder.path});
+  REQUIRE_FALSE(refused.ok());
+  const std::string text = refused.error().message();
+  CHECK_MESSAGE(text.find("old.toml:2:11: error: site.paths.project decides nothing and has moved: it is "
+                          "site.facts.project now; write project below [facts]") != std::string::npos,
+                text);
+  CHECK_MESSAGE(text.find("old.toml:5:10: error: site.network.fabric") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("2 errors") != std::string::npos, text);
+  folder.write("new.toml", "[facts]\nproject = \"/p\"\n[network]\nnics = 2\n");
+  const auto site = load_site("new", {folder.path});
+  REQUIRE_MESSAGE(site.ok(), site.error().message());
+  CHECK(site->config.facts.project == "/p");
+  CHECK_FALSE(load_site("new", {folder.path}, {"paths.project=\"/q\""}).ok());
+  // As an earlier version froze it, with its origins.
+  folder.write("frozen.toml",
+               "[paths]\nproject = \"/p\"\nscratch = \"\"\n[origins.\"paths.project\"]\nsite = \"old\"\n");
+  const auto frozen = load_site(folder.path + "/frozen.toml", {});
+  REQUIRE_MESSAGE(frozen.ok(), frozen.error().message());
+  CHECK(frozen->config.facts.project == "/p");
+}
+
 }  // namespace longhaul
