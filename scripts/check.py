@@ -49,7 +49,7 @@ WALLS = {
     "engine/curate": ENGINE_FLOOR + ["engine/core"],
     "engine/tasks": ENGINE_FLOOR + ["engine"],
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
-    # orchestrator: cli web -> controller -> render -> index -> state scheduler -> workflow -> site -> notify
+    # orchestrator: cli web -> fit -> controller -> render -> index -> state scheduler -> workflow -> site -> notify
     "orchestrator/site": CONTROL_FLOOR + ["orchestrator/notify"],
     "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
     "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
@@ -58,7 +58,8 @@ WALLS = {
     "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/index"],
     "orchestrator/notify": CONTROL_FLOOR,  # a site file says where messages go, so this room lies below it
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
-    "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
+    "orchestrator/fit": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
+    "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller", "orchestrator/fit"],
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/slurm_helper": ["base", "contracts"],
     "orchestrator": CONTROL_FLOOR + ["orchestrator"],

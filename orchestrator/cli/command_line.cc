@@ -9,6 +9,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "orchestrator/fit/fit_report.h"
 
 namespace longhaul {
 namespace {
@@ -135,19 +136,28 @@ void add_runs_options(CLI::App& app, RunsOptions& asked) {
 
 void add_options(Command command, CLI::App& app, CommandLine& line) {
   const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
-  const auto ignore_memory = [&] {
-    app.add_flag("--ignore-memory", line.ignore_memory, "go on although a training does not fit, by its forecast");
+  const auto allow = [&] {
+    std::vector<std::string> names;
+    for (const FitSubjectText& one : fit_subject_texts()) names.push_back(one.name);
+    app.add_option("--allow", line.allowed,
+                   "go on although something does not fit: " + join(names, ", ") + ". May be repeated")
+        ->type_name("CHECK")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::IsMember(names));
+    // As it was called when memory was the only check.
+    app.add_flag_callback("--ignore-memory", [&line] { line.allowed.emplace_back("memory"); })->group("");
   };
   switch (command) {
     case Command::run:
       add_planning_options(app, line);
-      ignore_memory();
+      allow();
       add_runs_dir(app, line);
       add_driving_options(app, line);
       break;
     case Command::submit:
       add_planning_options(app, line);
-      ignore_memory();
+      allow();
       app.add_option("--driver", line.driver, "who drives the run on: auto, lead, scrontab, job, here")
           ->check(CLI::IsMember({"auto", "lead", "scrontab", "job", "here"}))
           ->capture_default_str();
@@ -156,11 +166,13 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::validate:
       add_planning_options(app, line);
+      allow();
+      add_runs_dir(app, line);
       json();
       break;
     case Command::plan:
       add_planning_options(app, line);
-      ignore_memory();
+      allow();
       app.add_flag("--settings", line.settings, "every setting of every stage");
       app.add_flag("--scripts", line.scripts, "the job scripts, at a Slurm site");
       app.add_flag("--no-queue", line.no_queue, "do not ask Slurm when each job would start");

@@ -33,41 +33,41 @@ struct CommandLine {
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs
   bool json = false;
-  bool settings = false;           // plan
-  bool scripts = false;            // plan
-  bool no_queue = false;           // plan
-  bool ignore_memory = false;      // plan run submit
-  bool ignore_device = false;      // validate plan run submit tune
-  bool all = false;                // sites NAME
-  bool site_given = false;         // --site stood on the command line
-  std::string subject;             // sites: a name, "probe", or ""
-  std::string new_name;            // sites probe
-  bool metrics = false;            // status
-  bool follow = false;             // logs
-  bool raw = false;                // logs
-  int attempt = 0;                 // logs; 0 is the newest
-  double quiet_limit_s = 600;      // logs --follow
-  std::string output;              // docs support-bundle tune
-  std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for; serving size: keys
-  std::string driver = "auto";     // submit
-  bool until_quiet = false;        // tick
-  double patience_s = 900;         // tick --until-quiet
-  bool unwritten_record = false;   // tick, of a lead
-  bool leave_refused = false;      // tick, of a lead
-  std::string of_job;              // the same: its job's id
-  double for_s = 0;                // tick; 0: one round
-  double wait_s = 60;              // tell
-  bool test = false;               // notify
-  std::string from;                // fork: STAGE[@STEP]
-  bool erase = false;              // gc --delete
-  int keep_last = -1;              // gc; -1: artifacts stay
-  std::string pin, unpin;          // gc
-  bool job = false;                // doctor
-  std::string job_class;           // doctor --job; "": debug, or the default
-  double queue_s = 1800;           // doctor --job: until it starts
-  double size_max_mib = 64;        // support-bundle
-  std::string fault_plan;          // tests
-  std::string worker_fault_plan;   // tests
+  bool settings = false;             // plan
+  bool scripts = false;              // plan
+  bool no_queue = false;             // plan
+  std::vector<std::string> allowed;  // plan run submit validate: checks that refuse nothing (orchestrator/fit/)
+  bool ignore_device = false;        // validate plan run submit tune
+  bool all = false;                  // sites NAME
+  bool site_given = false;           // --site stood on the command line
+  std::string subject;               // sites: a name, "probe", or ""
+  std::string new_name;              // sites probe
+  bool metrics = false;              // status
+  bool follow = false;               // logs
+  bool raw = false;                  // logs
+  int attempt = 0;                   // logs; 0 is the newest
+  double quiet_limit_s = 600;        // logs --follow
+  std::string output;                // docs support-bundle tune
+  std::vector<std::string> words;    // tell: the order; completion: the shell, or what is asked for; serving size: keys
+  std::string driver = "auto";       // submit
+  bool until_quiet = false;          // tick
+  double patience_s = 900;           // tick --until-quiet
+  bool unwritten_record = false;     // tick, of a lead
+  bool leave_refused = false;        // tick, of a lead
+  std::string of_job;                // the same: its job's id
+  double for_s = 0;                  // tick; 0: one round
+  double wait_s = 60;                // tell
+  bool test = false;                 // notify
+  std::string from;                  // fork: STAGE[@STEP]
+  bool erase = false;                // gc --delete
+  int keep_last = -1;                // gc; -1: artifacts stay
+  std::string pin, unpin;            // gc
+  bool job = false;                  // doctor
+  std::string job_class;             // doctor --job; "": debug, or the default
+  double queue_s = 1800;             // doctor --job: until it starts
+  double size_max_mib = 64;          // support-bundle
+  std::string fault_plan;            // tests
+  std::string worker_fault_plan;     // tests
 };
 struct OptionText {
   std::string name;  // "--site"; of a positional: "RUN"

@@ -44,7 +44,9 @@ const std::vector<CommandSpec>& command_specs() {
          "check a workflow and say all that is wrong with it",
          "Reads the workflow with its recipes and site, checks every key, value, reference, input file and layout, and "
          "prints all problems together "
-         "as file:line:column. Starts nothing and writes nothing.",
+         "as file:line:column. What does not fit where it is to run (memory, context, cores, wall time, space, budget) "
+         "is refused as by `plan`, `run` and `submit`, unless --allow CHECK is given. Starts nothing and writes "
+         "nothing.",
          {"longhaul validate workflows/quickstart.toml", "longhaul validate my.toml --json"},
          {invalid_input, not_found, system}},
         {Command::plan,
@@ -55,8 +57,10 @@ const std::vector<CommandSpec>& command_specs() {
          "model's size where there is one; at a Slurm site also each stage's job with the origin of every directive, "
          "GPU-hours against the site's budget, and when Slurm says that it would start, were it submitted now. With "
          "--settings also every setting of every stage, defaults included; with --scripts the job scripts; with "
-         "--no-queue Slurm is not asked. A training that does not fit by its forecast is an error with the layout that "
-         "would, here as in `run` and `submit`, unless --ignore-memory is given. Stages that would be taken from "
+         "--no-queue Slurm is not asked. What does not fit where it is to run is an error with the layout or the "
+         "number "
+         "that would, here as in `validate`, `run` and `submit`, unless --allow CHECK is given. Stages that would be "
+         "taken from "
          "earlier "
          "runs are named, with where their artifacts lie and whose they are. Starts nothing and writes nothing.",
          {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",

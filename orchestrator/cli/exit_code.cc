@@ -14,8 +14,8 @@ const std::vector<ExitCodeText>& exit_code_texts() {
       {ExitCode::internal, "internal", "a mistake in longhaul itself", "report it with the message"},
       {ExitCode::usage, "usage", "the command line is wrong", "see `longhaul COMMAND --help`"},
       {ExitCode::invalid_input, "invalid_input",
-       "a workflow, site file or setting is wrong, or asks for what this build or the site cannot do; nothing was "
-       "started",
+       "a workflow, site file or setting is wrong, asks for what this build or the site cannot do, or for more than "
+       "fits there; nothing was started",
        "every problem is printed with its place and a remedy"},
       {ExitCode::not_found, "not_found", "a file, run, stage or site that was named does not exist",
        "the message lists what is there"},

@@ -112,6 +112,7 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   request.can_search_layouts = file_exists(installation.constants_path());
   WorkflowOutcome outcome = plan_workflow(request, SystemFileView());
   loaded.plan = std::move(outcome.plan);
+  loaded.written = std::move(outcome.written);
   loaded.diagnostics = std::move(outcome.diagnostics);
   if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
   if (loaded.diagnostics.empty()) {

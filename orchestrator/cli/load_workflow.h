@@ -15,6 +15,7 @@ struct LoadedWorkflow {
   std::string path;  // absolute
   Site site;
   RunPlan plan;
+  WrittenStages written;
   Diagnostics diagnostics;            // the plan may be used only without any
   std::vector<std::string> warnings;  // what is worth a line, and keeps nothing from running
 };

@@ -11,9 +11,9 @@
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/site_constants.h"
+#include "orchestrator/cli/workflow_fit.h"
 #include "orchestrator/controller/cache_outlook.h"
 #include "orchestrator/controller/drivers.h"
-#include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/outlook/plan_cost.h"
 #include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/preflight.h"
@@ -51,16 +51,28 @@ void put_errors(Value& document, const Diagnostics& diagnostics) {
   for (const Error& error : diagnostics.errors()) errors.push_back(error_value(error));
 }
 
-ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics) {
+ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics, const FitFindings* fit = nullptr) {
   if (!line.json) {
+    if (fit != nullptr) print_text(stderr, fit->warnings_text());
     print(stderr, "{}\n", diagnostics.render("nothing was started"));
     return ExitCode::invalid_input;
   }
   Value document = Value::make_table();
   document.set("ok", false);
   put_errors(document, diagnostics);
+  if (fit != nullptr) {
+    Value& warnings = document.set("warnings", Value::make_array());
+    for (const Error& one : fit->warnings().errors()) warnings.push_back(one.message());
+  }
   print_json(document);
   return ExitCode::invalid_input;
+}
+
+// Sentences: of the plan, and of what may not fit.
+Value warnings_value(const LoadedWorkflow& loaded, const FitFindings& fit) {
+  Value warnings(ValueArray(loaded.warnings.begin(), loaded.warnings.end()));
+  for (const Error& one : fit.warnings().errors()) warnings.push_back(one.message());
+  return warnings;
 }
 
 void print_warnings(std::FILE* file, const std::vector<std::string>& warnings) {
@@ -91,16 +103,19 @@ ExitCode validate_workflow(const CommandLine& line, const Installation& installa
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  const FitFindings fit = workflow_fit(line, installation, *loaded);
+  if (!fit.refused().empty()) return report_problems(line, fit.refused(), &fit);
   if (line.json) {
     Value document = Value::make_table();
     document.set("ok", true);
     document.set("workflow", loaded->plan.workflow);
     document.set("stages", loaded->plan.stages.size());
     document.set("errors", Value::make_array());
-    document.set("warnings", ValueArray(loaded->warnings.begin(), loaded->warnings.end()));
+    document.set("warnings", warnings_value(*loaded, fit));
     print_json(document);
   } else {
     print_warnings(stderr, loaded->warnings);
+    print_text(stderr, fit.warnings_text());
     const std::size_t count = loaded->plan.stages.size();
     print(stdout, "{}: valid, {} stage{}\n", line.workflow, count, count == 1 ? "" : "s");
   }
@@ -186,14 +201,15 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (constants.ok()) {
     const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
     for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
-    forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured, !table->measured_file.empty()});
+    forecasts = plan_forecasts(loaded->plan, with_machine_memory(site.config), jobs,
+                               {*constants, measured, !table->measured_file.empty()});
   }
-  Diagnostics fit;
-  if (!line.ignore_memory) check_forecasts_fit(loaded->plan, forecasts, fit);
-  if (asks && slurm.ok()) check_gpus_with_slurm(*slurm->port, site, loaded->plan, jobs, fit);
-  const ExitCode exit = fit.empty() ? ExitCode::ok : ExitCode::invalid_input;
   std::vector<ServingForecast> servers;
-  if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, site.config, *constants);
+  if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, with_machine_memory(site.config), *constants);
+  const FitFindings fit = workflow_fit(line, *loaded, jobs.empty() ? training_jobs(*loaded) : jobs, forecasts, servers);
+  Diagnostics refused = fit.refused();
+  if (asks && slurm.ok()) check_gpus_with_slurm(*slurm->port, site, loaded->plan, jobs, refused);
+  const ExitCode exit = refused.empty() ? ExitCode::ok : ExitCode::invalid_input;
   if (!line.html.empty()) {
     const std::string page = plan_html(loaded->plan, site.config.name, forecasts, servers, SystemClock().wall_ms());
     if (const Status written = write_file_atomic(line.html, page); !written.ok()) return fail(line, written.error());
@@ -206,7 +222,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     document.set("reasons", reasons_value(reasons));
     document.set("cost", cost_value(cost));
     document.set("computing", computing_value(loaded->plan));
-    document.set("warnings", ValueArray(loaded->warnings.begin(), loaded->warnings.end()));
+    document.set("warnings", warnings_value(*loaded, fit));
     document.set("cached", caches_value(caches));
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
     if (!forecasts.empty() && !table->said.empty())
@@ -216,8 +232,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     if (driver.ok()) document.set("driver", driver->name), document.set("driver_why", driver->why);
     document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
-    document.set("ok", fit.empty());
-    if (!fit.empty()) put_errors(document, fit);
+    document.set("ok", refused.empty());
+    if (!refused.empty()) put_errors(document, refused);
     print_json(document);
     return exit;
   }
@@ -244,7 +260,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     if (!scripts.ok()) return fail(line, scripts.error());
     print_text(stdout, *scripts);
   }
-  if (!fit.empty()) print(stderr, "\n{}\n", fit.render("run and submit would refuse it"));
+  print_text(stderr, fit.warnings_text());
+  if (!refused.empty()) print(stderr, "\n{}\n", refused.render("run and submit would refuse it"));
   return exit;
 }
 

@@ -22,14 +22,13 @@
 #include "orchestrator/cli/own_environment.h"
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/cli/site_constants.h"
+#include "orchestrator/cli/workflow_fit.h"
 #include "orchestrator/controller/drivers.h"
-#include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/follower.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/launcher_check.h"
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/measured_trainings.h"
-#include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
@@ -326,18 +325,12 @@ Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPl
   return {};
 }
 
-// By the forecasts of trainings on the site's GPUs. On processors the engine's exact plan has been compared already,
-// and of what cannot be predicted nothing is said.
-void check_fit(const CommandLine& line, const Site& site, const RunPlan& plan, const Installation& installation,
-               Diagnostics& diagnostics) {
-  if (line.ignore_memory || line.command == Command::tune || site.config.node.gpus == 0) return;
-  const auto table = load_site_constants(installation, site);
-  const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
-  if (!constants.ok()) return;
-  std::vector<JobPlan> jobs;
-  Diagnostics said_already;
-  if (site.config.is_slurm()) jobs = plan_jobs(site, plan, said_already);
-  check_forecasts_fit(plan, plan_forecasts(plan, site.config, jobs, {*constants, {}}), diagnostics);
+// Not of `tune`, which looks for what fits. Warnings are printed.
+void check_fit(const CommandLine& line, const Installation& installation, LoadedWorkflow& loaded) {
+  if (line.command == Command::tune) return;
+  const FitFindings fit = workflow_fit(line, installation, loaded);
+  print_text(stderr, fit.warnings_text());
+  loaded.diagnostics.merge(fit.refused());
 }
 
 }  // namespace
@@ -355,7 +348,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   const std::string runs = runs_folder(line, loaded->site.config);
   Result<OpenedSlurmPort> slurm = make_error(ErrorCode::unavailable, "not asked");
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) slurm = ask_walls(loaded->site, installation);
-  if (loaded->diagnostics.empty()) check_fit(line, loaded->site, loaded->plan, installation, loaded->diagnostics);
+  if (loaded->diagnostics.empty()) check_fit(line, installation, *loaded);
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
     const auto asked = check_jobs(slurm, loaded->site, loaded->plan, absolute_path(runs), loaded->diagnostics);
     if (!asked.ok()) return refuse(asked.error());

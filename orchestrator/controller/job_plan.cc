@@ -13,7 +13,6 @@
 #include "orchestrator/controller/job_options_check.h"
 #include "orchestrator/controller/job_wall.h"
 #include "orchestrator/controller/launch_words.h"
-#include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/controller/stage_wall.h"
 #include "orchestrator/controller/step_plan.h"
@@ -226,7 +225,9 @@ void JobPlanner::plan_cpus() {
     problem("threads",
             format("{} ranks x {} CPUs on a node: nodes of {} have {}", plan_.ranks_per_node, plan_.cpus_per_rank,
                    site_text(), of_node),
-            "use fewer ranks on a node, or fewer threads");
+            format("use threads = {}, or {} of these ranks on a node",
+                   std::max(1, of_node / std::max(1, plan_.ranks_per_node)),
+                   std::max(1, of_node / std::max(1, plan_.cpus_per_rank))));
   else
     problem("ranks",
             format("{} ranks cannot share {} GPUs with {} CPUs each evenly on nodes of {} CPUs", plan_.ranks_per_node,
@@ -375,9 +376,6 @@ void JobPlanner::plan_resources() {
                      "a number with K, M, G or T, for example \"200G\"; \"0\" is all of a node's");
   else
     add_if("mem", memory);
-  const Status fits =
-      check_stage_memory(stage_, plan_, site_.config, granted_memory(site_, memory.value, memory.origin));
-  if (!fits.ok()) problem("job.memory", "stage." + stage_.stage + ": " + fits.error().what, fits.error().hint);
   if (const Chosen whole = exclusive(); yes(whole)) add("exclusive", {"", whole.origin, whole.where, whole.by_user});
   if (!job_.exclude.empty() && config_.can.exclude == "no")
     problem("job.exclude", site_text() + " refuses jobs that name nodes", "remove job.exclude");

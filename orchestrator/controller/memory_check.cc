@@ -7,9 +7,7 @@
 
 namespace longhaul {
 
-namespace {
-
-std::int64_t bytes_of_slurm_memory(const std::string& text) {
+std::int64_t slurm_memory_bytes(const std::string& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return 0;
@@ -23,8 +21,6 @@ std::int64_t bytes_of_slurm_memory(const std::string& text) {
     default: return number << 20;
   }
 }
-
-}  // namespace
 
 Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const SiteConfig& site,
                           const GrantedMemory& memory) {
@@ -41,7 +37,7 @@ Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const S
 }
 
 GrantedMemory granted_memory(const Site& site, const std::string& asked, const std::string& origin) {
-  if (const std::int64_t bytes = bytes_of_slurm_memory(asked); bytes > 0) return {bytes, origin};
+  if (const std::int64_t bytes = slurm_memory_bytes(asked); bytes > 0) return {bytes, origin};
   return {site.config.node.memory.value, site.origin_of("node.memory")};
 }
 

@@ -13,6 +13,8 @@ struct GrantedMemory {
   std::int64_t bytes = 0;  // of a node; 0: not known
   std::string from;        // "workflow: stage.train.job.memory", "site x: node.memory"
 };
+// Of an amount as sbatch takes it; 0: none, or all of a node's.
+std::int64_t slurm_memory_bytes(const std::string& text);
 // What a job asks for, as sbatch takes it ("200G"; MiB where no unit stands), or where that is nothing or all of a
 // node's ("0"), what the site's nodes have.
 GrantedMemory granted_memory(const Site& site, const std::string& asked, const std::string& origin);

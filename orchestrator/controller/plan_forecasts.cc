@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/controller/checkpoint_forecast.h"
+#include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/processor_memory.h"
 
 namespace longhaul {
@@ -69,8 +70,14 @@ void add_checkpoints(const PlannedStage& stage, const SiteConfig& site, const Mo
   f.notes.push_back(checkpoint_text(one));
 }
 
+Result<TrainingForecast> forecast_of_layout(const LayoutQuestion& question, std::int64_t steps, ForecastSearch search) {
+  auto made = forecast_training(question.search, question.layout, steps, search == ForecastSearch::always);
+  if (!made.ok() || search == ForecastSearch::always || made->memory <= made->memory_limit) return made;
+  return forecast_training(question.search, question.layout, steps, true);
+}
+
 TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, const SiteConfig& site, int ranks_per_node,
-                             const PredictionBasis& basis) {
+                             const PredictionBasis& basis, ForecastSearch search) {
   TrainingForecast none;
   none.stage = stage.id();
   auto question = layout_question(stage, site, basis, ranks_per_node, origins_of(plan, stage));
@@ -81,7 +88,9 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
   if (!question->on_gpus) question->search.memory_limit = any_memory;  // judged below
   // Layouts of one rank leave nothing to search, and an align stage has few of its own.
   const bool searched = stage.dims.world_size() > 1 && stage.kind != "align";
-  auto made = forecast_training(question->search, question->layout, configured_steps(stage.settings), searched);
+  const std::int64_t steps = configured_steps(stage.settings);
+  auto made = searched ? forecast_of_layout(*question, steps, search)
+                       : forecast_training(question->search, question->layout, steps, false);
   if (!made.ok()) {
     none.problem = made.error().message();
     return none;
@@ -104,7 +113,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
       return none;
     }
   }
-  if (searched && made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
+  if (searched && search == ForecastSearch::always && made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
     auto after = layout_after_loss(question->search, made->nodes - 1, ranks_per_node);
     if (after.ok()) {
       made->after_loss = *after;
@@ -117,7 +126,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
 
 // The phase that takes longest, with the memory of the one that needs most and the time of all.
 TrainingForecast forecast_of_phases(const RunPlan& plan, const PlannedStage& stage, const SiteConfig& site,
-                                    int ranks_per_node, const PredictionBasis& basis) {
+                                    int ranks_per_node, const PredictionBasis& basis, ForecastSearch search) {
   const auto settings = pretrain_fields().parse(stage.settings, "");
   const auto phases = settings.ok() ? phases_of(*settings, false) : Result<PhasePlan>(settings.error());
   TrainingForecast longest;
@@ -131,7 +140,7 @@ TrainingForecast forecast_of_phases(const RunPlan& plan, const PlannedStage& sta
   for (const PlannedPhase& phase : phases->phases) {
     PlannedStage alone = stage;
     if (auto one = phase_alone(stage.settings, phase.name); one.ok()) alone.settings = std::move(*one);
-    TrainingForecast f = forecast_of(plan, alone, site, ranks_per_node, basis);
+    TrainingForecast f = forecast_of(plan, alone, site, ranks_per_node, basis, search);
     if (!f.problem.empty()) return f;
     told.push_back(format("{} {:.3g} s", phase.name, f.seconds()));
     all_seconds += f.duration(), memory = std::max(memory, f.memory);
@@ -143,17 +152,26 @@ TrainingForecast forecast_of_phases(const RunPlan& plan, const PlannedStage& sta
   return longest;
 }
 
+SiteConfig with_granted_memory(SiteConfig site, const JobPlan& job) {
+  for (const Directive& directive : job.directives)
+    if (directive.option == "mem")
+      if (const std::int64_t bytes = slurm_memory_bytes(directive.value); bytes > 0) site.node.memory.value = bytes;
+  return site;
+}
+
 }  // namespace
 
 std::vector<TrainingForecast> plan_forecasts(const RunPlan& plan, const SiteConfig& site,
-                                             const std::vector<JobPlan>& jobs, const PredictionBasis& basis) {
+                                             const std::vector<JobPlan>& jobs, const PredictionBasis& basis,
+                                             ForecastSearch search) {
   std::vector<TrainingForecast> forecasts;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const PlannedStage& stage = plan.stages[i];
     if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") continue;
     const int ranks_per_node = i < jobs.size() ? jobs[i].ranks_per_node : 0;
     const auto& forecast = stage.settings.find("phase") ? forecast_of_phases : forecast_of;
-    forecasts.push_back(forecast(plan, stage, site, ranks_per_node, basis));
+    const SiteConfig granted = i < jobs.size() ? with_granted_memory(site, jobs[i]) : site;
+    forecasts.push_back(forecast(plan, stage, granted, ranks_per_node, basis, search));
   }
   return forecasts;
 }

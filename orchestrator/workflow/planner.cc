@@ -77,6 +77,7 @@ class Planner {
   void link_finders(int index, const VariantDraft& variant, std::vector<int>& needs);
   void check_fit();
   void write_plan(const std::vector<int>& order);
+  WrittenStages written();
   PlannedInput plan_input(const StageInputText& input);
   const std::vector<std::string>& expand(const std::string& path, const SourcePos& where, const std::string& what);
 
@@ -97,7 +98,7 @@ WorkflowOutcome Planner::run() {
   auto parsed = parse_toml(request_.text, request_.path);
   if (!parsed.ok()) {
     diagnostics_.add(parsed.error());
-    return {std::move(plan_), std::move(diagnostics_)};
+    return {std::move(plan_), {}, std::move(diagnostics_)};
   }
   root_ = std::move(*parsed);
   Value& root = root_;
@@ -125,7 +126,7 @@ WorkflowOutcome Planner::run() {
   std::set<std::string> seen;
   for (const Error& error : diagnostics_.errors())
     if (seen.insert(error.message()).second) once.add(error);
-  return {std::move(plan_), std::move(once)};
+  return {std::move(plan_), written(), std::move(once)};
 }
 
 void Planner::check_sections(const Value& root) {
@@ -569,26 +570,15 @@ void Planner::write_plan(const std::vector<int>& order) {
   }
 }
 
-}  // namespace
-
-const FieldTable<WorkflowHeader>& workflow_header_fields() {
-  using W = WorkflowHeader;
-  static const auto table =
-      FieldTable<W>()
-          .field("name", &W::name,
-                 {.help = "runs are folders of this name; letters, digits, '-' and '_'", .required = true})
-          .field("description", &W::description, {.help = "one line for people"})
-          .field(
-              "budget", &W::budget,
-              {.unit = "node-hours",
-               .help =
-                   "once a run's jobs have used so much, what runs goes on and nothing more is submitted; 0: no limit",
-               .min = 0})
-          .field("allow_fault_injection", &W::allow_fault_injection,
-                 {.help = "marks the runs as tests: `longhaul tell RUN fault` may hurt any stage; a stage with a table "
-                          "`faults` is marked by that"});
-  return table;
+WrittenStages Planner::written() {
+  WrittenStages written;
+  if (const Value* header = root_.find("workflow")) written.workflow = *header;
+  for (StageDraft& draft : drafts_)
+    if (!draft.variants.empty()) written.stages.emplace(draft.name, std::move(draft.variants.front().written));
+  return written;
 }
+
+}  // namespace
 
 WorkflowOutcome plan_workflow(const WorkflowRequest& request, const FileView& files) {
   return Planner(request, files).run();

@@ -11,6 +11,7 @@
 #include "contracts/fault_commands.h"
 #include "orchestrator/workflow/file_view.h"
 #include "orchestrator/workflow/run_plan.h"
+#include "orchestrator/workflow/written_stages.h"
 
 namespace longhaul {
 
@@ -30,6 +31,7 @@ struct WorkflowRequest {
 
 struct WorkflowOutcome {
   RunPlan plan;
+  WrittenStages written;  // of the plan's stages
   Diagnostics diagnostics;
 };
 WorkflowOutcome plan_workflow(const WorkflowRequest& request, const FileView& files);

@@ -32,6 +32,30 @@ def expect_call(what, arguments, code, out="", err="", cwd="."):
     return stdout, stderr
 
 
+def what_does_not_fit_is_refused_alike(here):
+    """validate, plan, run and submit end with 3 and the same lines, all of what does not fit together, and make nothing."""
+    (here / "tokens").mkdir()
+    (here / "wide.toml").write_text(
+        '[workflow]\nname = "wide"\n[stage.pretrain]\nkind = "pretrain"\ninputs = { tokens = "tokens" }\nrecipe = "quickstart-tiny"\n'
+        'model = { vocab_size = 512 }\nranks = 8\nthreads = 64\nglobal_batch_size = 32\nmicro_batch_size = 4\nsteps = 100\n'
+        '[stage.deploy]\nkind = "deploy"\ninputs = { model = "@pretrain" }\nmax_tokens = 4000\n')
+    cores = ["--set", "site.cpu_slots=2"]
+    said = {}
+    for command in ("validate", "plan", "run", "submit"):
+        _, err = expect_call(f"{command} of what does not fit", [command, "wide.toml", *cores], 3, err="--allow cores", cwd=here)
+        said[command] = [line for line in err.splitlines() if line.startswith("wide.toml:")]
+    expect("the same lines", len(said["validate"]) == 2 and all(lines == said["validate"] for lines in said.values()), said)
+    expect("place, figure, what would fit", said["validate"][0].startswith(
+        "wide.toml:8:9: error: stage.pretrain: 8 ranks of 64 threads need 512 cores, and this machine has 2")
+        and "ranks = 2 with threads = 1 fit" in said["validate"][0] and said["validate"][1].startswith("wide.toml:16:14: error: stage.deploy: max_tokens = 4000")
+        and "max_tokens = 127 fits" in said["validate"][1], said)
+    expect("no run was made", not (here / "runs").exists() or not list((here / "runs").glob("wide*")))
+    out, err = expect_call("what was allowed warns", ["validate", "wide.toml", *cores, "--allow", "cores,context"], 0, out="valid", err="warning: ", cwd=here)
+    out, _ = expect_call("in JSON", ["validate", "wide.toml", *cores, "--allow", "cores", "--json"], 3, cwd=here)
+    answer = json.loads(out)
+    expect("errors and warnings", [e["line"] for e in answer["errors"]] == [16] and len(answer["warnings"]) == 1 and answer["warnings"][0].startswith("wide.toml:8:9: "), out)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         here = pathlib.Path(name)
@@ -134,19 +158,24 @@ def main():
         expect("doctor asks the engine", "operations: cpu" in json.loads(out)["engine_build"], out)
         expect("doctor says what bf16 costs here", "products in bf16: " in json.loads(out)["engine_build"], out)
         for example in sorted((source / "workflows/examples").glob("*.toml")):
-            expect_call(f"example {example.name}", ["validate", str(example)], 0, cwd=here)
+            there = ["--site", "alps-clariden", "--set", 'site.account="a-x01"', "--ignore-device"] if "64-nodes" in example.name else []
+            expect_call(f"example {example.name}", ["validate", str(example), *there], 0, cwd=here)
+        what_does_not_fit_is_refused_alike(here)
         large = [str(source / "workflows/examples/8b-64-nodes.toml"), "--site", "alps-clariden", "--set", 'site.account="a-x01"',
                  "--ignore-device"]  # of a build without CUDA, too
         expect_call("a large training fits where it is meant to run", ["plan", *large, "--no-queue"], 0, out="of 86.7 GiB", cwd=here)
         large += ["--set", "stage.pretrain.parallel={dp_replicate=256}"]
         unfit = "stage.pretrain does not fit: a rank needs"
         _, said = expect_call("one that does not ends plan with 3", ["plan", *large, "--no-queue"], 3, out="predicted", err=unfit, cwd=here)
-        expect("the layout that fits, and what goes on all the same", "parallel = { dp_shard" in said and "--ignore-memory" in said, said)
+        expect("the layout that fits, and what goes on all the same", "parallel = { dp_shard" in said and "--allow memory" in said, said)
+        expect_call("validate says the same", ["validate", *large], 3, err=unfit, cwd=here)
         out, _ = expect_call("also as JSON", ["plan", *large, "--no-queue", "--json"], 3, cwd=here)
         expect("with the errors", not json.loads(out)["ok"] and unfit in json.loads(out)["errors"][0]["what"], out)
         expect_call("submit starts nothing", ["submit", *large], 3, err=unfit, cwd=here)
         expect("no run was made", not (here / "runs").exists())
-        expect_call("who knows better", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
+        expect_call("who knows better", ["plan", *large, "--no-queue", "--allow", "memory"], 0, out="predicted", cwd=here)
+        expect_call("as the option was called", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
+        expect_call("what nobody checks", ["validate", *large, "--allow", "memroy"], 2, err="memroy", cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")
     return 1 if failures else 0
 

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "contracts/settings/training.h"
-#include "orchestrator/controller/job_plan.h"
 
 namespace longhaul {
 
@@ -61,20 +60,6 @@ TEST_CASE("amounts of memory as sbatch takes them") {
   site.config.node.memory.value = 3 * gib;
   CHECK(bytes("0") == 3 * gib);
   CHECK(bytes("2G") == 2 * gib);
-}
-
-TEST_CASE("a job's plan names the memory that is too little, where the user asked for it or where the site has it") {
-  Site site;
-  site.config.name = "x", site.config.scheduler = "slurm";
-  site.config.node.memory.value = 8 * gib;
-  PlannedStage stage = stage_for_memory();
-  Diagnostics diagnostics;
-  (void)plan_job(site, stage, diagnostics);
-  CHECK(diagnostics.render("").find("there are 8.0 GiB") != std::string::npos);
-  stage.common.job.memory = "900G";
-  Diagnostics enough;
-  (void)plan_job(site, stage, enough);
-  CHECK(enough.render("").find("too little memory") == std::string::npos);
 }
 
 }  // namespace longhaul

@@ -5,28 +5,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "orchestrator/cli/load_workflow.h"
-#include "orchestrator/controller/device/stage_device.h"
-#include "orchestrator/controller/fit_verdict.h"
-#include "orchestrator/controller/job_plan.h"
-#include "orchestrator/controller/plan_forecasts.h"
-#include "orchestrator/workflow/planner.h"
+#include "tests/unit/orchestrator/fit/fitted_workflow.h"
 
 namespace longhaul {
 namespace {
-
-const std::string source = LONGHAUL_SOURCE_DIR;
-
-// Recipes are real; raw inputs are taken to exist.
-class FitFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return read_file(path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 struct NamedCommand {
   std::string workflow;  // "workflows/x.toml"
@@ -75,41 +57,13 @@ struct FitOutcome {
   int forecasts = 0;
 };
 
-FitOutcome outcome_at(const std::string& text, const std::string& path, const std::string& site_name,
+FitOutcome outcome_at(const std::string& text, const std::string& path, const std::string& site,
                       const std::vector<std::string>& sets) {
-  static const TimeConstants constants = read_time_constants(source + "/autotune/constants.toml").value();
-  std::vector<std::string> of_workflow;
-  const auto of_site = site_sets(sets, &of_workflow);
-  auto site = load_site(site_name, {source + "/site-configs"}, of_site);
-  REQUIRE_MESSAGE(site.ok(), site.error().message());
-  WorkflowRequest request;
-  request.text = text;
-  request.path = path;
-  request.folder = parent_path(path);
-  request.site = site->values;
-  request.sets = of_workflow;
-  request.can_search_layouts = true;
-  request.recipe_folders = {source + "/workflows/recipes"};
-  WorkflowOutcome planned = plan_workflow(request, FitFiles());
-  REQUIRE_MESSAGE(planned.diagnostics.empty(), planned.diagnostics.render(""));
-  Diagnostics problems;
-  EngineDevices engine;
-  engine.build = [] { return EngineDevices::Build{EngineCuda::built_in, ""}; };
-  engine.host_has_driver = [] { return false; };
-  engine.no_gpu_here = [](int, bool) { return std::string("this host has none"); };
-  std::vector<std::string> warnings;
-  decide_devices(*site, engine, false, planned.plan, problems, warnings);
-  std::vector<JobPlan> jobs;
-  if (site->config.is_slurm()) jobs = plan_jobs(*site, planned.plan, problems);
-  FitOutcome outcome;
-  const auto forecasts = plan_forecasts(planned.plan, site->config, jobs, {constants, {}});
-  for (const TrainingForecast& f : forecasts) {
-    CHECK_MESSAGE(f.problem.empty(), f.problem);
-    ++outcome.forecasts;
-  }
-  check_forecasts_fit(planned.plan, forecasts, problems);
-  outcome.problems = problems.render("");
-  return outcome;
+  const FittedWorkflow fitted(text, path, site, sets);
+  for (const TrainingForecast& f : fitted.forecasts) CHECK_MESSAGE(f.problem.empty(), f.problem);
+  Diagnostics all = fitted.of_jobs;
+  all.merge(fitted.report().refused());
+  return {all.render(""), static_cast<int>(fitted.forecasts.size())};
 }
 
 }  // namespace
@@ -166,7 +120,7 @@ TEST_CASE("a training that does not fit is an error at its stage, with the keys 
   CAPTURE(problems);
   CHECK(starts_with(problems, "w.toml:3:"));
   CHECK(problems.find("stage.pretrain does not fit: a rank needs ") != std::string::npos);
-  CHECK(problems.find("--ignore-memory goes on all the same") != std::string::npos);
+  CHECK(problems.find("--allow memory goes on all the same") != std::string::npos);
   // What it proposes, pasted in, fits.
   const std::string before = "the fastest layout that fits: ";
   const std::size_t begin = problems.find(before), end = problems.find(" (", begin);
@@ -180,26 +134,25 @@ TEST_CASE("a training that does not fit is an error at its stage, with the keys 
 }
 
 TEST_CASE("what nobody can predict, or a tune stage lays out, is not judged") {
-  RunPlan plan;
-  PlannedStage stage;
-  stage.stage = "pretrain", stage.kind = "pretrain", stage.settings = Value::make_table();
-  plan.stages = {stage};
-  TrainingForecast f;
-  f.stage = "pretrain", f.memory = 2e9, f.memory_limit = 1e9;
-  const auto judged = [&] {
-    Diagnostics problems;
-    check_forecasts_fit(plan, {f}, problems);
-    return problems.size();
-  };
-  CHECK(judged() == 1);
+  FittedWorkflow fitted(
+      "[workflow]\nname = \"w\"\n[stage.pretrain]\nkind = \"pretrain\"\ninputs = { tokens = \"tokens\" }\n"
+      "recipe = \"llama3-8b\"\nmodel = { vocab_size = 128256 }\nnodes = 64\nranks = 256\nglobal_batch_size = 1024\n",
+      "w.toml", "alps-clariden", {"site.account=\"a-x01\""});
+  TrainingForecast& f = fitted.forecasts.front();
+  PlannedStage& stage = fitted.planned.plan.stages.front();
+  const auto refused = [&] { return fitted.report().refused().size(); };
+  CHECK(refused() == 1);
   f.problem = "a model that nobody knows";
-  CHECK(judged() == 0);
+  CHECK(refused() == 0);
   f.problem.clear();
-  plan.stages[0].layout_from = "layout";
-  CHECK(judged() == 0);
-  plan.stages[0].layout_from.clear();
-  f.memory = 1e9;
-  CHECK(judged() == 0);
+  stage.layout_from = "layout";
+  CHECK(refused() == 0);
+  stage.layout_from.clear();
+  f.memory = f.memory_limit;  // by a forecast that is right within a few percent
+  CHECK(refused() == 0);
+  CHECK(fitted.report().warnings().size() == 1);
+  f.memory = 0.9 * f.memory_limit;
+  CHECK(fitted.report().nothing_found());
 }
 
 }  // namespace longhaul

@@ -1,0 +1,12 @@
+// All checks of what a plan needs against what there is, before anything costs. Pure.
+#pragma once
+
+#include "orchestrator/fit/fit_case.h"
+#include "orchestrator/fit/fit_report.h"
+
+namespace longhaul {
+
+// `allowed`: names of the checks (fit_report.h) that refuse nothing.
+FitFindings check_fit(const FitCase& fit, const std::vector<std::string>& allowed);
+
+}  // namespace longhaul

@@ -1,0 +1,51 @@
+#include "orchestrator/fit/core_fit.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "contracts/settings/hyper_search.h"
+
+namespace longhaul {
+namespace {
+
+// The most ranks up to `most` that the layout's other axes and the batch divide; 0: none.
+int fitting_ranks(const PlannedStage& stage, int most) {
+  const int others = std::max(1, stage.dims.world_size() / std::max(1, stage.dims.dp()));
+  const std::int64_t global = stage.settings.get_integer("global_batch_size"),
+                     micro = std::max<std::int64_t>(1, stage.settings.get_integer("micro_batch_size"));
+  for (int ranks = std::min(most, stage.common.ranks); ranks > 0; --ranks) {
+    if (ranks % others != 0) continue;
+    if (global == 0 || global % (micro * (ranks / others)) == 0) return ranks;
+  }
+  return 0;
+}
+
+std::string remedy_of(const PlannedStage& stage, int cores) {
+  if (const int ranks = fitting_ranks(stage, cores); ranks > 0) {
+    const int threads = std::min(std::max(1, stage.common.threads), cores / ranks);
+    return stage.common.threads > 0 ? format("ranks = {} with threads = {} fit", ranks, threads)
+                                    : format("ranks = {} fits", ranks);
+  }
+  return format("use a layout of at most {} ranks: {} has more in every replica", cores, stage.dims.to_string());
+}
+
+}  // namespace
+
+void check_core_fit(const FitCase& fit, FitFindings& report) {
+  const int cores = fit.machine.cores;
+  if (cores <= 0) return;
+  for (const PlannedStage& stage : fit.plan.stages) {
+    const bool own = stage.kind == "command" || stage.kind == "tune" || stage.kind == search_kind_name;
+    if (own || fit.cached.contains(stage.id())) continue;
+    const std::int64_t threads = std::max(1, stage.common.threads), ranks = stage.common.ranks;
+    if (ranks * threads <= cores) continue;
+    report.refuse(
+        FitSubject::cores, fit.place(stage, {"ranks", "threads", "parallel"}),
+        format("stage.{}: {} rank{} of {} thread{} need {} cores, and this machine has {} (site {}: cpu_slots)",
+               stage.stage, ranks, ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ranks * threads, cores,
+               fit.site.config.name),
+        remedy_of(stage, cores) + " here; --site NAME means another machine");
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,42 @@
+// What of a plan does not fit, as its checks find it. What cannot fit even at the optimistic end of what is forecast is
+// refused; what may not fit is a warning. A check that the user has allowed (--allow NAME) refuses nothing and warns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/diagnostics.h"
+
+namespace longhaul {
+
+enum class FitSubject { memory, context, cores, wall, space, budget };
+const char* to_string(FitSubject check);
+
+struct FitSubjectText {
+  FitSubject check;
+  std::string name, help;
+};
+const std::vector<FitSubjectText>& fit_subject_texts();
+
+class FitFindings {
+ public:
+  // `allowed`: names of checks.
+  explicit FitFindings(std::vector<std::string> allowed) : allowed_(std::move(allowed)) {}
+
+  // `remedy` holds the number or the layout that would fit; the option that goes on all the same is added. The same
+  // problem of several stages is kept once.
+  void refuse(FitSubject check, const SourcePos& where, const std::string& what, const std::string& remedy);
+  void warn(FitSubject check, const SourcePos& where, const std::string& what, const std::string& remedy);
+
+  bool nothing_found() const { return refused_.empty() && warnings_.empty(); }
+  const Diagnostics& refused() const { return refused_; }
+  const Diagnostics& warnings() const { return warnings_; }
+  // "w.toml:9:14: warning: what; hint", a line each, sorted by place; "" without any.
+  std::string warnings_text() const;
+
+ private:
+  std::vector<std::string> allowed_;
+  Diagnostics refused_, warnings_;
+};
+
+}  // namespace longhaul

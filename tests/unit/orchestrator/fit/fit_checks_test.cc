@@ -1,0 +1,220 @@
+// What does not fit is refused with its figure and a number that would fit, which does when it is written; what may not
+// fit is a warning; what was allowed goes on.
+#include "tests/unit/orchestrator/fit/fitted_workflow.h"
+
+namespace longhaul {
+namespace {
+
+// Llama 3 8B on 256 GPUs of a cluster whose jobs last 12 hours.
+const std::string cluster_training =
+    "[workflow]\nname = \"w\"\n"
+    "[stage.pretrain]\nkind = \"pretrain\"\ninputs = { tokens = \"tokens\" }\nrecipe = \"llama3-8b\"\n"
+    "model = { vocab_size = 128256 }\nnodes = 64\nranks = 256\nparallel = { dp_shard = 256, zero = 2 }\n"
+    "global_batch_size = 1024\nsteps = 100_000\n";
+// A small one for this machine.
+const std::string small_training =
+    "[workflow]\nname = \"w\"\n"
+    "[stage.pretrain]\nkind = \"pretrain\"\ninputs = { tokens = \"tokens\" }\nrecipe = \"quickstart-tiny\"\n"
+    "model = { vocab_size = 512 }\nglobal_batch_size = 32\nmicro_batch_size = 4\nsteps = 100\n";
+
+FittedWorkflow on_cluster(const std::string& more, std::vector<std::string> sets = {}) {
+  sets.emplace_back("site.account=\"a-x01\"");
+  return {cluster_training + more, "w.toml", "alps-clariden", sets};
+}
+
+FittedWorkflow here(const std::string& more, int cores = 2) {
+  FittedWorkflow fitted(small_training + more, "w.toml", "local");
+  fitted.machine.cores = cores;
+  return fitted;
+}
+
+bool says(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    if (text.find(part) == std::string::npos) {
+      MESSAGE(text);
+      MESSAGE("lacks: " << part);
+      return false;
+    }
+  return true;
+}
+
+// What stands in `text` between these two.
+std::string between(const std::string& text, const std::string& before, const std::string& behind) {
+  const std::size_t begin = text.find(before);
+  if (begin == std::string::npos) return {};
+  const std::size_t from = begin + before.size();
+  return text.substr(from, text.find(behind, from) - from);
+}
+
+}  // namespace
+
+TEST_CASE("fit: what fits says nothing, wherever it is to run") {
+  CHECK(on_cluster("").report().nothing_found());
+  CHECK(here("ranks = 2\n").report().nothing_found());
+}
+
+TEST_CASE("fit: more ranks and threads than this machine has cores") {
+  CHECK(says(here("ranks = 4\nthreads = 64\n").refused(),
+             {"w.toml:11:", "stage.pretrain: 4 ranks of 64 threads need 256 cores, and this machine has 2",
+              "ranks = 2 with threads = 1 fit", "--allow cores goes on all the same", "1 error"}));
+  CHECK(says(here("ranks = 8\n", 5).refused(), {"8 ranks of 1 thread need 8 cores", "ranks = 4 fits"}));
+  const FittedWorkflow tensor = here("ranks = 4\nparallel = { tp = 4 }\n", 3);
+  CHECK(says(tensor.refused(), {"a layout of at most 3 ranks: tp=4"}));
+  CHECK(tensor.report({"cores"}).refused().empty());
+  CHECK(says(tensor.report({"cores"}).warnings_text(), {"w.toml:11:", "warning: ", "allowed by --allow cores"}));
+  FittedWorkflow cluster = on_cluster("");
+  CHECK(cluster.machine.cores == 0);  // its nodes are judged with their jobs
+  FittedWorkflow known = here("ranks = 8\n");
+  known.cached = {"pretrain"};
+  CHECK(known.report().nothing_found());
+}
+
+TEST_CASE("fit: steps that take longer than their time limit, also over a chain of jobs") {
+  const FittedWorkflow fitted = on_cluster("time_limit = \"14h\"\n");
+  CHECK(fitted.jobs.front().chain);
+  const std::string refused = fitted.refused();
+  CHECK(says(refused, {"w.toml:13:", "stage.pretrain: 100000 steps take ", "time_limit = 14h 00m has ",
+                       "--allow wall goes on all the same"}));
+  CHECK(fitted.report({"wall"}).refused().empty());
+  // Both numbers that it names fit.
+  const std::string limit = between(refused, "time_limit = \"", "\""), steps = between(refused, "and steps = ", " fit");
+  CHECK(on_cluster("time_limit = \"" + limit + "\"\n").report().nothing_found());
+  const FittedWorkflow fewer = on_cluster("time_limit = \"14h\"\n", {"stage.pretrain.steps=" + steps});
+  CHECK(fewer.report().refused().empty());
+  // A limit within the interval is a warning.
+  const double middle = fitted.forecasts.front().duration();
+  const FittedWorkflow close = on_cluster(format("time_limit = \"{:.0f}min\"\n", middle / 60 * 1.02));
+  CHECK(close.report().refused().empty());
+  CHECK(says(close.report().warnings_text(), {"warning: stage.pretrain", "it may end before them"}));
+  CHECK(on_cluster("time_limit = \"90d\"\n").report().nothing_found());
+}
+
+TEST_CASE("fit: a job that is shorter than one step is refused by name") {
+  const FittedWorkflow fitted = on_cluster("time_limit = \"4s\"\n");
+  CHECK(says(fitted.refused(),
+             {"w.toml:13:", "stage.pretrain: a job of 4.0s is shorter than one step, which takes at least",
+              "holds one step", "1 error"}));
+  CHECK(!fitted.report({"wall"}).warnings().empty());
+}
+
+TEST_CASE("fit: a checkpoint that takes longer than the time before a job's end") {
+  // 8 billion weights with moments are 96 GB.
+  const FittedWorkflow slow = on_cluster("", {"site.network.storage_write_gbyte=0.2"});
+  CHECK(says(slow.refused(),
+             {"a checkpoint of 89.7 GiB takes at least 8m 02s at the 0.2 GB/s", "job.stop_before = \"11min\""}));
+  CHECK(on_cluster("job = { stop_before = \"11min\" }\n", {"site.network.storage_write_gbyte=0.2"})
+            .report()
+            .nothing_found());
+  // Jobs that go on read one first.
+  const FittedWorkflow reads = on_cluster("", {"site.network.storage_read_gbyte=0.002"});
+  CHECK(says(reads.refused(), {"is shorter than one step"}));
+}
+
+TEST_CASE("fit: a budget that is smaller than the run, or than one step") {
+  const auto with = [](const std::string& budget, std::vector<std::string> sets = {}) {
+    sets.emplace_back("site.account=\"a-x01\"");
+    return FittedWorkflow(replace_all(cluster_training, "name = \"w\"\n", "name = \"w\"\n" + budget), "w.toml",
+                          "alps-clariden", sets);
+  };
+  CHECK(says(with("budget = 0.001\n").refused(),
+             {"w.toml:3:10", "budget = 0.001 node-hours is less than one step of stage.pretrain, which costs at least",
+              "holds all its steps", "--allow budget goes on all the same"}));
+  const std::string refused = with("budget = 1000\n").refused();
+  CHECK(says(refused, {"w.toml:3:10", "trainings cost ", "node-hours by the forecast, and budget = 1000",
+                       "of stage.pretrain fit"}));
+  const std::string enough = between(refused, "; budget = ", " holds"),
+                    steps = between(refused, "steps = ", " of stage");
+  CHECK(with("budget = " + enough + "\n").report().nothing_found());
+  CHECK(with("budget = 1000\n", {"stage.pretrain.steps=" + steps}).report().refused().empty());
+  CHECK(says(with("", {"site.budget_gpu_hours=100"}).refused(),
+             {"GPU-hours by the forecast, and budget_gpu_hours = 100"}));
+  FittedWorkflow done = with("budget = 1\n");
+  done.cached = {"pretrain"};
+  CHECK(done.report().nothing_found());
+}
+
+TEST_CASE("fit: checkpoints that are more than the quota, or than what is free") {
+  const std::vector<std::string> quota = {"site.paths.scratch_quota=\"4TiB\""};
+  CHECK(on_cluster("checkpoint = { every_steps = 500 }\n", quota).report().nothing_found());
+  const std::string refused = on_cluster("checkpoint = { every_steps = 500, keep_every = 1000 }\n", quota).refused();
+  CHECK(says(refused, {"w.toml:13:48", "what the trainings save takes at least ",
+                       "most of it stage.pretrain: 101 checkpoints of 89.7 GiB",
+                       "the site's paths.scratch_quota is 4.0 TiB", "--allow space goes on all the same"}));
+  const std::string keys = between(refused, "; checkpoint = { ", " } fits");
+  CHECK(on_cluster("checkpoint = { every_steps = 500, " + keys + " }\n", quota).report().refused().empty());
+  CHECK(says(on_cluster("milestone_every = 1000\n", {"site.paths.scratch_quota=\"1TiB\""}).refused(),
+             {"99 milestones of", "milestone_every = "}));
+  CHECK(says(on_cluster("", {"site.paths.scratch_quota=\"50GiB\""}).refused(), {"optimizer.moments = \"bf16\""}));
+  CHECK(says(on_cluster("checkpoint = { every_steps = 500, keep_every = 500 }\n", {"site.paths.scratch_inodes=1000"})
+                 .refused(),
+             {"checkpoints are at least ", "scratch_inodes is 1000"}));
+  FittedWorkflow full = here("");
+  full.machine.free_bytes = 1 << 20, full.machine.runs = "/data/runs";
+  CHECK(says(full.refused(), {"1.0 MiB are free on the file system of /data/runs"}));
+  const FittedWorkflow purged =
+      on_cluster("checkpoint = { every_steps = 500, keep_every = 10000 }\n", {"site.paths.scratch_purge=\"1d\""});
+  CHECK(purged.report().refused().empty());
+  CHECK(says(purged.report().warnings_text(), {"paths.scratch_purge", "would not last"}));
+}
+
+TEST_CASE("fit: prompts and answers that are longer than the model's context") {
+  const auto deploy = [](const std::string& keys) {
+    return FittedWorkflow(
+        small_training + "[stage.deploy]\nkind = \"deploy\"\ninputs = { model = \"@pretrain\" }\n" + keys, "w.toml",
+        "local");
+  };
+  CHECK(deploy("").report().nothing_found());  // the default ends where the context does
+  CHECK(deploy("max_tokens = 100\nprompts = [\"one two three\"]\n").report().nothing_found());
+  CHECK(
+      says(deploy("max_tokens = 126\nprompts = [\"one two three\"]\n").refused(),
+           {"w.toml:14:14",
+            "stage.deploy: max_tokens = 126 and a prompt of at least 3 tokens are more than the model's context of 128",
+            "max_tokens = 125 fits", "--allow context goes on all the same"}));
+  std::string words = "word";
+  for (int i = 1; i < 128; ++i) words += " a";
+  CHECK(says(deploy("prompts = [\"short\", \"" + words + "\"]\n").refused(),
+             {"w.toml:14:11", "prompt 2 has 128 words, so at least as many tokens", "shorten it to 127 tokens"}));
+  const FittedWorkflow perhaps = deploy("prompts = [\"" + std::string(600, 'x') + "\"]\n");
+  CHECK(perhaps.report().refused().empty());
+  CHECK(says(perhaps.report().warnings_text(), {"prompt 1 has 600 bytes, about 150 tokens"}));
+  const FittedWorkflow evaluated(
+      small_training +
+          "[stage.look]\nkind = \"evaluate\"\ntasks = []\ninputs = { model = \"@pretrain\" }\n"
+          "prompts = [\"" +
+          words + "\"]\n",
+      "w.toml", "local");
+  CHECK(says(evaluated.refused(), {"stage.look: prompt 1 has 128 words"}));
+}
+
+TEST_CASE("fit: memory of ranks on processors, and of a server's slots") {
+  const std::string large =
+      "[workflow]\nname = \"w\"\n[stage.pretrain]\nkind = \"pretrain\"\ninputs = { tokens = \"tokens\" }\n"
+      "recipe = \"llama3-8b\"\nmodel = { vocab_size = 128256 }\nranks = 2\nglobal_batch_size = 16\nsteps = 10\n";
+  const FittedWorkflow laptop(large, "w.toml", "local", {}, std::int64_t{16} << 30);
+  CHECK(says(laptop.refused(), {"w.toml:3:", "too little memory: the 2 ranks of a node need",
+                                "there are 16.0 GiB (this machine)", "--allow memory goes on all the same"}));
+  const std::string small =
+      small_training +
+      "ranks = 2\n[stage.deploy]\nkind = \"deploy\"\nslots = 1000\ninputs = { model = \"@pretrain\" }\n";
+  CHECK(FittedWorkflow(small, "w.toml", "local", {}, std::int64_t{16} << 30).report().nothing_found());
+  const std::string refused = FittedWorkflow(small, "w.toml", "local", {}, std::int64_t{240} << 20).refused();
+  CHECK(says(refused, {"w.toml:14:9", "stage.deploy does not fit: a server with slots = 1000 needs", "slots = "}));
+}
+
+TEST_CASE("fit: all of it is told at once, sorted by place, and every check has a name of its own") {
+  FittedWorkflow fitted = here(
+      "ranks = 8\ntime_limit = \"10s\"\n[stage.deploy]\nkind = \"deploy\"\nmax_tokens = 4000\n"
+      "inputs = { model = \"@pretrain\" }\n");
+  fitted.machine.free_bytes = 1 << 20;
+  const std::string refused = fitted.refused();
+  CHECK(says(refused, {"--allow cores", "--allow space", "--allow context"}));
+  CHECK(refused.find("cores") < refused.find("--allow context"));
+  std::vector<std::string> names;
+  for (const FitSubjectText& one : fit_subject_texts()) {
+    CHECK(one.name == to_string(one.check));
+    names.push_back(one.name);
+  }
+  CHECK(fitted.report(names).refused().empty());
+}
+
+}  // namespace longhaul
