@@ -44,9 +44,11 @@ void EarlierRuns::list() {
   if (!names.ok()) return;
   const std::string begin = workflow_ + "-";
   std::vector<std::string> of_workflow;
+  // Of two that were made in the same second nobody knows which came first.
+  const auto second_of = [&](const std::string& name) { return name.substr(0, name.rfind('-')); };
   for (const std::string& name : *names)
     if (starts_with(name, begin) && name.size() == begin.size() + name_stamp_length &&
-        (before_.empty() || name < before_))
+        (before_.empty() || (name != before_ && second_of(name) <= second_of(before_))))
       of_workflow.push_back(name);
   std::ranges::sort(of_workflow, std::greater<>());  // names of one workflow sort by time
   for (const std::string& name : of_workflow) {

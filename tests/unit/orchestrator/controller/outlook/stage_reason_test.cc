@@ -222,6 +222,9 @@ TEST_CASE("a plan says of every stage whether it is cached and from which run, a
     for (const Fact& fact : news) ledger.apply(fact);
   }
 
+  CHECK(EarlierRuns(runs, "w", "w-20261101-120000-0001").any());  // made in the same second
+  CHECK_FALSE(EarlierRuns(runs, "w", name).any());
+  CHECK_FALSE(EarlierRuns(runs, "w", "w-20261101-115959-ffff").any());
   CHECK(reasons(first) == "corpus: cached from " + name + "\ntokens: cached from " + name +
                               "\nreport: no earlier run of this workflow has done it");
   CHECK(reasons(plan_of("false")) == "corpus: cached from " + name + "\ntokens: script \"true\" -> \"false\", since " +
