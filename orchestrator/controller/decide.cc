@@ -401,11 +401,10 @@ class Round {
       if (!prepared.found.is_null()) fields.set("layout", prepared.found);
       if (!prepared.why.empty()) fields.set("why", prepared.why);
       emit(FactKind::ready, stage.id, 0, std::move(fields));
-      if (prepared.cached) {
-        Value artifact = Value::make_table();
-        put_artifact(artifact, *prepared.cached);
-        return emit(FactKind::cached, stage.id, 0, std::move(artifact));
-      }
+      if (!prepared.cached) return;
+      Value artifact = Value::make_table();
+      put_artifact(artifact, *prepared.cached);
+      emit(FactKind::cached, stage.id, 0, std::move(artifact));
     }
   }
 

@@ -8,9 +8,6 @@
 namespace longhaul {
 namespace {
 
-// Where the power comes from that a forecast's energy is of. GPUs are taken at what their maker says they may use.
-constexpr const char* power_of_gpus = "the GPUs alone, at the power that their data sheets allow";
-
 CostRange times(const CostRange& range, double factor) {
   return {range.low * factor, range.expected * factor, range.high * factor};
 }
@@ -34,10 +31,11 @@ bool is_cached(const std::vector<StageReason>& reasons, const std::string& stage
 }
 
 void add_energy(const TrainingForecast& forecast, const CostRange& seconds, PlanCost& cost) {
-  if (!forecast.on_gpus || forecast.energy_kwh <= 0) return;
+  if (!forecast.on_gpus || forecast.energy_kwh <= 0 || forecast.energy_from.empty()) return;
   if (!cost.energy_kwh) cost.energy_kwh.emplace();
   *cost.energy_kwh += times(seconds, forecast.energy_kwh / seconds.expected);
-  if (cost.energy_from.empty()) cost.energy_from.emplace_back(power_of_gpus);
+  const std::string source = "GPUs at " + forecast.energy_from;
+  if (std::ranges::find(cost.energy_from, source) == cost.energy_from.end()) cost.energy_from.push_back(source);
 }
 
 // Of a stage that nothing predicts.

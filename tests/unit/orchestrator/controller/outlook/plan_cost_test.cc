@@ -27,6 +27,7 @@ TrainingForecast forecast(const std::string& id, std::int64_t steps, double ener
   made.low = 0.9, made.high = 1.2;
   made.energy_kwh = energy_kwh;
   made.on_gpus = energy_kwh > 0;
+  made.energy_from = "700 W of a data sheet";
   return made;
 }
 
