@@ -31,7 +31,7 @@ constexpr TuningRowForm forms[] = {
 constexpr const char* no_tools = "the form of conversations that models are trained in here has no place for tools";
 constexpr const char* no_images = "models here read text alone";
 
-constexpr RefusedRowKey refused[] = {
+constexpr RefusedRowKey keys_refused[] = {
     {"tools", no_tools},
     {"functions", no_tools},
     {"tool_calls", no_tools},
@@ -64,7 +64,7 @@ std::span<const TuningRowForm> tuning_row_forms() {
   return forms;
 }
 std::span<const RefusedRowKey> refused_row_keys() {
-  return refused;
+  return keys_refused;
 }
 std::span<const SpeakerName> speaker_names() {
   return speakers;
