@@ -43,6 +43,11 @@ else()
   message(STATUS "curate: ICU, gumbo or CLD2 not found; the stage kind will say so when it is asked for")
 endif()
 
+# Ways to pack raw documents beside gzip: each is built in where its library is found, and refused by name elsewhere.
+pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
+pkg_check_modules(LZMA IMPORTED_TARGET liblzma)
+find_package(BZip2)
+
 # Native stacks of ranks that hang: without libdw a dump holds what the kernel says of the threads, and says so.
 option(LONGHAUL_LIBDW "Native stacks in dumps of ranks, by libdw, where it is found" ON)
 set(LONGHAUL_HAVE_LIBDW OFF)

@@ -26,7 +26,8 @@ const FieldTable<DocumentRuleSettings>& document_rule_fields() {
                  {.help = "share of words that hold a letter", .min = 0, .max = 1})
           .field("stop_words_min", &D::stop_words_min,
                  {.unit = "words",
-                  .help = "different ones of: the be to of and that have with; English only",
+                  .help = "different ones of the language's most common (English: the be to of and that have with); "
+                          "not asked of languages without a list",
                   .min = 0,
                   .max = 8})
           .field("duplicate_lines_max", &D::duplicate_lines_max,
@@ -41,8 +42,12 @@ const FieldTable<DocumentRuleSettings>& document_rule_fields() {
                  {.help = "share of the text in the most common 2-, 3-, ... gram of words", .min = 0, .max = 1})
           .field("duplicate_ngrams_max", &D::duplicate_ngrams_max,
                  {.help = "share of the text in repeated 5-, 6-, ... grams of words", .min = 0, .max = 1})
+          .field("ngram_figures_max", &D::ngram_figures_max,
+                 {.help = "share of numbers among the words; above it the rules on n-grams are not asked",
+                  .min = 0,
+                  .max = 1})
           .field("sentence_end_lines_min", &D::sentence_end_lines_min,
-                 {.help = "share of lines that end like a sentence", .min = 0, .max = 1})
+                 {.help = "share of lines that end like a sentence; not asked of Thai and Lao", .min = 0, .max = 1})
           .field("newlines_per_word_max", &D::newlines_per_word_max, {.help = "line ends per word", .min = 0})
           .field("lorem_ipsum", &D::lorem_ipsum, {.help = "documents that hold \"lorem ipsum\" go"});
   return table;
@@ -71,6 +76,8 @@ const FieldTable<DedupSettings>& dedup_fields() {
                  {.unit = "words", .help = "length of a shingle", .min = 1, .max = 100})
           .field("bands", &D::bands, {.help = "MinHash bands; more find less similar pairs", .min = 1, .max = 256})
           .field("rows", &D::rows, {.help = "hashes per band; more find only more similar pairs", .min = 1, .max = 64})
+          .field("ignore_digits", &D::ignore_digits,
+                 {.help = "digits count as 0: also removes tables and lists that differ in numbers only"})
           .field("similarity_min", &D::similarity_min,
                  {.help = "share of equal hashes for two documents to be one", .min = 0, .max = 1})
           .field("paragraphs", &D::paragraphs, {.help = "each paragraph and line stands once in the corpus"})
@@ -108,7 +115,15 @@ const FieldTable<CurateSettings>& curate_fields() {
           .field("heldout_fraction", &C::heldout_fraction,
                  {.help = "share of the text kept apart, where that is more than heldout_bytes", .min = 0, .max = 0.9})
           .field("seed", &C::seed, {.help = "chooses the held-out pages", .min = 0})
-          .field("page_bytes_max", &C::page_bytes_max, {.help = "larger pages are removed", .min = 1})
+          .field("page_bytes_max", &C::page_bytes_max,
+                 {.help = "larger pages are removed, larger records rejected", .min = 1})
+          .field("rejected_share_max", &C::rejected_share_max,
+                 {.help = "share of records and files that may be broken; they are named in rejected.jsonl",
+                  .min = 0,
+                  .max = 1})
+          .field("rejected_min", &C::rejected_min,
+                 {.unit = "records", .help = "so many may be broken whatever their share", .min = 0})
+          .field("markdown_tables", &C::markdown_tables, {.help = "tables of pages as Markdown"})
           .field("threads", &C::threads,
                  {.help = "0: all of the machine's", .min = 0, .max = 4096, .speed_only = true});
   return table;

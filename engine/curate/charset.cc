@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/text.h"
 #include "engine/curate/unicode.h"
@@ -46,12 +47,32 @@ double utf8_share(std::string_view bytes) {
   return high == 0 ? 1.0 : static_cast<double>(well_formed) / static_cast<double>(high);
 }
 
+// Zero bytes at even and at odd places of the first 4096 bytes, as shares of these places.
+std::pair<double, double> zero_shares(std::string_view bytes) {
+  const std::string_view head = bytes.substr(0, std::min<std::size_t>(bytes.size(), 4096) & ~std::size_t{1});
+  double even = 0, odd = 0;
+  for (std::size_t i = 0; i < head.size(); ++i) (i % 2 == 0 ? even : odd) += head[i] == '\0';
+  const double places = std::max(1.0, static_cast<double>(head.size()) / 2);
+  return {even / places, odd / places};
+}
+
 }  // namespace
+
+bool is_wide(std::string_view bytes) {
+  if (starts_with(bytes, "\xFF\xFE") || starts_with(bytes, "\xFE\xFF")) return true;
+  if (bytes.size() < 16) return false;
+  const auto [even, odd] = zero_shares(bytes);
+  return std::max(even, odd) > 0.6 && std::min(even, odd) < 0.1;
+}
 
 DecodedText decode_bytes(std::string_view bytes, bool is_html) {
   if (starts_with(bytes, "\xEF\xBB\xBF")) return {repair_utf8(bytes.substr(3)), "utf-8"};
   if (starts_with(bytes, "\xFF\xFE")) return {convert_to_utf8(bytes.substr(2), "utf-16le"), "utf-16le"};
   if (starts_with(bytes, "\xFE\xFF")) return {convert_to_utf8(bytes.substr(2), "utf-16be"), "utf-16be"};
+  if (is_wide(bytes)) {
+    const char* charset = zero_shares(bytes).first > 0.5 ? "utf-16be" : "utf-16le";
+    return {convert_to_utf8(bytes, charset), charset};
+  }
   std::string declared = is_html ? declared_charset(bytes) : std::string();
   // ISO-2022-JP and its like are ASCII bytes that mean something else.
   if (is_valid_utf8(bytes) && !starts_with(declared, "iso-2022")) return {std::string(bytes), "utf-8"};

@@ -70,16 +70,35 @@ std::string clean_text(std::string_view raw) {
 
 std::string comparison_key(std::string_view text) {
   std::string key, marks;
-  bool gap = false;
+  bool gap = false, after_digit = false, after_blank = true;
+  char32_t mark = 0;  // the only one since the last letter, digit or blank
   for (std::size_t pos = 0; pos < text.size();) {
     const char32_t c = next_code_point(text, pos);
     if (is_word_char(c)) {
-      if (gap && !key.empty()) key += ' ';
-      gap = false;
+      const bool digit = is_digit(c);
+      const bool decimal = digit && after_digit && (mark == '.' || mark == ',');
+      const bool minus = digit && after_blank && (mark == '-' || mark == 0x2212);
+      if (gap && !key.empty() && !decimal) key += ' ';
+      if (decimal) append_utf8(key, mark);
+      if (minus) key += '-';
+      gap = after_blank = false;
+      mark = 0;
+      after_digit = digit;
       append_utf8(key, to_lower(c));
+      continue;
+    }
+    gap = true;
+    if (is_space(c)) {
+      after_blank = true;
+      after_digit = false;
+      mark = 0;
+      continue;
+    }
+    append_utf8(marks, c);
+    if (mark == 0 || mark == '(') {
+      mark = c;
     } else {
-      gap = true;
-      if (!is_space(c)) append_utf8(marks, c);
+      after_blank = after_digit = false;
     }
   }
   return key.empty() ? marks : key;

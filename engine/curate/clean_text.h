@@ -13,7 +13,8 @@ namespace longhaul {
 std::string clean_text(std::string_view text);
 
 // What is compared when two texts are asked to say the same: case folded, letters, marks and digits only, words
-// separated by one blank. Text without any letter or digit keeps its other marks, without blanks.
+// separated by one blank; numbers keep their sign and their point or comma ("-1.5" is not "15"). Text without any
+// letter or digit keeps its other marks, without blanks.
 std::string comparison_key(std::string_view text);
 
 }  // namespace longhaul

@@ -50,6 +50,9 @@ Status check_settings(const CurateSettings& s) {
   require(s.dedup.shingle_words > 0, format("dedup shingle_words = {}", s.dedup.shingle_words), "use 1 or more");
   require(s.dedup.paragraph_columns_min > 0, format("dedup paragraph_columns_min = {}", s.dedup.paragraph_columns_min),
           "use 1 or more");
+  require(s.rejected_share_max >= 0 && s.rejected_share_max <= 1,
+          format("rejected_share_max = {}", s.rejected_share_max), "use 0 to 1");
+  require(s.rejected_min >= 0, format("rejected_min = {}", s.rejected_min), "use 0 or more");
   require(s.page_bytes_max.value > 0, format("page_bytes_max = {}", s.page_bytes_max.value), "use 1 or more bytes");
   return problems.to_status("nothing was read");
 }
@@ -64,6 +67,7 @@ class Curation {
     const auto start = Clock::now();
     LH_CHECK(check_settings(settings_));
     LH_CHECK(read(inputs));
+    LH_CHECK(account_for_reading());
     account_for_examination();
     order_for_deduplication();
     if (settings_.dedup.exact) remove_exact_duplicates();
@@ -80,7 +84,7 @@ class Curation {
     Diagnostics problems;
     const FoundInputs found = find_inputs(inputs.documents, problems);
     LH_TRY(const PageNamer namer, PageNamer::create(settings_.page_key));
-    std::vector<std::vector<ExaminedDocument>> examined(found.files.size());
+    std::vector<ExaminedFile> examined(found.files.size());
     std::vector<std::optional<Error>> errors(found.files.size());
     std::mutex mutex;
     std::int64_t done = 0;
@@ -99,8 +103,70 @@ class Curation {
     }
     LH_CHECK(problems.to_status("no corpus was made"));
     report_.files = static_cast<std::int64_t>(found.files.size());
-    for (auto& documents : examined) std::move(documents.begin(), documents.end(), std::back_inserter(examined_));
+    for (ExaminedFile& file : examined) {
+      std::move(file.documents.begin(), file.documents.end(), std::back_inserter(examined_));
+      std::move(file.rejected.begin(), file.rejected.end(), std::back_inserter(rejected_));
+    }
     return {};
+  }
+
+  // The first step of the waterfall: what is no document at all. Too much of it is an error: then the inputs are not
+  // what their user takes them for.
+  Status account_for_reading() {
+    std::int64_t records = 0, bytes = 0, lost_bytes = 0, broken_files = 0;
+    for (const ExaminedDocument& e : examined_) {
+      ++records;
+      bytes += e.raw_bytes;
+      broken_files += e.removed_in == "read";
+    }
+    std::string lines;
+    for (const RejectedRecord& r : rejected_) {
+      append_rejected(lines, r);
+      if (r.reason == unreadable_file) continue;  // counted as the document that it would have been
+      ++records;
+      lost_bytes += r.bytes;
+    }
+    report_.rejected = static_cast<std::int64_t>(rejected_.size());
+    if (!rejected_.empty()) report_.first_rejected = describe(rejected_.front());
+    waterfall_.begin("read", records, bytes + lost_bytes);
+    for (const RejectedRecord& r : rejected_) {
+      if (r.reason != unreadable_file) waterfall_.removed(r.reason, 1, r.bytes);
+    }
+    for (const ExaminedDocument& e : examined_) {
+      if (e.removed_in != "read") continue;
+      if (report_.unreadable_files++ == 0) report_.first_unreadable = e.detail;
+      waterfall_.removed(e.reason, 1, e.raw_bytes);
+      note_removed(e.document, "read", e.reason, e.detail);
+    }
+    waterfall_.end(static_cast<std::int64_t>(examined_.size()) - broken_files, bytes, 0);
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "rejected.jsonl"), lines));
+    return check_rejected(records);
+  }
+
+  Status check_rejected(std::int64_t records) const {
+    const auto allowed = std::max(
+        settings_.rejected_min, static_cast<std::int64_t>(settings_.rejected_share_max * static_cast<double>(records)));
+    if (report_.rejected <= allowed) return {};
+    return make_error(ErrorCode::invalid_input,
+                      format("{} of {} records and files are broken, of which {} may be; the first: {}",
+                             report_.rejected, records, allowed, report_.first_rejected),
+                      "rejected.jsonl names each; mend them, or raise rejected_share_max or rejected_min");
+  }
+
+  static std::string describe(const RejectedRecord& r) {
+    const std::string place = r.line > 0 ? format("{}:{}", r.file, r.line) : r.file;
+    return format("{}: {}: {}{}", place, r.reason, r.detail, r.start.empty() ? "" : format(" ({})", r.start));
+  }
+
+  static void append_rejected(std::string& lines, const RejectedRecord& r) {
+    Value value = Value::make_table();
+    value.set("file", r.file);
+    value.set("line", r.line);
+    value.set("reason", r.reason);
+    value.set("detail", r.detail);
+    value.set("bytes", r.bytes);
+    value.set("start", r.start);
+    lines += to_json(value) + "\n";
   }
 
   // One waterfall step out of the examination: `bytes_in` and `bytes_out` of a document, and its seconds.
@@ -118,7 +184,6 @@ class Curation {
     for (const ExaminedDocument& e : examined_) {
       if (gone_.contains(e.document.id)) continue;
       if (e.removed_in == step) {
-        if (e.reason == unreadable_file && report_.unreadable_files++ == 0) report_.first_unreadable = e.detail;
         waterfall_.removed(e.reason, 1, bytes_in(e));
         note_removed(e.document, step, e.reason, e.detail);
         continue;
@@ -143,6 +208,7 @@ class Curation {
     examination_step("document_rules", text, text, [](const ExaminedDocument& e) { return e.document_rules_s; });
     report_.input_bytes = waterfall_.steps().front().bytes_in;
     for (ExaminedDocument& e : examined_) {
+      for (const std::string& rule : e.rules_left_out) ++report_.rules_left_out[e.document.language][rule];
       if (!gone_.contains(e.document.id)) documents_.push_back(std::move(e.document));
     }
     examined_.clear();
@@ -268,6 +334,12 @@ class Curation {
     value.set("page", document.page);
     value.set("language", document.language);
     value.set("title", document.title);
+    const auto set_known = [&](const char* key, const std::string& text) {
+      if (!text.empty()) value.set(key, text);
+    };
+    set_known("author", document.author);
+    set_known("date", document.date);
+    set_known("url", document.url);
     value.set("text", document.text);
     lines += to_json(value) + "\n";
   }
@@ -303,7 +375,8 @@ class Curation {
     LH_CHECK(write_file_atomic(join_path(out_dir_, "removed.jsonl"), removed_lines_));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "waterfall.json"), to_json_pretty(to_value(report_.steps))));
     if (documents_.empty()) return empty_corpus_error(report_.steps, heldout_key_);
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "languages.json"), to_json_pretty(to_value(report_.languages))));
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "languages.json"),
+                               to_json_pretty(to_value(report_.languages, report_.rules_left_out))));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "heldout.jsonl"), heldout));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "documents.jsonl"), training));
     report_.seconds = seconds_since(start);
@@ -355,6 +428,7 @@ class Curation {
   const std::string out_dir_;
   const std::function<void(const CurateProgress&)>& progress_;
   std::vector<ExaminedDocument> examined_;
+  std::vector<RejectedRecord> rejected_;
   std::vector<CurateDocument> documents_, heldout_;
   std::string heldout_key_;               // as HeldoutChoice::key
   std::unordered_set<std::string> gone_;  // ids of removed documents

@@ -23,14 +23,25 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::vector<std::uint64_t> shingle_hashes(std::string_view text, int shingle_words) {
+// Does a minus stand before the number that begins at `begin`? "-5" and "5" are not the same, "1-5" has no minus.
+bool has_minus(std::string_view text, std::size_t begin) {
+  const bool ascii = begin >= 1 && text[begin - 1] == '-';
+  const bool sign = begin >= 3 && text.substr(begin - 3, 3) == "\xE2\x88\x92";
+  if (!ascii && !sign) return false;
+  const std::size_t before = begin - (ascii ? 1 : 3);
+  return before == 0 || static_cast<unsigned char>(text[before - 1]) <= ' ' || text[before - 1] == '(';
+}
+
+std::vector<std::uint64_t> shingle_hashes(std::string_view text, int shingle_words, bool ignore_digits) {
   std::vector<std::uint64_t> words;
   std::string folded;
   for (const Word& word : split_words(text)) {
     folded.clear();
+    if (!ignore_digits && text[word.begin] >= '0' && text[word.begin] <= '9' && has_minus(text, word.begin))
+      folded = "-";
     for (std::size_t pos = word.begin; pos < word.end;) {
       const char32_t c = next_code_point(text, pos);
-      append_utf8(folded, is_digit(c) ? U'0' : to_lower(c));
+      append_utf8(folded, ignore_digits && is_digit(c) ? U'0' : to_lower(c));
     }
     words.push_back(xxh3_64(folded));
   }
@@ -204,7 +215,7 @@ MinHashSignature minhash_signature(std::string_view text, const DedupSettings& s
     b[i] = mix(static_cast<std::uint64_t>(settings.seed) * 0x9E3779B97F4A7C15ULL + 2 * i + 2);
   }
   MinHashSignature signature(size, std::numeric_limits<std::uint64_t>::max());
-  for (const std::uint64_t h : shingle_hashes(text, settings.shingle_words)) {
+  for (const std::uint64_t h : shingle_hashes(text, settings.shingle_words, settings.ignore_digits)) {
     for (std::size_t i = 0; i < size; ++i) signature[i] = std::min(signature[i], a[i] * h + b[i]);
   }
   return signature;

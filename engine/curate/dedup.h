@@ -18,8 +18,8 @@ std::vector<std::size_t> find_exact_duplicates(const std::vector<std::string_vie
 
 // MinHash (Broder 1997) of the set of word shingles: for each of bands * rows hash functions the smallest hash. The
 // share of equal entries of two signatures estimates the Jaccard similarity of their sets. Texts shorter than one
-// shingle are one shingle. Words are case folded and digits count as 0. Letters of scripts without blanks are words of
-// their own.
+// shingle are one shingle. Words are case folded; where settings.ignore_digits says so, digits count as 0. Letters of
+// Han and kana are words of their own.
 using MinHashSignature = std::vector<std::uint64_t>;
 MinHashSignature minhash_signature(std::string_view text, const DedupSettings& settings);
 double signature_similarity(const MinHashSignature& a, const MinHashSignature& b);

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "engine/curate/clean_text.h"
+#include "engine/curate/stop_words.h"
 #include "engine/curate/unicode.h"
 #include "engine/curate/words.h"
 
@@ -18,9 +19,16 @@ struct Measured {
   std::string_view text;
   std::vector<Word> words;
   std::vector<std::string_view> lines, paragraphs;  // non-empty
-  double word_count = 0;                            // letters of unspaced scripts count half
-  double unspaced_share = 0;                        // of the letters
+  double word_count = 0;                            // letters of Han and kana count half
+  double half_share = 0;                            // Han and kana, of the letters
+  double dictionary_share = 0;                      // Thai, Lao, Khmer, Burmese, of the letters
+  double unmarked_share = 0;                        // Thai and Lao, which do not mark the end of a sentence
+  double figures = 0;                               // words that are numbers, of all words
   double bytes = 0;
+  std::vector<std::string>* left_out = nullptr;  // rules that cannot be asked of this text
+  void leave_out(const char* rule) const {
+    if (left_out) left_out->emplace_back(rule);
+  }
 };
 
 std::vector<std::string_view> pieces(std::string_view text, std::string_view separator) {
@@ -34,6 +42,10 @@ std::vector<std::string_view> pieces(std::string_view text, std::string_view sep
   return result;
 }
 
+double share(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
 Measured measure(std::string_view text) {
   Measured m;
   m.text = text;
@@ -41,13 +53,21 @@ Measured measure(std::string_view text) {
   m.words = split_words(text);
   m.lines = pieces(text, "\n");
   m.paragraphs = pieces(text, "\n\n");
-  double letters = 0, unspaced = 0;
+  double letters = 0, half = 0, dictionary = 0, unmarked = 0, figures = 0;
   for (const Word& word : m.words) {
-    m.word_count += word.unspaced ? 0.5 : 1;
+    m.word_count += word.weight();
     letters += word.letters;
-    if (word.unspaced) unspaced += word.letters;
+    figures += !word.alphabetic;
+    if (!word.unspaced) continue;
+    (word.half ? half : dictionary) += word.letters;
+    const auto lead = static_cast<unsigned char>(text[word.begin + 1]);  // E0 B8 .. E0 BB: U+0E00 to U+0EFF
+    if (!word.half && static_cast<unsigned char>(text[word.begin]) == 0xE0 && lead >= 0xB8 && lead <= 0xBB)
+      unmarked += word.letters;
   }
-  m.unspaced_share = letters > 0 ? unspaced / letters : 0;
+  m.half_share = share(half, letters);
+  m.dictionary_share = share(dictionary, letters);
+  m.unmarked_share = share(unmarked, letters);
+  m.figures = share(figures, static_cast<double>(m.words.size()));
   return m;
 }
 
@@ -59,10 +79,6 @@ std::optional<RuleVerdict> at_least(std::string rule, double value, double limit
 std::optional<RuleVerdict> at_most(std::string rule, double value, double limit) {
   if (value <= limit) return std::nullopt;
   return RuleVerdict{std::move(rule), format("{:.4g}; at most {:.4g} allowed", value, limit)};
-}
-
-double share(double part, double whole) {
-  return whole > 0 ? part / whole : 0;
 }
 
 double count_of(std::string_view text, std::string_view what) {
@@ -98,6 +114,23 @@ bool ends_like_sentence(std::string_view line) {
   return is_sentence_end(last) || last == ':' || last == 0xFF1A;
 }
 
+std::optional<RuleVerdict> stop_word_rule(const Measured& m, std::string_view language, const DocumentRuleSettings& s) {
+  if (s.stop_words_min <= 0) return std::nullopt;
+  const auto* stop_words = stop_words_of(language);
+  if (!stop_words) {
+    m.leave_out("stop_words_min");
+    return std::nullopt;
+  }
+  std::unordered_set<std::string> seen;
+  for (const Word& word : m.words) {
+    if (word.end - word.begin > 12) continue;
+    std::string lower = comparison_key(m.text.substr(word.begin, word.end - word.begin));
+    if (stop_words->contains(lower)) seen.insert(std::move(lower));
+    if (static_cast<int>(seen.size()) >= s.stop_words_min) return std::nullopt;
+  }
+  return at_least("stop_words_min", static_cast<double>(seen.size()), s.stop_words_min);
+}
+
 std::optional<RuleVerdict> word_rules(const Measured& m, std::string_view language, const DocumentRuleSettings& s) {
   if (auto v = at_least("words_min", m.word_count, s.words_min)) return v;
   if (auto v = at_most("words_max", m.word_count, s.words_max)) return v;
@@ -107,7 +140,7 @@ std::optional<RuleVerdict> word_rules(const Measured& m, std::string_view langua
     alphabetic += word.alphabetic;
   }
   const auto count = static_cast<double>(m.words.size());
-  if (m.unspaced_share < 0.3) {
+  if (m.half_share < 0.3) {
     if (auto v = at_least("mean_word_length_min", share(letters, count), s.mean_word_length_min)) return v;
     if (auto v = at_most("mean_word_length_max", share(letters, count), s.mean_word_length_max)) return v;
   }
@@ -116,22 +149,17 @@ std::optional<RuleVerdict> word_rules(const Measured& m, std::string_view langua
     return v;
   const double ellipses = count_of(m.text, "...") + count_of(m.text, "\xE2\x80\xA6");
   if (auto v = at_most("ellipses_per_word_max", share(ellipses, m.word_count), s.ellipses_per_word_max)) return v;
-  if (language != "en" || s.stop_words_min <= 0) return std::nullopt;
-  static const std::unordered_set<std::string> stop_words = {"the", "be", "to", "of", "and", "that", "have", "with"};
-  std::unordered_set<std::string> seen;
-  for (const Word& word : m.words) {
-    if (word.end - word.begin > 4) continue;
-    std::string lower = comparison_key(m.text.substr(word.begin, word.end - word.begin));
-    if (stop_words.contains(lower)) seen.insert(std::move(lower));
-  }
-  return at_least("stop_words_min", static_cast<double>(seen.size()), s.stop_words_min);
+  return stop_word_rule(m, language, s);
 }
 
 std::optional<RuleVerdict> line_shape_rules(const Measured& m, const DocumentRuleSettings& s) {
   if (auto v = at_most("bullet_lines_max", line_share(m, is_bullet_line), s.bullet_lines_max)) return v;
   if (auto v = at_most("ellipsis_lines_max", line_share(m, ends_in_ellipsis), s.ellipsis_lines_max)) return v;
-  if (auto v = at_least("sentence_end_lines_min", line_share(m, ends_like_sentence), s.sentence_end_lines_min))
+  if (m.unmarked_share >= 0.3) {
+    if (s.sentence_end_lines_min > 0) m.leave_out("sentence_end_lines_min");
+  } else if (auto v = at_least("sentence_end_lines_min", line_share(m, ends_like_sentence), s.sentence_end_lines_min)) {
     return v;
+  }
   const double newlines = count_of(m.text, "\n");
   return at_most("newlines_per_word_max", share(newlines, m.word_count), s.newlines_per_word_max);
 }
@@ -225,8 +253,16 @@ double duplicate_ngram_share(const Measured& m, const std::vector<std::uint64_t>
 }
 
 std::optional<RuleVerdict> ngram_rules(const Measured& m, const DocumentRuleSettings& s) {
+  if (s.top_ngrams_max.empty() && s.duplicate_ngrams_max.empty()) return std::nullopt;
+  // The limits are for words between blanks: nobody has published any for words that a dictionary found. And what
+  // consists of figures, a table or a list of measurements, repeats the words around them by its nature.
+  if (m.dictionary_share >= 0.3 || m.figures > s.ngram_figures_max) {
+    m.leave_out("top_ngrams_max");
+    m.leave_out("duplicate_ngrams_max");
+    return std::nullopt;
+  }
   // One letter is no word: n-grams of a script without blanks span more letters.
-  const std::size_t letters_per_word = m.unspaced_share >= 0.3 ? 2 : 1;
+  const std::size_t letters_per_word = m.half_share >= 0.3 ? 2 : 1;
   const auto hashes = word_hashes(m);
   for (std::size_t i = 0; i < s.top_ngrams_max.size(); ++i) {
     const std::size_t n = (i + 2) * letters_per_word;
@@ -271,7 +307,7 @@ const char* broken_line_rule(std::string_view line, const LineRuleSettings& s) {
     for (const std::string_view piece : pieces(line, " ")) blankless = std::max(blankless, piece.size());
     bool unspaced = false;
     for (const Word& word : split_words(line)) {
-      count += word.unspaced ? 0.5 : 1;
+      count += word.weight();
       unspaced = unspaced || word.unspaced;
     }
     if (!unspaced && static_cast<double>(blankless) > s.word_length_max) return "word_length_max";
@@ -283,8 +319,10 @@ const char* broken_line_rule(std::string_view line, const LineRuleSettings& s) {
 }  // namespace
 
 std::optional<RuleVerdict> broken_document_rule(std::string_view text, std::string_view language,
-                                                const DocumentRuleSettings& settings) {
-  const Measured m = measure(text);
+                                                const DocumentRuleSettings& settings,
+                                                std::vector<std::string>* left_out) {
+  Measured m = measure(text);
+  m.left_out = left_out;
   if (auto v = word_rules(m, language, settings)) return v;
   if (settings.lorem_ipsum && lower_ascii_copy(text).find("lorem ipsum") != std::string::npos) {
     return RuleVerdict{"lorem_ipsum", "holds \"lorem ipsum\""};

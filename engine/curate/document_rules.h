@@ -16,9 +16,11 @@ struct RuleVerdict {
   std::string detail;  // "12 words; at least 20 wanted"
 };
 
-// The first rule that the document breaks, cheapest rules first. `language` switches the English stop words on.
+// The first rule that the document breaks, cheapest rules first. `language` chooses the stop words. Rules that the
+// text's language or script has no list, mark or limit for are not asked, and added to `left_out`.
 std::optional<RuleVerdict> broken_document_rule(std::string_view text, std::string_view language,
-                                                const DocumentRuleSettings& settings);
+                                                const DocumentRuleSettings& settings,
+                                                std::vector<std::string>* left_out = nullptr);
 
 struct RemovedLines {
   std::string rule;

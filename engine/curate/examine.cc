@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "engine/curate/charset.h"
 #include "engine/curate/clean_text.h"
@@ -71,7 +70,8 @@ void examine_text(ExaminedDocument& examined, const CurateSettings& settings) {
     if (document.text.empty()) return remove(examined, "line_rules", "empty", "every line broke a rule");
   }
   const Stopwatch watch(examined.document_rules_s);
-  if (auto verdict = broken_document_rule(document.text, document.language, settings.document_rules)) {
+  if (auto verdict =
+          broken_document_rule(document.text, document.language, settings.document_rules, &examined.rules_left_out)) {
     remove(examined, "document_rules", verdict->rule, verdict->detail);
   }
 }
@@ -85,66 +85,50 @@ void name_document(CurateDocument& document, const std::string& source, const st
   document.path_language = std::move(identity.language);
 }
 
-Result<std::vector<ExaminedDocument>> examine_lines(const InputFile& file, const std::string& bytes,
-                                                    const CurateSettings& settings, const PageNamer& namer) {
-  std::vector<ExaminedDocument> result;
-  int line_number = 0;
-  for (std::size_t start = 0; start < bytes.size();) {
-    const std::size_t end = std::min(bytes.find('\n', start), bytes.size());
-    const std::string_view line = std::string_view(bytes).substr(start, end - start);
-    start = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    auto object = parse_json(is_valid_utf8(line) ? std::string(line) : repair_utf8(line), file.path);
-    const Value* text = object.ok() ? object->find("text") : nullptr;
-    if (!object.ok() || !text || !text->is_string()) {
-      Error error = object.ok() ? make_error(ErrorCode::invalid_input, "no string \"text\" in this object",
-                                             "each line is {\"text\": \"...\"}")
-                                : object.error();
-      error.where = SourcePos{file.path, line_number, 0};
-      return error;
-    }
+void read_fields(CurateDocument& document, const Value& object) {
+  document.title = object.get_string("title");
+  document.author = object.get_string("author");
+  document.date = object.get_string("date");
+  document.url = object.get_string("url");
+  document.text = object.get_string("text");
+}
+
+Result<ExaminedFile> examine_records(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
+  ExaminedFile result;
+  const auto record = [&](const InputRecord& found) {
     ExaminedDocument examined;
-    const std::string origin = object->get_string("page", object->get_string("url"));
-    const std::string source = format("{}#{}", file.source, line_number);
+    const std::string origin = found.object.get_string("page", found.object.get_string("url"));
+    const std::string source = format("{}#{}", file.source, found.line);
     name_document(examined.document, source, origin.empty() ? source : origin, namer);
-    examined.document.title = object->get_string("title");
-    examined.document.text = text->as_string();
-    examined.raw_bytes = static_cast<std::int64_t>(line.size());
+    read_fields(examined.document, found.object);
+    examined.raw_bytes = found.bytes;
     examine_text(examined, settings);
-    result.push_back(std::move(examined));
-  }
+    result.documents.push_back(std::move(examined));
+  };
+  const auto rejected = [&](RejectedRecord found) { result.rejected.push_back(std::move(found)); };
+  LH_CHECK(read_records(file, settings.page_bytes_max.value, record, rejected));
   return result;
 }
 
-}  // namespace
-
-Result<std::vector<ExaminedDocument>> examine_file(const InputFile& file, const CurateSettings& settings,
-                                                   const PageNamer& namer) {
-  constexpr std::int64_t file_bytes_max = 4LL << 30;
-  const auto read = read_input(file, file_bytes_max);
-  if (!read.ok()) {
-    if (file.named) return read.error();
-    ExaminedDocument examined;
-    name_document(examined.document, file.source, file.source, namer);
-    remove(examined, "extract", unreadable_file, read.error().message());
-    return std::vector<ExaminedDocument>{std::move(examined)};
-  }
-  const std::string& bytes = *read;
-  if (file.kind == InputKind::jsonl) return examine_lines(file, bytes, settings, namer);
+Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
+  LH_TRY(const std::string bytes, read_input(file, settings.page_bytes_max.value));
   ExaminedDocument examined;
   CurateDocument& document = examined.document;
   name_document(document, file.source, file.source, namer);
   examined.raw_bytes = static_cast<std::int64_t>(bytes.size());
   if (examined.raw_bytes > settings.page_bytes_max.value) {
-    remove(examined, "extract", "too_large",
-           format("{} bytes; page_bytes_max is {}", bytes.size(), settings.page_bytes_max.value));
+    remove(examined, "extract", "too_large", format("page_bytes_max is {}", settings.page_bytes_max.value));
   } else {
     {
       const Stopwatch watch(examined.extract_s);
       if (file.kind == InputKind::html) {
-        PageText page = extract_main_text(bytes);
+        HtmlTextSettings html;
+        html.markdown_tables = settings.markdown_tables;
+        PageText page = extract_main_text(bytes, html);
         document.title = std::move(page.title);
+        document.author = std::move(page.author);
+        document.date = std::move(page.date);
+        document.url = std::move(page.url);
         document.text = std::move(page.text);
       } else {
         document.text = decode_bytes(bytes, false).text;
@@ -152,9 +136,26 @@ Result<std::vector<ExaminedDocument>> examine_file(const InputFile& file, const 
     }
     examine_text(examined, settings);
   }
-  std::vector<ExaminedDocument> result;
-  result.push_back(std::move(examined));
+  ExaminedFile result;
+  result.documents.push_back(std::move(examined));
   return result;
+}
+
+}  // namespace
+
+Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
+  const auto examine = [&]() -> Result<ExaminedFile> {
+    if (!file.refusal.empty()) return make_error(ErrorCode::unsupported, format("{}: {}", file.path, file.refusal));
+    return file.kind == InputKind::jsonl ? examine_records(file, settings, namer) : examine_page(file, settings, namer);
+  };
+  Result<ExaminedFile> examined = examine();
+  if (examined.ok() || file.named) return examined;
+  ExaminedFile unreadable;
+  unreadable.documents.emplace_back();
+  name_document(unreadable.documents[0].document, file.source, file.source, namer);
+  remove(unreadable.documents[0], "read", unreadable_file, examined.error().message());
+  unreadable.rejected.push_back({file.source, 0, "", unreadable_file, examined.error().message(), 0});
+  return unreadable;
 }
 
 }  // namespace longhaul

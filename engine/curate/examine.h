@@ -9,6 +9,7 @@
 #include "engine/curate/document_rules.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
+#include "engine/curate/records.h"
 
 namespace longhaul {
 
@@ -19,6 +20,7 @@ struct CurateDocument {
   std::string path_language;  // what the path says, or ""
   std::string language;       // what the text says
   std::string title;
+  std::string author, date, url;  // as the page or the record states them; "" where it does not
   std::string text;
 };
 
@@ -28,16 +30,21 @@ struct ExaminedDocument {
   std::vector<RemovedLines> removed_lines;
   // Set when the document goes: the step, why, and the figures.
   std::string removed_in, reason, detail;
+  std::vector<std::string> rules_left_out;  // document rules that its language has no list or mark for
   // Of work, per step.
   double extract_s = 0, clean_s = 0, language_s = 0, line_rules_s = 0, document_rules_s = 0;
 };
 
-// The reason in `removed_in` = "extract" of a file that the disk does not give, or that is damaged.
+// The reason in `removed_in` = "read" of a file that the disk does not give, or that is damaged.
 inline constexpr const char* unreadable_file = "unreadable";
 
-// All documents of a file: one, or one per line of JSON lines. Errors: broken JSON, no "text", and a file that cannot
-// be read if the user named it; one that merely lies in a folder is one removed document.
-Result<std::vector<ExaminedDocument>> examine_file(const InputFile& file, const CurateSettings& settings,
-                                                   const PageNamer& namer);
+struct ExaminedFile {
+  std::vector<ExaminedDocument> documents;
+  std::vector<RejectedRecord> rejected;  // a whole file that cannot be read is in `documents` as well, as removed
+};
+
+// All documents of a file: one, or one per record of JSON lines. Records that are none are counted in `rejected`.
+// Errors: a file that cannot be read if the user named it; one that merely lies in a folder is one removed document.
+Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer);
 
 }  // namespace longhaul

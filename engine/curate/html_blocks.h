@@ -18,6 +18,8 @@ struct HtmlBlock {
   int columns = 0;          // letters' width: 2 per wide letter; blanks not counted
   int link_columns = 0;     // of them inside <a href>
   int commas = 0;           // , and its relatives, ends of sentences included
+  int cells = 0;            // of a row of a table that holds data; else 0
+  std::int32_t table = 0;   // index of that table
   double link_density() const { return columns == 0 ? 0 : static_cast<double>(link_columns) / columns; }
 };
 

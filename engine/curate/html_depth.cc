@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/text.h"
+
 namespace longhaul {
 namespace {
 
@@ -28,9 +30,8 @@ const std::unordered_set<std::string>& formatting() {
 
 // Their content is not text, and may look like tags.
 const std::unordered_set<std::string>& dropped_with_content() {
-  static const std::unordered_set<std::string> names = {"script",   "style",  "noscript", "iframe",
-                                                        "template", "svg",    "math",     "object",
-                                                        "textarea", "select", "xmp",      "noembed"};
+  static const std::unordered_set<std::string> names = {"script", "style",    "noscript", "iframe", "template", "svg",
+                                                        "object", "textarea", "select",   "xmp",    "noembed"};
   return names;
 }
 
@@ -141,6 +142,7 @@ class DepthLimiter {
         if (name == "script" || name == "style") pos_ = html_.size();  // as browsers do: the rest is its content
         return;
       }
+      if (name == "script") keep_tex(tag, html_.substr(pos_, end - pos_));
       const std::size_t behind = tag_end(html_, end);
       pos_ = behind == std::string_view::npos ? html_.size() : behind;
       out_ += ' ';
@@ -158,6 +160,16 @@ class DepthLimiter {
     stack.kept += kept;
     anything_dropped_ = anything_dropped_ || !kept;
     kept ? out_.append(tag) : out_.append(" ");
+  }
+
+  // MathJax 2 keeps the source of a formula in a script: <script type="math/tex; mode=display">.
+  void keep_tex(std::string_view tag, std::string_view source) {
+    std::string start(tag.substr(0, 200));
+    for (char& c : start) c = lower(c);
+    if (start.find("math/tex") == std::string::npos || source.size() > tag_bytes_max) return;
+    out_ += format("<span data-latex-script=\"{}\"", html_escape(source));
+    if (start.find("mode=display") != std::string::npos) out_ += " data-latex-display=\"1\"";
+    out_ += "></span>";
   }
 
   void close(const std::string& name, std::string_view tag) {

@@ -16,12 +16,15 @@ namespace longhaul {
 struct HtmlTextSettings {
   int depth_max = 256;                    // nesting beyond it is flattened before parsing
   std::uint64_t bytes_max = 16ULL << 20;  // of a page; what follows is not looked at
+  bool markdown_tables = false;           // rows of tables with bars around them and a line below the first
 };
 
 struct PageText {
-  std::string title;  // UTF-8; of the page, "" if it has none
-  std::string text;  // UTF-8. Blocks are separated by an empty line, items of one list by a newline with "- " in front;
-                     // preformatted text keeps its lines
+  std::string title;                        // UTF-8; of the page, "" if it has none
+  std::string author, date, url, language;  // as the page states them; "" where it does not
+  std::string
+      text;  // UTF-8. Formulas are LaTeX between dollars, cells of a row stand between bars. Blocks are separated by an
+             // empty line, items of one list by a newline with "- " in front; preformatted text keeps its lines
   std::string charset;  // what the bytes were taken for
 };
 

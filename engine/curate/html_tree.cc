@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "engine/curate/html_depth.h"
+#include "engine/curate/html_formula.h"
+#include "engine/curate/html_names.h"
 
 namespace longhaul {
 namespace {
@@ -104,9 +106,84 @@ void text_below(const GumboNode* node, std::string& text) {
   }
 }
 
+std::string_view attribute_of(const GumboElement& element, const char* name) {
+  const GumboAttribute* attribute = gumbo_get_attribute(&element.attributes, name);
+  return attribute ? std::string_view(attribute->value) : std::string_view();
+}
+
+// Also of elements that the parser has no number for.
+std::string name_of(const GumboElement& element) {
+  if (element.tag != GUMBO_TAG_UNKNOWN) return gumbo_normalized_tagname(element.tag);
+  GumboStringPiece piece = element.original_tag;
+  gumbo_tag_from_original_text(&piece);
+  return lower_ascii(std::string_view(piece.data ? piece.data : "", piece.data ? piece.length : 0));
+}
+
+MathNode math_node(const GumboElement& element) {
+  MathNode math;
+  math.tag = name_of(element);
+  for (unsigned i = 0; i < element.children.length; ++i) {
+    const auto* child = static_cast<const GumboNode*>(element.children.data[i]);
+    if (child->type == GUMBO_NODE_ELEMENT) {
+      math.children.push_back(math_node(child->v.element));
+    } else {
+      text_below(child, math.text);
+    }
+  }
+  return math;
+}
+
+// What the elements below `node` say of the formula that they are.
+void read_formula(const GumboNode* node, FormulaSources& sources) {
+  if (node->type != GUMBO_NODE_ELEMENT) return;
+  const GumboElement& element = node->v.element;
+  for (const char* name : {"data-latex", "data-latex-script", "data-tex"}) {
+    if (sources.tex.empty()) sources.tex = attribute_of(element, name);
+  }
+  if (element.tag == GUMBO_TAG_MATH) {
+    if (sources.alternative.empty()) sources.alternative = attribute_of(element, "alttext");
+    if (sources.mathml.empty()) sources.mathml = latex_of_mathml(math_node(element));
+    sources.display = sources.display || attribute_of(element, "display") == "block";
+  } else if (element.tag == GUMBO_TAG_IMG) {
+    if (sources.alternative.empty()) sources.alternative = attribute_of(element, "alt");
+  } else if (element.tag == GUMBO_TAG_UNKNOWN && sources.tex.empty()) {
+    const std::string encoding = lower_ascii(attribute_of(element, "encoding").substr(0, 100));
+    if (encoding.find("tex") != std::string::npos && name_of(element) == "annotation") text_below(node, sources.tex);
+  }
+  for (unsigned i = 0; i < element.children.length; ++i) {
+    read_formula(static_cast<const GumboNode*>(element.children.data[i]), sources);
+  }
+}
+
+// Is this the outermost element of one formula?
+bool is_formula(const GumboElement& element) {
+  if (element.tag == GUMBO_TAG_MATH) return true;
+  if (element.tag == GUMBO_TAG_UNKNOWN && name_of(element) == "mjx-container") return true;
+  if (element.attributes.length == 0) return false;
+  std::string_view names;
+  for (unsigned i = 0; i < element.attributes.length; ++i) {
+    const auto* attribute = static_cast<const GumboAttribute*>(element.attributes.data[i]);
+    const std::string_view name = attribute->name;
+    if (name == "class") names = attribute->value;
+    if (name == "data-latex" || name == "data-latex-script" || name == "data-tex") return attribute->value[0] != 0;
+  }
+  if (element.tag == GUMBO_TAG_IMG)
+    return is_formula_image(name_words(names.substr(0, 400)), attribute_of(element, "alt"),
+                            attribute_of(element, "src"));
+  if (element.tag != GUMBO_TAG_SPAN && element.tag != GUMBO_TAG_DIV) return false;
+  if (names.empty()) return false;
+  const std::string tokens = format(" {} ", lower_ascii(names.substr(0, 400)));
+  for (const char* token : {" katex ", " katex-display ", " mathjax ", " mathjax_display ", " mwe-math-element "}) {
+    if (tokens.find(token) != std::string::npos) return true;
+  }
+  return false;
+}
+
 class TreeBuilder {
  public:
-  TreeBuilder(HtmlTree& tree, std::size_t nodes_max) : tree_(tree), nodes_max_(nodes_max) {}
+  // `tex_scripts`: the page holds the source of its formulas in scripts, and what was rendered of them beside.
+  TreeBuilder(HtmlTree& tree, std::size_t nodes_max, bool tex_scripts)
+      : tree_(tree), nodes_max_(nodes_max), tex_scripts_(tex_scripts) {}
 
   // Recursion is as deep as the page, which limit_html_depth() has cut.
   void add(const GumboNode* node, std::int32_t parent) {
@@ -114,21 +191,34 @@ class TreeBuilder {
     switch (node->type) {
       case GUMBO_NODE_TEXT:
       case GUMBO_NODE_WHITESPACE:
-      case GUMBO_NODE_CDATA: {
-        HtmlNode text;
-        text.tag = HtmlTag::text;
-        text.parent = parent;
-        text.text = node->v.text.text;
-        tree_.nodes.push_back(std::move(text));
-        tree_.nodes.back().end = static_cast<std::int32_t>(tree_.nodes.size());
-        break;
-      }
+      case GUMBO_NODE_CDATA: add_text(node->v.text.text, parent); break;
       case GUMBO_NODE_ELEMENT: add_element(node->v.element, node, parent); break;
       default: break;  // comments, templates
     }
   }
 
  private:
+  void add_text(std::string text, std::int32_t parent) {
+    HtmlNode node;
+    node.tag = HtmlTag::text;
+    node.parent = parent;
+    node.text = std::move(text);
+    tree_.nodes.push_back(std::move(node));
+    tree_.nodes.back().end = static_cast<std::int32_t>(tree_.nodes.size());
+  }
+
+  void add_formula(const GumboElement& element, const GumboNode* node, std::int32_t parent) {
+    const std::string tokens = lower_ascii(attribute_of(element, "class").substr(0, 400));
+    const bool rendered = tokens.find("mathjax") != std::string::npos;
+    if (tex_scripts_ && rendered) return;
+    FormulaSources sources;
+    sources.display = tokens.find("display") != std::string::npos || attribute_of(element, "display") == "true" ||
+                      gumbo_get_attribute(&element.attributes, "data-latex-display");
+    read_formula(node, sources);
+    text_below(node, sources.plain);
+    if (std::string text = formula_text(sources); !text.empty()) add_text(std::move(text), parent);
+  }
+
   void add_element(const GumboElement& element, const GumboNode* node, std::int32_t parent) {
     static const auto table = make_tag_table();
     const HtmlTag tag = table[element.tag];
@@ -137,13 +227,17 @@ class TreeBuilder {
       text_below(node, text);
       tree_.title = collapse_blanks(text);
     }
+    if (element.tag == GUMBO_TAG_LINK) read_link(element);
     if (tag == HtmlTag::title || is_never_text(element.tag)) return;
+    if (is_formula(element)) return add_formula(element, node, parent);
     const auto index = static_cast<std::int32_t>(tree_.nodes.size());
     HtmlNode own;
     own.tag = tag;
     own.parent = parent;
     read_attributes(element, own);
     if (tag == HtmlTag::meta) return;
+    const bool rendered = element.tag == GUMBO_TAG_SPAN || element.tag == GUMBO_TAG_DIV;
+    if (tex_scripts_ && rendered && has_name_word(own.hint, "math jax")) return;
     tree_.nodes.push_back(std::move(own));
     for (unsigned i = 0; i < element.children.length; ++i) {
       add(static_cast<const GumboNode*>(element.children.data[i]), index);
@@ -172,33 +266,77 @@ class TreeBuilder {
     }
   }
 
+  static bool is_hiding_style(std::string_view value) {
+    std::string style;
+    for (const char c : lower_ascii(value.substr(0, 2000))) {
+      if (c != ' ' && c != '\t' && c != '\n' && c != '\r') style += c;
+    }
+    return style.find("display:none") != std::string::npos || style.find("visibility:hidden") != std::string::npos;
+  }
+
+  static bool is_furniture_role(std::string_view role) {
+    for (const char* known : {"navigation", "search", "banner", "contentinfo", "complementary", "menu", "menubar",
+                              "toolbar", "tooltip", "dialog", "alertdialog", "alert"}) {
+      if (role == known) return true;
+    }
+    return false;
+  }
+
   void read_attributes(const GumboElement& element, HtmlNode& own) {
-    std::string property, content;
+    std::string_view property, content, itemprop;
     for (unsigned i = 0; i < element.attributes.length; ++i) {
       const auto* attribute = static_cast<const GumboAttribute*>(element.attributes.data[i]);
       const std::string_view name = attribute->name, value = attribute->value;
-      if (name == "class" || name == "id" || name == "role" || name == "itemprop") {
-        own.hint += ' ' + lower_ascii(value.substr(0, 400)) + ' ';
+      if (name == "class" || name == "id" || name == "itemprop") {
+        own.hint += name_words(value.substr(0, 400));
+        if (name == "itemprop") itemprop = value;
+      } else if (name == "role") {
+        own.landmark = is_furniture_role(lower_ascii(value.substr(0, 40)));
       } else if (name == "hidden") {
         own.hidden = true;
       } else if (name == "aria-hidden") {
         own.hidden = own.hidden || value == "true";
       } else if (name == "style") {
-        const std::string style = replace_all(lower_ascii(value.substr(0, 400)), " ", "");
-        own.hidden = own.hidden || style.find("display:none") != std::string::npos;
+        own.hidden = own.hidden || is_hiding_style(value);
       } else if (name == "href") {
         own.link = own.tag == HtmlTag::a;
-      } else if (name == "property") {
-        property = lower_ascii(value);
-      } else if (name == "content") {
+      } else if (name == "property" || name == "name") {
+        property = value;
+      } else if (name == "content" || name == "datetime") {
         content = value;
+      } else if (name == "lang" && own.tag == HtmlTag::html) {
+        tree_.language = collapse_blanks(value.substr(0, 40));
       }
     }
-    if (property == "og:title" && tree_.headline.empty()) tree_.headline = collapse_blanks(content);
+    for (const char* word : {"lineno", "linenumber", "line number"}) {
+      own.hidden = own.hidden || (own.hint.find("line") != std::string::npos && has_name_word(own.hint, word) &&
+                                  own.tag != HtmlTag::pre && own.tag != HtmlTag::div && own.tag != HtmlTag::table &&
+                                  own.tag != HtmlTag::code);
+    }
+    if (!content.empty()) read_metadata(lower_ascii(itemprop.empty() ? property : itemprop), content.substr(0, 1000));
+  }
+
+  // The first that a page states counts.
+  void read_metadata(const std::string& key, std::string_view value) {
+    const auto set = [&](std::string& field, std::initializer_list<const char*> keys) {
+      if (!field.empty()) return;
+      for (const char* known : keys) {
+        if (key == known) field = collapse_blanks(value);
+      }
+    };
+    set(tree_.headline, {"og:title"});
+    set(tree_.author, {"author", "article:author", "dc.creator", "citation_author"});
+    set(tree_.date, {"article:published_time", "datepublished", "date", "dc.date", "citation_publication_date"});
+    set(tree_.url, {"og:url"});
+  }
+
+  void read_link(const GumboElement& element) {
+    if (attribute_of(element, "rel") == "canonical") tree_.url = collapse_blanks(attribute_of(element, "href"));
   }
 
   HtmlTree& tree_;
   std::size_t nodes_max_;
+  bool tex_scripts_;
 };
 
 }  // namespace
@@ -229,7 +367,8 @@ HtmlTree parse_html(std::string_view html, int depth_max, std::size_t nodes_max)
   const auto destroy = [&](GumboOutput* output) { gumbo_destroy_output(&options, output); };
   const std::unique_ptr<GumboOutput, decltype(destroy)> output(
       gumbo_parse_with_options(&options, shallow.data(), shallow.size()), destroy);
-  if (output && output->root) TreeBuilder(tree, nodes_max).add(output->root, -1);
+  const bool tex_scripts = shallow.find("<span data-latex-script=") != std::string::npos;
+  if (output && output->root) TreeBuilder(tree, nodes_max, tex_scripts).add(output->root, -1);
   if (tree.nodes.empty()) {
     tree.nodes.emplace_back();
     tree.nodes.back().end = 1;

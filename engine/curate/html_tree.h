@@ -73,17 +73,19 @@ bool is_block(HtmlTag tag);
 struct HtmlNode {
   HtmlTag tag = HtmlTag::other;
   std::int32_t parent = -1;
-  std::int32_t end = 0;  // nodes [i, end) are this node and all below it, in document order
-  bool hidden = false;   // hidden, aria-hidden, or display: none
-  bool link = false;     // <a href>
-  std::string text;      // of text nodes
-  std::string hint;      // lower case: " class id role itemprop ", what the author says the element is for
+  std::int32_t end = 0;   // nodes [i, end) are this node and all below it, in document order
+  bool hidden = false;    // hidden, aria-hidden, display: none, visibility: hidden, or a line number of a listing
+  bool link = false;      // <a href>
+  bool landmark = false;  // a role of page furniture: navigation, search, banner, ...
+  std::string text;       // of text nodes; of formulas their LaTeX between dollars
+  std::string hint;       // class, id, itemprop as name_words() gives them: what the author calls the element
 };
 
 struct HtmlTree {
-  std::vector<HtmlNode> nodes;  // nodes[0] is the root; parents stand before children
-  std::string title;            // of <title>, blanks collapsed
-  std::string headline;         // of <meta property="og:title">, may be empty
+  std::vector<HtmlNode> nodes;              // nodes[0] is the root; parents stand before children
+  std::string title;                        // of <title>, blanks collapsed
+  std::string headline;                     // of <meta property="og:title">, may be empty
+  std::string author, date, url, language;  // as the page states them; "" where it does not
 };
 
 // `html` is valid UTF-8. Never fails: anything is a page, perhaps an empty one. Nesting is cut at `depth_max`; at most

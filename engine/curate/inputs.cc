@@ -1,27 +1,30 @@
 #include "engine/curate/inputs.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <tuple>
 #include <unordered_set>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "engine/curate/input_stream.h"
 
 namespace longhaul {
 namespace {
 
-constexpr const char* types_hint = "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson, each also with .gz";
+constexpr const char* types_hint =
+    "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson .json, each also with .gz .bz2 .xz .zst";
 
 bool kind_of(std::string_view path, InputFile& file) {
   std::string name = file_name(path);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  file.gzip = ends_with(name, ".gz");
-  if (file.gzip) name.resize(name.size() - 3);
+  for (const char* ending : {".gz", ".bz2", ".xz", ".zst"}) {
+    if (!ends_with(name, ending)) continue;
+    if (!is_packing_built_in(ending))
+      file.refusal = format("{} needs a library that was not there when this program was built", ending);
+    name.resize(name.size() - std::string_view(ending).size());
+    break;
+  }
   const auto is_any = [&](std::initializer_list<const char*> endings) {
     return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return ends_with(name, ending); });
   };
@@ -29,8 +32,11 @@ bool kind_of(std::string_view path, InputFile& file) {
     file.kind = InputKind::html;
   } else if (is_any({".txt", ".text", ".md"})) {
     file.kind = InputKind::text;
-  } else if (is_any({".jsonl", ".ndjson"})) {
+  } else if (is_any({".jsonl", ".ndjson", ".json"})) {
     file.kind = InputKind::jsonl;
+  } else if (is_any({".parquet", ".arrow", ".feather"})) {
+    file.kind = InputKind::jsonl;
+    file.refusal = "columns of Parquet and Arrow are not read; write the file as JSON lines";
   } else {
     return false;
   }
@@ -51,7 +57,7 @@ void find_below(const std::string& folder, const std::string& pattern, const std
   std::size_t matches = 0;
   for (const std::string& path : *tree) {
     if (!pattern.empty() && !matches_pattern(path, pattern)) continue;
-    InputFile file{join_path(folder, path), path, InputKind::text, false, false};
+    InputFile file{join_path(folder, path), path, InputKind::text, false, {}};
     if (!kind_of(path, file)) {
       ++found.other_files;
       continue;
@@ -75,10 +81,13 @@ void find_one(const std::string& name, FoundInputs& found, Diagnostics& problems
                        "name a file, a folder or a pattern");
   }
   if (is_directory(name)) return find_below(name, "", name, found, problems);
-  InputFile file{name, file_name(name), InputKind::text, false, true};
+  InputFile file{name, file_name(name), InputKind::text, true, {}};
   if (!kind_of(name, file)) {
     return add_problem(problems, ErrorCode::invalid_input, format("input \"{}\" is of no known type", name),
                        types_hint);
+  }
+  if (!file.refusal.empty()) {
+    return add_problem(problems, ErrorCode::unsupported, format("input \"{}\": {}", name, file.refusal), types_hint);
   }
   found.files.push_back(std::move(file));
 }
@@ -140,28 +149,21 @@ FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& prob
 }
 
 Result<std::string> read_input(const InputFile& file, std::int64_t bytes_max) {
-  if (!file.gzip) return read_file(file.path, static_cast<std::uint64_t>(bytes_max));
-  const auto close = [](gzFile_s* f) { gzclose(f); };
-  const std::unique_ptr<gzFile_s, decltype(close)> gz(gzopen(file.path.c_str(), "rb"), close);
-  if (!gz) return errno_error(ErrorCode::io, format("cannot open {}", file.path), errno);
+  LH_TRY(InputStream stream, InputStream::open(file.path));
+  const auto limit = static_cast<std::size_t>(bytes_max) + 1;
   std::string text;
-  std::string buffer(1 << 16, '\0');
   for (;;) {
-    const int n = gzread(gz.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
-    if (n > 0) text.append(buffer, 0, static_cast<std::size_t>(n));
-    if (static_cast<std::int64_t>(text.size()) > bytes_max) {
-      return make_error(ErrorCode::invalid_input,
-                        format("{} unpacks to more than {}", file.path, human_bytes(static_cast<double>(bytes_max))));
-    }
-    if (n > 0) continue;
-    int code = Z_OK;
-    const char* message = gzerror(gz.get(), &code);
-    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      return make_error(ErrorCode::corrupt, format("cannot unpack {}: {}", file.path, message),
-                        "the file is truncated or damaged; fetch it again");
-    }
-    return text;
+    const std::size_t before = text.size(), wanted = std::min<std::size_t>(limit - before, 1 << 18);
+    text.resize(before + wanted);
+    LH_TRY(const std::size_t n, stream.read(text.data() + before, wanted));
+    text.resize(before + n);
+    if (n < wanted || text.size() == limit) break;
   }
+  if (!stream.damage().empty()) {
+    return make_error(ErrorCode::corrupt, format("cannot unpack {}: {}", file.path, stream.damage()),
+                      "the file is truncated or damaged; fetch it again");
+  }
+  return text;
 }
 
 }  // namespace longhaul

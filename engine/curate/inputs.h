@@ -16,8 +16,8 @@ struct InputFile {
   std::string path;    // to open it
   std::string source;  // its path below the folder or the fixed part of the pattern that named it; unique, sorted
   InputKind kind = InputKind::text;
-  bool gzip = false;
-  bool named = false;  // by the user, not found in a folder or by a pattern
+  bool named = false;   // by the user, not found in a folder or by a pattern
+  std::string refusal;  // why this build cannot read it; "" where it can
 };
 
 struct FoundInputs {
@@ -26,11 +26,12 @@ struct FoundInputs {
 };
 
 // `names`: files, folders (read with all folders below), and patterns with * ? and ** (any folders). By their names
-// files are html (.html .htm .xhtml), text (.txt .md .text) or jsonl (.jsonl .ndjson), each also with .gz. What names
-// nothing, or a file of another type, is added to `problems`.
+// files are html (.html .htm .xhtml), text (.txt .md .text) or jsonl (.jsonl .ndjson .json), each also with .gz, .bz2,
+// .xz or .zst. What names nothing, or a file of another type, is added to `problems`.
 FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& problems);
 
-// The whole file, unpacked. Refuses more than `bytes_max` unpacked bytes and truncated gzip files.
+// The whole file, unpacked; of a longer one the first `bytes_max` + 1 bytes. Errors: the disk, and packed data that is
+// cut or damaged.
 Result<std::string> read_input(const InputFile& file, std::int64_t bytes_max);
 
 bool matches_pattern(std::string_view path, std::string_view pattern);  // * and ? do not match '/', ** does

@@ -1,10 +1,14 @@
 #include "engine/curate/unicode.h"
 
 #include <unicode/normalizer2.h>
+#include <unicode/ubrk.h>
 #include <unicode/uchar.h>
 #include <unicode/ucnv.h>
 #include <unicode/unistr.h>
 #include <unicode/uscript.h>
+#include <unicode/utext.h>
+
+#include <memory>
 
 #include "base/text.h"
 
@@ -123,11 +127,15 @@ char32_t to_lower(char32_t c) {
   return static_cast<char32_t>(u_foldCase(static_cast<UChar32>(c), U_FOLD_CASE_DEFAULT));
 }
 
-bool is_unspaced_script(char32_t c) {
+bool is_dictionary_script(char32_t c) {
   if (c < 0x0E00) return false;
-  if (c >= 0x0E00 && c <= 0x0FFF) return true;  // Thai, Lao, Tibetan
-  if (c >= 0x1000 && c <= 0x109F) return true;  // Myanmar
-  if (c >= 0x1780 && c <= 0x17FF) return true;  // Khmer
+  if (c <= 0x0EFF) return true;                                                   // Thai, Lao
+  if ((c >= 0x1000 && c <= 0x109F) || (c >= 0x1780 && c <= 0x17FF)) return true;  // Myanmar, Khmer
+  return (c >= 0xA9E0 && c <= 0xA9FF) || (c >= 0xAA60 && c <= 0xAA7F);            // Myanmar's extensions
+}
+
+bool is_unspaced_script(char32_t c) {
+  if (is_dictionary_script(c)) return true;
   if (c < 0x3005) return false;
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &status);
@@ -135,27 +143,64 @@ bool is_unspaced_script(char32_t c) {
 }
 
 bool is_sentence_end(char32_t c) {
+  if (c < 0x80) return c == '.' || c == '!' || c == '?';
   switch (c) {
-    case '.':
-    case '!':
-    case '?':
-    case 0x2026:  // Latin, Greek, Cyrillic; ellipsis
-    case 0x3002:
-    case 0xFF01:
-    case 0xFF1F:
-    case 0xFF0E:
-    case 0xFF61:  // Chinese, Japanese
-    case 0x061F:
-    case 0x06D4:  // Arabic, Urdu
-    case 0x0964:
-    case 0x0965:  // Devanagari
-    case 0x0589:
-    case 0x1362:
+    case 0x2026:  // ellipsis
+    case 0xFF0E:  // full stop of East Asian width
+    case 0x0E2F:  // Thai: what is left out
+    case 0x0E5A:
+    case 0x0E5B:  // Thai: ends of a passage and of a work
     case 0x17D4:
-    case 0x104B:  // Armenian, Ethiopic, Khmer, Myanmar
-      return true;
-    default: return false;
+    case 0x17D5:
+    case 0x17DA:  // Khmer
+    case 0x0F08:
+    case 0x0F0D:
+    case 0x0F0E:
+    case 0x0F0F:
+    case 0x0F10:
+    case 0x0F11:
+    case 0x0F12:  // Tibetan
+    case 0x1362:
+    case 0x1367:
+    case 0x1368: return true;  // Ethiopic
+    default: return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_S_TERM);
   }
+}
+
+namespace {
+
+// One per thread: opening it reads ICU's rules.
+UBreakIterator* word_iterator() {
+  struct Close {
+    void operator()(UBreakIterator* iterator) const { ubrk_close(iterator); }
+  };
+  thread_local const std::unique_ptr<UBreakIterator, Close> iterator = [] {
+    UErrorCode status = U_ZERO_ERROR;
+    UBreakIterator* opened = ubrk_open(UBRK_WORD, "th", nullptr, 0, &status);
+    return std::unique_ptr<UBreakIterator, Close>(U_SUCCESS(status) ? opened : nullptr);
+  }();
+  return iterator.get();
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> word_ends(std::string_view text) {
+  std::vector<std::uint32_t> ends;
+  UErrorCode status = U_ZERO_ERROR;
+  UBreakIterator* iterator = word_iterator();
+  UText utf8 = UTEXT_INITIALIZER;
+  utext_openUTF8(&utf8, text.data(), static_cast<std::int64_t>(text.size()), &status);
+  if (iterator && U_SUCCESS(status)) {
+    ubrk_setUText(iterator, &utf8, &status);
+    if (U_SUCCESS(status)) {
+      ubrk_first(iterator);
+      for (std::int32_t at = ubrk_next(iterator); at != UBRK_DONE; at = ubrk_next(iterator))
+        ends.push_back(static_cast<std::uint32_t>(at));
+    }
+  }
+  utext_close(&utf8);
+  if (ends.empty() || ends.back() != text.size()) ends.push_back(static_cast<std::uint32_t>(text.size()));
+  return ends;
 }
 
 int display_columns(char32_t c) {

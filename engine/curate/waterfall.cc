@@ -56,7 +56,8 @@ Value to_value(const std::vector<WaterfallStep>& steps) {
   return array;
 }
 
-Value to_value(const std::vector<LanguageShare>& languages) {
+Value to_value(const std::vector<LanguageShare>& languages,
+               const std::map<std::string, std::map<std::string, std::int64_t>>& rules_left_out) {
   Value array = Value::make_array();
   for (const LanguageShare& language : languages) {
     Value entry = Value::make_table();
@@ -65,6 +66,11 @@ Value to_value(const std::vector<LanguageShare>& languages) {
     entry.set("bytes", language.bytes);
     entry.set("heldout_documents", language.heldout_documents);
     entry.set("heldout_bytes", language.heldout_bytes);
+    if (const auto rules = rules_left_out.find(language.language); rules != rules_left_out.end()) {
+      Value left_out = Value::make_table();
+      for (const auto& [rule, documents] : rules->second) left_out.set(rule, documents);
+      entry.set("rules_left_out", std::move(left_out));
+    }
     array.push_back(std::move(entry));
   }
   return array;
@@ -90,7 +96,7 @@ Error empty_corpus_error(const std::vector<WaterfallStep>& steps, const std::str
     hint = "name the languages of the inputs in `languages`, or lower `language_score_min`; " + hint;
   } else if (worst->step == "document_rules" || worst->step == "line_rules") {
     hint = format("relax {}.{}, or give longer documents; ", worst->step, reason) + hint;
-  } else if (worst->step == "clean" || worst->step == "extract") {
+  } else if (worst->step == "clean" || worst->step == "extract" || worst->step == "read") {
     hint = "are these pages with text, not pictures or scripts? " + hint;
   } else if (worst->step == "split") {
     hint = (heldout_key.empty() ? std::string() : "lower " + heldout_key + ", or ") + "give more pages";

@@ -23,7 +23,8 @@ class Waterfall {
 };
 
 Value to_value(const std::vector<WaterfallStep>& steps);
-Value to_value(const std::vector<LanguageShare>& languages);
+Value to_value(const std::vector<LanguageShare>& languages,
+               const std::map<std::string, std::map<std::string, std::int64_t>>& rules_left_out);
 
 // For an empty corpus: which step took most documents, for what reason, and what to change. `heldout_key`: the setting
 // that decided what is held out, as the user wrote it; "": none.

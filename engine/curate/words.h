@@ -7,13 +7,16 @@
 
 namespace longhaul {
 
-// A run of letters, marks and digits, or one letter of a script that writes no blanks (Han, kana, Thai, ...).
+// A run of letters, marks and digits; in scripts that write no blanks a word of ICU's dictionary (Thai, Lao, Khmer,
+// Burmese), or one letter (Han, kana).
 struct Word {
   std::uint32_t begin = 0;  // bytes [begin, end) of the text
   std::uint32_t end = 0;
   std::uint32_t letters = 0;  // code points
   bool alphabetic = false;    // holds a letter
-  bool unspaced = false;      // one letter of a script without blanks: about half a word
+  bool unspaced = false;      // of a script without blanks
+  bool half = false;          // one letter of Han or kana: about half a word
+  double weight() const { return half ? 0.5 : 1; }
 };
 
 // `text` is valid UTF-8 below 4 GiB.

@@ -21,6 +21,13 @@ Status run_curate(TaskRun& run) {
   if (report.unreadable_files > 0)
     run.events.message("warn", format("{} files could not be read and were left out; the first: {}",
                                       report.unreadable_files, report.first_unreadable));
+  if (report.rejected > report.unreadable_files)
+    run.events.message("warn", format("{} records are no documents and were left out (rejected.jsonl); the first: {}",
+                                      report.rejected - report.unreadable_files, report.first_rejected));
+  for (const auto& [language, rules] : report.rules_left_out) {
+    for (const auto& [rule, count] : rules)
+      run.events.message("info", format("{} was not asked of {} documents in {}", rule, count, language));
+  }
   if (!report.heldout_note.empty()) run.events.message("warn", report.heldout_note);
   constexpr double mega = 1e-6;
   return write_figures(run, {{"documents", static_cast<double>(report.documents), ""},

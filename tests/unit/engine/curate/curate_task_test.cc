@@ -217,8 +217,6 @@ TEST_CASE("inputs that cannot be read are told all together, and nothing is writ
   const CurateScratch scratch;
   scratch.put("good.html", curate_page(curate_prose(1, 12)));
   scratch.put("broken.txt.gz", std::string("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage", 17));
-  scratch.put("bad.jsonl", "{\"text\": \"fine\"}\n{\"title\": \"no text\"}\n");
-  scratch.put("worse.jsonl", "{\"text\": \n");
   scratch.put("data.bin", "");
   const auto report = curate({{scratch.in(), scratch.in() + "/absent.html", scratch.in() + "/data.bin",
                                scratch.in() + "/*.htm", scratch.in() + "/broken.txt.gz"}},
@@ -226,8 +224,7 @@ TEST_CASE("inputs that cannot be read are told all together, and nothing is writ
   REQUIRE_FALSE(report.ok());
   const std::string message = report.error().message();
   CAPTURE(message);
-  for (const char* part :
-       {"broken.txt.gz", "bad.jsonl:2", "worse.jsonl:1", "absent.html", "data.bin", "*.htm", "6 errors"}) {
+  for (const char* part : {"broken.txt.gz", "absent.html", "data.bin", "*.htm", "4 errors"}) {
     CAPTURE(part);
     CHECK(message.find(part) != std::string::npos);
   }
@@ -243,10 +240,10 @@ TEST_CASE("a file of a folder that cannot be read is left out and counted") {
   CHECK(report->documents == 1);
   CHECK(report->unreadable_files == 1);
   CHECK(report->first_unreadable.find("broken.txt.gz") != std::string::npos);
-  const WaterfallStep& extract = report->steps.front();
-  CHECK(extract.documents_in == 2);
-  REQUIRE(extract.reasons.size() == 1);
-  CHECK(extract.reasons[0].reason == "unreadable");
+  const WaterfallStep& read = report->steps.front();
+  CHECK(read.documents_in == 2);
+  REQUIRE(read.reasons.size() == 1);
+  CHECK(read.reasons[0].reason == "unreadable");
   const auto removed = scratch.lines("removed.jsonl");
   REQUIRE(removed.size() == 1);
   CHECK(removed[0].get_string("source") == "broken.txt.gz");

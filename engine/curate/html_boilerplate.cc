@@ -1,0 +1,152 @@
+#include "engine/curate/html_boilerplate.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/curate/html_names.h"
+
+namespace longhaul {
+namespace {
+
+// Columns of text below an element, and what else speaks for or against it.
+struct TextBelow {
+  double all = 0;
+  double links = 0;
+  double headings = 0;
+  double prose = 0;  // long blocks with few links
+  int prose_blocks = 0;
+  int heading_blocks = 0;
+  int furniture = 0;  // elements that are named like furniture, the element itself included
+  int forms = 0;
+};
+
+enum class Verdict {
+  neutral,
+  furniture_element,  // by its tag or role
+  furniture_name,     // by nothing but its name
+  furniture_part,     // a word of its name is one of furniture
+};
+
+Verdict verdict_of(const HtmlNode& node) {
+  switch (node.tag) {
+    case HtmlTag::html:
+    case HtmlTag::body:
+    case HtmlTag::main: return Verdict::neutral;
+    case HtmlTag::nav:
+    case HtmlTag::aside:
+    case HtmlTag::footer:
+    case HtmlTag::menu:
+    case HtmlTag::button:
+    case HtmlTag::figcaption: return Verdict::furniture_element;
+    default: break;
+  }
+  if (node.landmark) return Verdict::furniture_element;
+  if (node.hint.empty() || node.tag == HtmlTag::article) return Verdict::neutral;
+  switch (name_says(node.hint)) {
+    case NameSays::furniture: return Verdict::furniture_name;
+    case NameSays::part: return Verdict::furniture_part;
+    default: return Verdict::neutral;
+  }
+}
+
+std::vector<TextBelow> text_below(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks,
+                                  const std::vector<Verdict>& verdicts) {
+  std::vector<TextBelow> below(tree.nodes.size());
+  for (const HtmlBlock& block : blocks) {
+    TextBelow& own = below[static_cast<std::size_t>(block.element)];
+    own.all += block.columns;
+    own.links += block.link_columns;
+    if (is_heading(block.tag)) {
+      own.headings += block.columns;
+      ++own.heading_blocks;
+    }
+    if (block.columns >= 40 && block.link_density() <= 0.5) {
+      own.prose += block.columns;
+      ++own.prose_blocks;
+    }
+  }
+  for (std::size_t i = tree.nodes.size(); i-- > 1;) {
+    TextBelow& own = below[i];
+    own.furniture += verdicts[i] != Verdict::neutral;
+    own.forms += tree.nodes[i].tag == HtmlTag::form;
+    TextBelow& parent = below[static_cast<std::size_t>(tree.nodes[i].parent)];
+    parent.all += own.all;
+    parent.links += own.links;
+    parent.headings += own.headings;
+    parent.prose += own.prose;
+    parent.prose_blocks += own.prose_blocks;
+    parent.heading_blocks += own.heading_blocks;
+    parent.furniture += own.furniture;
+    parent.forms += own.forms;
+  }
+  return below;
+}
+
+// Books set asides in a box and call it a sidebar too; theirs are prose, those of web sites are lists of links.
+bool is_box_of_prose(const HtmlNode& node, const TextBelow& text) {
+  if (!has_name_word(node.hint, "sidebar") && node.tag != HtmlTag::aside) return false;
+  return text.links < 0.15 * text.all && text.prose > 0.8 * text.all;
+}
+
+bool is_discussion(const HtmlNode& node) {
+  return has_name_word(node.hint, "comment") || has_name_word(node.hint, "disqus");
+}
+
+// Sentences under a heading, or several paragraphs; no form to fill in, few links, and not a row of furniture, as the
+// posts of a discussion and lists of teasers are. Where the name has words of its own, one sentence is enough.
+bool reads_as_prose(const HtmlNode& node, const TextBelow& text, Verdict verdict) {
+  if (text.forms > 0 || text.furniture > 2 || text.links > 0.25 * text.all) return false;
+  if (text.prose == 0 || text.prose < 0.6 * (text.all - text.headings)) return false;
+  if (verdict == Verdict::furniture_part) return true;
+  if (text.heading_blocks > 0 && text.prose >= 80) return true;
+  return !is_discussion(node) && text.prose_blocks >= 2 && text.prose >= 250;
+}
+
+// "Figure 3: ...", "Table 1.2": what a text refers to by its number is part of it.
+bool is_numbered_caption(const HtmlTree& tree, std::size_t index) {
+  static constexpr const char* labels[] = {
+      "fig",     "table",        "tab.",         "listing",      "algorithm",
+      "example", "abb",          "tabelle",      "tabla",        "figura",
+      "tableau", "\xE5\x9B\xBE", "\xE5\x9B\xB3", "\xE8\xA1\xA8", "\xD1\x80\xD0\xB8\xD1\x81"};
+  std::string start;
+  for (auto i = static_cast<std::int32_t>(index); i < tree.nodes[index].end && start.size() < 40; ++i) {
+    for (const char c : tree.nodes[static_cast<std::size_t>(i)].text.substr(0, 80)) {
+      if (start.empty() && std::strchr(" \t\n\r", c)) continue;
+      start += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    }
+  }
+  const bool labelled =
+      std::any_of(std::begin(labels), std::end(labels), [&](const char* label) { return start.starts_with(label); });
+  return labelled && start.substr(0, 16).find_first_of("0123456789") != std::string::npos;
+}
+
+bool is_boilerplate(const HtmlTree& tree, std::size_t index, const TextBelow& text, const TextBelow& page,
+                    Verdict verdict) {
+  const HtmlNode& node = tree.nodes[index];
+  if (verdict == Verdict::neutral || is_box_of_prose(node, text)) return false;
+  if (node.tag == HtmlTag::figcaption || has_name_word(node.hint, "caption")) {
+    if (is_numbered_caption(tree, index)) return false;
+  }
+  if (verdict != Verdict::furniture_element && reads_as_prose(node, text, verdict)) return false;
+  // A name on what holds most of the page's prose says nothing; a discussion is often longer than what it discusses.
+  return text.prose <= (is_discussion(node) ? 0.9 : 0.4) * page.prose;
+}
+
+}  // namespace
+
+std::vector<char> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks) {
+  std::vector<Verdict> verdicts(tree.nodes.size(), Verdict::neutral);
+  for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
+    if (tree.nodes[i].tag != HtmlTag::text) verdicts[i] = verdict_of(tree.nodes[i]);
+  }
+  const std::vector<TextBelow> below = text_below(tree, blocks, verdicts);
+  std::vector<char> bad(tree.nodes.size(), 0);
+  for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
+    const HtmlNode& node = tree.nodes[i];
+    if (node.parent >= 0) bad[i] = bad[static_cast<std::size_t>(node.parent)];
+    if (!bad[i]) bad[i] = is_boilerplate(tree, i, below[i], below[0], verdicts[i]);
+  }
+  return bad;
+}
+
+}  // namespace longhaul
