@@ -1,6 +1,7 @@
 // Main-content extraction against 181 news pages with the true article text. Prints F1 beside the bar and beside the
 // plain peer (all visible text of the page), both measured here.
-// LONGHAUL_PRINT_PAGES=1 in the environment also prints precision and recall of every page, worst first.
+// LONGHAUL_PRINT_PAGES=1 in the environment also prints precision and recall of every page, worst first;
+// LONGHAUL_WRITE_TEXTS=FILE writes what was extracted as {page: text}, for compare_extractors.py.
 #include <doctest/doctest.h>
 #include <zlib.h>
 
@@ -44,6 +45,7 @@ TEST_CASE("main-content extraction agrees with the true article text") {
   REQUIRE(truth.ok());
   ShingleMean ours, plain;
   std::vector<std::string> pages;
+  Value texts = Value::make_table();
   double seconds = 0, bytes = 0;
   for (const ValueMember& page : truth->as_table()) {
     const std::string html = read_gzip(folder + "/html/" + page.key + ".html.gz");
@@ -52,6 +54,7 @@ TEST_CASE("main-content extraction agrees with the true article text") {
     const std::string found = extract_main_text(html).text;
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     bytes += static_cast<double>(html.size());
+    texts.set(page.key, found);
     const ShingleScore score = shingle_score(body, found);
     ours.add(score);
     plain.add(shingle_score(body, extract_all_text(html).text));
@@ -62,6 +65,7 @@ TEST_CASE("main-content extraction agrees with the true article text") {
     std::sort(pages.begin(), pages.end());
     for (const std::string& line : pages) std::printf("%s\n", line.c_str());
   }
+  if (const char* file = std::getenv("LONGHAUL_WRITE_TEXTS")) REQUIRE(write_file_atomic(file, to_json(texts)).ok());
   std::printf("pages %zu, %.1f MB in %.2f s = %.1f MB/s\n", pages.size(), bytes / 1e6, seconds, bytes / 1e6 / seconds);
   std::printf("%-22s F1 %.3f  precision %.3f  recall %.3f\n", "longhaul", ours.f1(), ours.precision(), ours.recall());
   std::printf("%-22s F1 %.3f  precision %.3f  recall %.3f\n", "all visible text", plain.f1(), plain.precision(),
