@@ -90,7 +90,7 @@ class Request {
   std::optional<Error> error_;  // it could not even start
 };
 
-// Of exchanges that a rank waits for before it starts anything else.
+// Of messages that a rank waits for before it starts others: at most one to it and one from it are under way.
 inline constexpr int waited_for_tag = 0;
 
 using Bytes = std::span<std::byte>;
@@ -129,8 +129,9 @@ class Communicator {
   Request send(ConstBytes data, int to, int tag = 0);  // tag in [0, 1024)
   Request recv(Bytes data, int from, int tag = 0);     // the message must have exactly this size
   // Both at once: `give` goes to one rank, `take` comes from another, or from the same; an empty one does not travel.
-  // Exchanges match exchanges. All ranks start those of a tag in one order, each rank as the source of what its
-  // neighbour takes: on a device those of a tag are carried out one after the other (engine/comm/nccl_lanes.h).
+  // Exchanges match exchanges. All ranks of the group start those of a tag in one order, each rank as the source of
+  // what its neighbour takes: on a device they share a communicator of all ranks, and are carried out one after the
+  // other (engine/comm/nccl_lanes.h).
   Request exchange(ConstBytes give, int to, Bytes take, int from, int tag);
 
   // Is it done? Errors as in wait, but no deadline.

@@ -37,10 +37,10 @@ constexpr AxisShare shares[] = {
     {expert_shard_axis, 6},
     {expert_replicate_axis, 3},
 };
-constexpr int waited_for_share = 2, reserve_least = 16, reserve_part = 8;
+constexpr int waited_for_share = 1, reserve_least = 16, reserve_part = 8;
 
 constexpr int all_shares() {
-  int sum = waited_for_share;
+  int sum = nccl_shared_queues * waited_for_share;
   for (const AxisShare& a : shares) sum += a.collectives + a.exchange_tags * a.exchanges + a.message_lanes * a.messages;
   return sum;
 }
@@ -48,8 +48,8 @@ constexpr int all_shares() {
 constexpr int share_of(const AxisShare& axis, const NcclLane& lane) {
   switch (lane.kind) {
     case Kind::collectives: return axis.collectives;
-    case Kind::exchanges: return lane.tag == waited_for_tag ? waited_for_share : axis.exchanges;
-    case Kind::messages: return axis.messages;
+    case Kind::exchanges: return axis.exchanges;
+    case Kind::messages: return lane.tag == waited_for_tag ? waited_for_share : axis.messages;
   }
   return 0;
 }
@@ -72,8 +72,9 @@ NcclLane nccl_lane(CollectiveKind kind, int rank, int peer, int from, int tag) {
   return {};
 }
 
-bool is_waited_for(const NcclLane& lane) {
-  return lane.kind == Kind::exchanges && lane.tag == waited_for_tag;
+int nccl_shared_queue(const NcclLane& lane, int rank) {
+  if (lane.kind != Kind::messages || lane.tag != waited_for_tag) return -1;
+  return lane.from == rank ? 0 : 1;
 }
 
 int reserved_multiprocessors(int multiprocessors) {
@@ -104,7 +105,8 @@ std::vector<NcclLaneUse> all_nccl_lanes() {
     for (int i = 0; i < a.message_lanes; ++i)  // from this rank (0) or to it, each in both directions
       all.push_back({a.axis, {Kind::messages, 1 + i / 2, i % 2 == 0 ? 0 : 1, i % 2 == 0 ? 1 : 0}});
   }
-  all.push_back({whole_axis, {Kind::exchanges, waited_for_tag}});
+  all.push_back({whole_axis, {Kind::messages, waited_for_tag, 0, 1}});
+  all.push_back({whole_axis, {Kind::messages, waited_for_tag, 1, 0}});
   return all;
 }
 

@@ -40,12 +40,14 @@ struct NcclLane {
 
 // Of an operation that `rank` starts; peer and from as in Communicator: `from` is -1 but for an exchange.
 NcclLane nccl_lane(CollectiveKind kind, int rank, int peer, int from, int tag);
-// The host waits for each of its operations before it starts another: all such lanes of a rank share one queue.
-bool is_waited_for(const NcclLane& lane);
+// Which of the queues that a rank's lanes share an operation goes through; -1: its lane has one of its own. Messages
+// that a rank waits for at once, whoever the other one is, share two: those from this rank, and those to it.
+inline constexpr int nccl_shared_queues = 2;
+int nccl_shared_queue(const NcclLane& lane, int rank);
 
-inline constexpr int nccl_queues_max = 28;  // of all lanes that a rank may have
+inline constexpr int nccl_queues_max = 29;  // of all lanes that a rank may have
 inline constexpr int connections_max = 32;  // of CUDA; the operations and a checkpoint's copy have one each
-inline constexpr int multiprocessors_least = 52;
+inline constexpr int multiprocessors_least = 56;
 
 // Multiprocessors that the lanes leave to everything else.
 int reserved_multiprocessors(int multiprocessors);

@@ -77,14 +77,14 @@ std::span<T> message_of(std::span<T> data, std::size_t i) {
 Status CollectiveGroup::send(std::span<const float> data, int to) {
   LH_ASSERT(communicator_ && to != rank_, std::to_string(to));
   for (std::size_t i = 0; !message_of(data, i).empty(); ++i)
-    LH_CHECK(pass(std::as_bytes(message_of(data, i)), to, {}, to));
+    LH_CHECK(communicator_->wait(communicator_->send(std::as_bytes(message_of(data, i)), to), deadline_ms_));
   return {};
 }
 
 Status CollectiveGroup::recv(std::span<float> data, int from) {
   LH_ASSERT(communicator_ && from != rank_, std::to_string(from));
   for (std::size_t i = 0; !message_of(data, i).empty(); ++i)
-    LH_CHECK(pass({}, from, std::as_writable_bytes(message_of(data, i)), from));
+    LH_CHECK(communicator_->wait(communicator_->recv(std::as_writable_bytes(message_of(data, i)), from), deadline_ms_));
   return {};
 }
 
@@ -96,13 +96,14 @@ Status CollectiveGroup::exchange(std::span<const float> give, int to, std::span<
   }
   LH_ASSERT(communicator_ && to != rank_ && from != rank_, std::to_string(to));
   for (std::size_t i = 0; !message_of(give, i).empty() || !message_of(take, i).empty(); ++i) {
-    LH_CHECK(pass(std::as_bytes(message_of(give, i)), to, std::as_writable_bytes(message_of(take, i)), from));
+    const auto out = message_of(give, i);
+    const auto in = message_of(take, i);
+    Request coming;
+    if (!in.empty()) coming = communicator_->recv(std::as_writable_bytes(in), from);
+    if (!out.empty()) LH_CHECK(communicator_->wait(communicator_->send(std::as_bytes(out), to), deadline_ms_));
+    if (!in.empty()) LH_CHECK(communicator_->wait(std::move(coming), deadline_ms_));
   }
   return {};
-}
-
-Status CollectiveGroup::pass(std::span<const std::byte> give, int to, std::span<std::byte> take, int from) {
-  return communicator_->wait(communicator_->exchange(give, to, take, from, waited_for_tag), deadline_ms_);
 }
 
 Status CollectiveGroup::reduce_scatter(std::span<const float> in, std::span<float> out) {

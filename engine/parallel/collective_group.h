@@ -47,8 +47,6 @@ class CollectiveGroup {
   Status agree(const Status& mine);
 
  private:
-  Status pass(std::span<const std::byte> give, int to, std::span<std::byte> take, int from);
-
   Communicator* communicator_ = nullptr;
   int rank_ = 0, size_ = 1;
   std::int64_t deadline_ms_ = 0;

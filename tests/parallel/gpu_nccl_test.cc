@@ -63,34 +63,6 @@ TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, p
   }
 }
 
-TEST_CASE("nccl: after its first step a training takes no memory from the driver, which could wait for messages") {
-  GpuLayout experts = gpu_layout("ep", [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; });
-  experts.options = mixtral(1.0), experts.options.global_batch = 8;
-  const std::vector<GpuLayout> layouts = {
-      gpu_layout("zero 3", [](Dims& d, Options&) { d.dp_shard = 2, d.zero = 3; }),
-      gpu_layout("tp, sp", [](Dims& d, Options&) { d.tp = 2, d.sp = true; }),
-      gpu_layout("pp", [](Dims& d, Options&) { d.pp = 2; }),
-      gpu_layout("ring", [](Dims& d, Options&) { d.cp = 2; }),
-      experts,
-  };
-  for (const GpuLayout& layout : layouts) {
-    CAPTURE(layout.name);
-    std::vector<std::int64_t> warm(2, -1), later(2, -2);
-    on_gpus_over_nccl(layout.dims, [&](int rank, Mesh& mesh, Gpu& gpu) {
-      const auto& device = static_cast<longhaul::testing::EmulatedGpu&>(gpu).device();
-      SetupOptions options = layout.options;
-      options.gpu = &gpu;
-      TrainingSetup setup(options.global_batch, 4, 2, &mesh, DType::f32, 32, options);
-      const auto r = static_cast<std::size_t>(rank);
-      for (int step = 0; step < 3; ++step) {
-        if (!setup.trainer.step().ok()) return;
-        (step == 0 ? warm : later)[r] = device.driver_allocations();
-      }
-    });
-    CHECK(warm == later);
-  }
-}
-
 TEST_CASE("nccl: rows travel to experts on other ranks and back") {
   constexpr int steps = 2;
   GpuLayout layout = gpu_layout("ep", [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; });

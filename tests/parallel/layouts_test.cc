@@ -308,8 +308,8 @@ TEST_CASE("a trace shows rows on their way while products are computed") {
       }
       return found;
     };
-    CHECK((beside("recv", "product of rows to be summed") > 0) == overlap);
-    CHECK((beside("recv", "product of gathered rows") > 0) == overlap);
+    CHECK((beside("send", "product of rows to be summed") > 0) == overlap);
+    CHECK((beside("send", "product of gathered rows") > 0) == overlap);
     CHECK(beside("reduce_scatter_sum", "product of rows to be summed") == 0);
   }
   CHECK(remove_tree(folder).ok());

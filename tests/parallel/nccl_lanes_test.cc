@@ -185,7 +185,7 @@ class Translation {
     std::map<std::pair<int, NcclLane>, int> queues;
     std::map<int, std::vector<int>> kernels_of;  // by post
     std::map<std::tuple<int, int, int, int>, int> numbers;
-    int waited_for_queue = 0;
+    int shared_queues[nccl_shared_queues] = {};
     for (const Part& part : parts_of(record, rules_)) {
       RecordedAction a = record.actions[static_cast<std::size_t>(part.action)];
       if (a.waits) {
@@ -217,7 +217,8 @@ class Translation {
       k.meeting = meeting_of(group.axis, lane, ranks);
       k.number = numbers_[{k.meeting, k.member}]++;
       k.blocks = rules_.blocks(group.axis, lane);
-      int& queue = is_waited_for(lane) ? waited_for_queue : queues[{a.group, lane}];
+      const int shared = rules_.splits_exchanges() ? -1 : nccl_shared_queue(lane, group.rank);
+      int& queue = shared >= 0 ? shared_queues[shared] : queues[{a.group, lane}];
       if (queue == 0) queue = made.queues++;
       k.queue = queue;
       if (part.product) made.actions.push_back({SimulatedAction::Kind::product, -1});

@@ -74,7 +74,7 @@ class NcclCommunicator final : public Communicator {
     const int ranks = of_two ? 2 : size(), own = of_two ? (lane.from == rank() ? 0 : 1) : rank();
     const int blocks = nccl_blocks(axis_, lane, state_->options.multiprocessors);
     return std::make_shared<NcclGroup>(*state_, state_->fresh_name(epoch(), axis_, members(), lane.name()), ranks, own,
-                                       blocks, is_waited_for(lane));
+                                       blocks, nccl_shared_queue(lane, rank()));
   }
   const std::shared_ptr<NcclGroup>& group_of(const NcclLane& lane) {
     if (lane.kind == NcclLane::Kind::collectives) return group_;

@@ -149,11 +149,11 @@ Result<std::optional<ncclUniqueId>> NcclGroup::find_id() {
 }
 
 Status NcclGroup::take_queue() {
-  if (queue_) return {};
-  if (waited_for_) queue_ = state_.waited_for_queue;
+  std::shared_ptr<DeviceQueue>* const shared = shared_queue_ < 0 ? nullptr : &state_.shared_queues[shared_queue_];
+  if (!queue_ && shared != nullptr) queue_ = *shared;
   if (queue_) return {};
   LH_TRY(queue_, state_.device.queue());
-  if (waited_for_) state_.waited_for_queue = queue_;
+  if (shared != nullptr) *shared = queue_;
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/nccl/nccl_library.h"
+#include "engine/comm/nccl_lanes.h"
 #include "engine/comm/staging_pool.h"
 
 namespace longhaul {
@@ -46,8 +47,8 @@ struct NcclState {
   StagingPool on_device, on_host;
   std::string lost;  // why the process has to be started anew; empty: it has not
   std::string counted_by_host;
-  std::vector<NcclGroup*> at_work;                // those with steps
-  std::shared_ptr<DeviceQueue> waited_for_queue;  // of communicators whose operations the host waits for at once
+  std::vector<NcclGroup*> at_work;  // those with steps
+  std::shared_ptr<DeviceQueue> shared_queues[nccl_shared_queues];
   std::vector<std::shared_ptr<NcclGroup>> closing;
 
  private:
@@ -61,9 +62,9 @@ using NcclStep = std::function<Status(ncclComm_t, DeviceQueue&)>;
 // One thread.
 class NcclGroup {
  public:
-  // blocks: that its kernels may have. waited_for: it shares a queue with others that the host waits for at once.
-  NcclGroup(NcclState& state, std::string name, int size, int rank, int blocks, bool waited_for)
-      : state_(state), name_(std::move(name)), size_(size), rank_(rank), blocks_(blocks), waited_for_(waited_for) {}
+  // blocks: that its kernels may have. shared_queue: which one it goes through (nccl_lanes.h), -1 for one of its own.
+  NcclGroup(NcclState& state, std::string name, int size, int rank, int blocks, int shared_queue)
+      : state_(state), name_(std::move(name)), size_(size), rank_(rank), blocks_(blocks), shared_queue_(shared_queue) {}
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -100,8 +101,7 @@ class NcclGroup {
 
   NcclState& state_;
   std::string name_;
-  int size_, rank_, blocks_;
-  bool waited_for_;
+  int size_, rank_, blocks_, shared_queue_;
   std::shared_ptr<DeviceQueue> queue_;
   ncclComm_t communicator_ = nullptr;
   const char* doing_ = "ncclCommInitRankConfig";
