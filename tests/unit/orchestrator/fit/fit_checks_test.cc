@@ -90,9 +90,9 @@ TEST_CASE("fit: steps that take longer than their time limit, also over a chain 
 }
 
 TEST_CASE("fit: a job that is shorter than one step is refused by name") {
-  const FittedWorkflow fitted = on_cluster("time_limit = \"4s\"\n");
+  const FittedWorkflow fitted = on_cluster("time_limit = \"3s\"\n");
   CHECK(says(fitted.refused(),
-             {"w.toml:13:", "stage.pretrain: a job of 4.0s is shorter than one step, which takes at least",
+             {"w.toml:13:", "stage.pretrain: a job of 3.0s is shorter than one step, which takes at least",
               "holds one step", "1 error"}));
   CHECK(!fitted.report({"wall"}).warnings().empty());
 }
