@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -82,7 +83,7 @@ NcclGroup::~NcclGroup() {
   std::erase(state_.at_work, this);
   if (communicator_ != nullptr) leave("it was dropped");
   if (!state_.lost.empty()) [[maybe_unused]]
-    auto* kept = new std::shared_ptr<DeviceQueue>(queue_);
+    auto* kept = new (std::nothrow) std::shared_ptr<DeviceQueue>(queue_);
 }
 
 void NcclGroup::add(const char* call, NcclStep step) {

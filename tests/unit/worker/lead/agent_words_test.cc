@@ -129,7 +129,9 @@ TEST_CASE("words over agents: one host's word is seen by those that look for it,
   std::sort(took_ms.begin(), took_ms.end());
   std::printf("a word from host to host: %d ms in the median of 21, with a lead that looks all the time\n",
               static_cast<int>(took_ms[10]));
-  CHECK(took_ms[10] <= 50);  // not only when agents look at their pages
+  // Not only when agents look at their pages, every 100 ms: of 21 such waits four end within 20 ms. The quicker third
+  // counts, for what else this machine does makes some wait.
+  CHECK(took_ms[7] <= 20);
 }
 
 TEST_CASE(
