@@ -43,8 +43,10 @@ void check_imported_models(const RunPlan& plan, Diagnostics& diagnostics) {
       const std::string folder = imported_folder(stage, name);
       if (folder.empty() || !takes_a_model(*kind, name) || !seen.insert(folder).second) continue;
       const auto shape = imported_shape(folder);
-      if (!shape.ok())
-        diagnostics.add(stage.place_of(std::string("inputs.") + name), shape.error().what, shape.error().hint);
+      if (shape.ok()) continue;
+      std::string what = shape.error().what;
+      if (what.find(folder) == std::string::npos) what = join_path(folder, "config.json") + ": " + what;
+      diagnostics.add(stage.place_of(std::string("inputs.") + name), what, shape.error().hint);
     }
   }
 }
