@@ -137,7 +137,7 @@ Status check_family(const LayoutFamily& family, const SearchSpace& space, const 
   take_layout(layout, asked);
   LH_CHECK(check_engine(asked));
   LH_CHECK(check_low_precision(asked.low_precision, task.shape, layout.dims, asked.sequence_length));
-  // How experts are dealt depends on the replicas.
+  // How experts are sharded depends on the replicas.
   LayoutCheckInput input{task.shape, layout.dims, family.micro_batch_size, task.sequence_length, asked.cp_attention};
   input.dims.dp_replicate = layout.dims.ep * layout.dims.etp;
   return check_layout_of(input);

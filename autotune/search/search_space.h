@@ -26,7 +26,7 @@ struct SearchSpace {
   // The training that this engine will be asked for: layouts that it would refuse are none
   // (contracts/features/feature_table.h). What a layout decides in it is overwritten. Not there: another program's.
   std::optional<EngineCase> engine = {};
-  BatchRampup rampup = {};  // its first batches are dealt to the ranks as well
+  BatchRampup rampup = {};  // its first batches are divided among the ranks, too
 };
 
 // Layouts that share their layer's times: everything but stages, replicas, schedules and ZeRO.

@@ -1,4 +1,4 @@
-// Rows about how a model and its batch are dealt to ranks.
+// Rows about how a model and its batch are sharded over ranks.
 #include "base/text.h"
 #include "contracts/features/feature_rows.h"
 

@@ -1,4 +1,4 @@
-// The numbers of the axes of a mesh, by which groups of the same parent are told apart (Communicator::subgroup).
+// The numbers of the axes of a mesh, by which groups of the same parent differ (Communicator::subgroup).
 // engine/parallel/mesh.h says who the members of each are.
 #pragma once
 

@@ -61,7 +61,7 @@ class ChildRun {
   // Asks for something (`cancel`, `tell`) and moves on.
   Status ask(const std::string& what, const Value& arguments);
   Status cancel();  // asks for it once
-  void leave();     // no more rounds of ours follow, for now
+  void leave();     // this controller makes no more rounds of it
   // The scheduler was silent, or what it was asked for may have happened.
   bool unanswered() const;
 

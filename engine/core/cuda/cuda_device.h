@@ -14,7 +14,7 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
-  // As OpenGpu (engine/ops/gpu.h); what can be wrong is told apart (engine/ops/cuda/open_gpu.h). A GPU that has not
+  // As OpenGpu (engine/ops/gpu.h); each way to fail has its own error (engine/ops/cuda/open_gpu.h). A GPU that has not
   // come to an end of what it was asked for within deadline_ms ends the process, which says so.
   static Result<std::unique_ptr<CudaDevice>> open(int local_rank, bool shared,
                                                   const DeviceArena::Rule& rule = DeviceArena::Rule(),
