@@ -3,6 +3,7 @@
 line is "N passed, N failed". A doctest program counts with its cases, any other test as one. What ran again (the results
 in NAME-again.xml) counts as it ended then, and is named. The slowest tests are listed with the slowest of their cases."""
 import argparse
+import itertools
 import json
 import pathlib
 import re
@@ -41,7 +42,9 @@ def cases_of(test):
 
 # What a test says where it fails: a check of doctest with its values, a case of a script, a sanitizer.
 TELLING = re.compile(r"ERROR|FAILED|FATAL|^TEST CASE|^\s+values:|Error:|timed out|expected")
-LINES_TOLD, LINE_MAX = 12, 300
+# A case of a script that failed: what its programs said stands on the lines after it, up to the next case.
+SCRIPT_FAILED, SCRIPT_NEXT, SCRIPT_LINES = re.compile(r"\(\d+\.\d+ s\): FAILED|^[\w ]+: FAILED: "), re.compile(r"\(\d+\.\d+ s\): |^$"), 6
+LINES_TOLD, LINE_MAX = 24, 300
 
 
 def failing_lines(test):
@@ -51,7 +54,10 @@ def failing_lines(test):
     told = [i for i, line in enumerate(lines) if TELLING.search(line)]
     told = [i for k, i in enumerate(told) if not lines[i].startswith("TEST CASE") or
             (k + 1 < len(told) and not lines[told[k + 1]].startswith("TEST CASE"))]
-    return [lines[i][:LINE_MAX] for i in told[:LINES_TOLD]]
+    for failed in [i for i in told if SCRIPT_FAILED.search(lines[i])]:
+        after = itertools.takewhile(lambda i: not SCRIPT_NEXT.search(lines[i]), range(failed + 1, min(failed + 1 + SCRIPT_LINES, len(lines))))
+        told.extend(after)
+    return [lines[i][:LINE_MAX] for i in sorted(set(told))[:LINES_TOLD]]
 
 
 # They hang on timers of Slurm and of the operating system, with more programs than cores.

@@ -115,7 +115,7 @@ class Training:
         folder.mkdir(parents=True)
         (folder / "w.toml").write_text(workflow(tokens, steps, faults, cluster is not None))
         self.begun = time.monotonic()
-        self.process = self.start("run", "w.toml") if cluster is None else self.start(
+        self.process = self.start("run", "w.toml", "--allow", "cores") if cluster is None else self.start(
             "submit", "w.toml", "--site", "test-cluster", "--driver", "here")
 
     def start(self, *words):

@@ -144,7 +144,7 @@ def what_was_measured_here_corrects_the_next_predictions(here):
     expect("of what constants alone say", abs(after["step_seconds"] / after["correction"] / before["step_seconds"] - 1) < 1e-6, (before, after))
     longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 2, the last by tiny-"])
     kept[0].write_text(kept[0].read_text()[:200])
-    longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["measured here"])
+    longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["step times measured here"])
 
 
 @case
