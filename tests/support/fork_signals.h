@@ -5,8 +5,9 @@
 
 namespace longhaul::testing {
 
-// Children of a test that are forked die by a signal as any program does: without the handlers of doctest, that would print
-// the report of a test that crashed. Signals wait while the process is copied, so that none meets a handler in the child.
+// Children of a test that are forked die by a signal as any program does: without the handlers of doctest, that would
+// print the report of a test that crashed. Signals wait while the process is copied, so that none meets a handler in
+// the child.
 class ForkSignals {
  public:
   // Once in a program, before its first thread.
@@ -23,7 +24,7 @@ class ForkSignals {
   }
   static void restore() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   static void reset() {
-    struct sigaction now {};
+    struct sigaction now{};
     for (const int number : signals) {
       // What a test set itself, to ignore a signal for one, stays.
       if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) (void)signal(number, SIG_DFL);
