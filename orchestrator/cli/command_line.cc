@@ -1,6 +1,7 @@
 #include "orchestrator/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -49,7 +50,6 @@ void add_planning_options(CLI::App& app, CommandLine& line) {
   add_sets(app, line,
            "KEY=VALUE: params.NAME=VALUE, stage.NAME.KEY=VALUE or site.KEY=VALUE; VALUE is TOML. May be repeated");
   app.add_option("--site", line.site, "site's name or file")->capture_default_str();
-  app.add_flag("--ignore-device", line.ignore_device, "go on although GPUs would stand idle, or are missing");
 }
 
 void add_runs_dir(CLI::App& app, CommandLine& line) {
@@ -136,17 +136,23 @@ void add_runs_options(CLI::App& app, RunsOptions& asked) {
 
 void add_options(Command command, CLI::App& app, CommandLine& line) {
   const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
-  const auto allow = [&] {
-    std::vector<std::string> names;
-    for (const FitSubjectText& one : fit_subject_texts()) names.push_back(one.name);
+  const auto allow_of = [&](const std::vector<std::string>& names) {
     app.add_option("--allow", line.allowed,
                    "go on although something does not fit: " + join(names, ", ") + ". May be repeated")
         ->type_name("CHECK")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->check(CLI::IsMember(names));
-    // As it was called when memory was the only check.
-    app.add_flag_callback("--ignore-memory", [&line] { line.allowed.emplace_back("memory"); })->group("");
+    // As they were called when each had an option of its own: hidden.
+    for (const std::string name : {"memory", "device"}) {
+      if (std::find(names.begin(), names.end(), name) != names.end())
+        app.add_flag_callback("--ignore-" + name, [&line, name] { line.allowed.push_back(name); })->group("");
+    }
+  };
+  const auto allow = [&] {
+    std::vector<std::string> names;
+    for (const FitSubjectText& one : fit_subject_texts()) names.push_back(one.name);
+    allow_of(names);
   };
   switch (command) {
     case Command::run:
@@ -296,6 +302,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
     case Command::tune:
       add_planning_options(app, line);
       app.get_option("WORKFLOW")->required(false);
+      allow_of({to_string(FitSubject::device)});
       app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or a tune or search stage")
           ->type_name("STAGE");
       app.add_flag("--dry-run", line.dry_run, "print the candidates and start nothing");

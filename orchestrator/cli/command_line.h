@@ -36,8 +36,7 @@ struct CommandLine {
   bool settings = false;             // plan
   bool scripts = false;              // plan
   bool no_queue = false;             // plan
-  std::vector<std::string> allowed;  // plan run submit validate: checks that refuse nothing (orchestrator/fit/)
-  bool ignore_device = false;        // validate plan run submit tune
+  std::vector<std::string> allowed;  // plan run submit validate tune: checks that refuse nothing (orchestrator/fit/)
   bool all = false;                  // sites NAME
   bool site_given = false;           // --site stood on the command line
   std::string subject;               // sites: a name, "probe", or ""

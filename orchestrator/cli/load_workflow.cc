@@ -13,6 +13,7 @@
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/stage_wall.h"
 #include "orchestrator/controller/timeout_check.h"
+#include "orchestrator/fit/fit_report.h"
 #include "orchestrator/workflow/imported_model.h"
 
 namespace longhaul {
@@ -117,7 +118,7 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
   if (loaded.diagnostics.empty()) {
     decide_devices(loaded.site, devices_of_engine(join_path(installation.programs_dir, "longhaul-engine")),
-                   line.ignore_device, loaded.plan, loaded.diagnostics, loaded.warnings);
+                   allows(line.allowed, FitSubject::device), loaded.plan, loaded.diagnostics, loaded.warnings);
     forecast_walls(
         loaded.site.config, [](const std::vector<std::string>& paths) { return bytes_on_disk(paths); }, loaded.plan);
     check_jobs(loaded.site, loaded.plan, loaded.diagnostics);

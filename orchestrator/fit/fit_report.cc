@@ -18,6 +18,7 @@ void add_once(Diagnostics& to, const SourcePos& where, const std::string& what, 
 
 const char* to_string(FitSubject check) {
   switch (check) {
+    case FitSubject::device: return "device";
     case FitSubject::memory: return "memory";
     case FitSubject::context: return "context";
     case FitSubject::cores: return "cores";
@@ -30,6 +31,7 @@ const char* to_string(FitSubject check) {
 
 const std::vector<FitSubjectText>& fit_subject_texts() {
   static const std::vector<FitSubjectText> texts = {
+      {FitSubject::device, "device", "what a stage computes on, against the GPUs of its job: none idle, none missing"},
       {FitSubject::memory, "memory", "of a rank or a server, against what its GPU or its node has"},
       {FitSubject::context, "context", "prompts and answers, against the longest sequence of the model"},
       {FitSubject::cores, "cores", "ranks times threads, against this machine's"},
@@ -40,8 +42,12 @@ const std::vector<FitSubjectText>& fit_subject_texts() {
   return texts;
 }
 
+bool allows(const std::vector<std::string>& allowed, FitSubject check) {
+  return std::find(allowed.begin(), allowed.end(), to_string(check)) != allowed.end();
+}
+
 void FitFindings::refuse(FitSubject check, const SourcePos& where, const std::string& what, const std::string& remedy) {
-  if (std::find(allowed_.begin(), allowed_.end(), to_string(check)) != allowed_.end())
+  if (allows(allowed_, check))
     return add_once(warnings_, where, what, format("{}; allowed by --allow {}", remedy, to_string(check)));
   add_once(refused_, where, what, format("{}; --allow {} goes on all the same", remedy, to_string(check)));
 }

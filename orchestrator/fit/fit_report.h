@@ -9,7 +9,8 @@
 
 namespace longhaul {
 
-enum class FitSubject { memory, context, cores, wall, space, budget };
+// `device` is asked where the devices of stages are decided (controller/device/), the others by check_fit.
+enum class FitSubject { device, memory, context, cores, wall, space, budget };
 const char* to_string(FitSubject check);
 
 struct FitSubjectText {
@@ -17,6 +18,8 @@ struct FitSubjectText {
   std::string name, help;
 };
 const std::vector<FitSubjectText>& fit_subject_texts();
+// Is the check among the names that the user gave?
+bool allows(const std::vector<std::string>& allowed, FitSubject check);
 
 class FitFindings {
  public:

@@ -263,6 +263,7 @@ Result<EpochLog> EpochLog::reopen(const std::string& run_dir, std::int64_t epoch
 }
 
 Status EpochLog::append(std::vector<Fact>& facts, const Clock& clock) {
+  LH_CHECK(closed_by_);
   std::string text;
   LineSeal seal{appends_++, 0, static_cast<std::int64_t>(facts.size())};
   for (Fact& fact : facts) {
@@ -271,7 +272,8 @@ Status EpochLog::append(std::vector<Fact>& facts, const Clock& clock) {
     text += seal_line(std::string_view(line).substr(0, line.size() - 1), seal);
     ++seal.line;
   }
-  return append_file_synced(log_path(run_dir_, epoch_), text);
+  closed_by_ = append_file_synced(log_path(run_dir_, epoch_), text);
+  return closed_by_;
 }
 
 Status EpochLog::check_newest() const {

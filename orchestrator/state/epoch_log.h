@@ -46,7 +46,8 @@ class EpochLog {
   static Result<EpochLog> reopen(const std::string& run_dir, std::int64_t epoch, std::vector<Fact>& facts);
 
   std::int64_t epoch() const { return epoch_; }
-  // Stamps and appends all with one sync. After an error this log must not be appended to again.
+  // Stamps and appends all with one sync. After an error the log is closed, since nobody knows how much of the text is
+  // in the file: every later append writes nothing and answers with that error.
   Status append(std::vector<Fact>& facts, const Clock& clock);
   // conflict if a later epoch exists.
   Status check_newest() const;
@@ -59,6 +60,7 @@ class EpochLog {
   std::string run_dir_;
   std::int64_t epoch_;
   std::int64_t appends_;  // so far
+  Status closed_by_;      // the error of an append
 };
 
 }  // namespace longhaul

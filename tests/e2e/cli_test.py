@@ -158,11 +158,11 @@ def main():
         expect("doctor asks the engine", "operations: cpu" in json.loads(out)["engine_build"], out)
         expect("doctor says what bf16 costs here", "products in bf16: " in json.loads(out)["engine_build"], out)
         for example in sorted((source / "workflows/examples").glob("*.toml")):
-            there = ["--site", "alps-clariden", "--set", 'site.account="a-x01"', "--ignore-device"] if "64-nodes" in example.name else []
+            there = ["--site", "alps-clariden", "--set", 'site.account="a-x01"', "--allow", "device"] if "64-nodes" in example.name else []
             expect_call(f"example {example.name}", ["validate", str(example), *there], 0, cwd=here)
         what_does_not_fit_is_refused_alike(here)
         large = [str(source / "workflows/examples/8b-64-nodes.toml"), "--site", "alps-clariden", "--set", 'site.account="a-x01"',
-                 "--ignore-device"]  # of a build without CUDA, too
+                 "--allow", "device"]  # of a build without CUDA, too
         expect_call("a large training fits where it is meant to run", ["plan", *large, "--no-queue"], 0, out="of 86.7 GiB", cwd=here)
         large += ["--set", "stage.pretrain.parallel={dp_replicate=256}"]
         unfit = "stage.pretrain does not fit: a rank needs"

@@ -165,7 +165,7 @@ def a_budget_without_a_rate_takes_that_of_the_forecast(here):
     (here / "pages/a.html").write_text("<p>a</p>")
     (here / "w.toml").write_text(WORKFLOW[:WORKFLOW.index("[stage.pretrain]")].replace("vocabulary = 128256\n", "vocabulary = 128256\n") +
                                  done.out[done.out.index("[stage.pretrain]"):])
-    plan = json.loads(longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--ignore-device", "--json", code=0).out)
+    plan = json.loads(longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--allow", "device", "--json", code=0).out)
     seconds = plan["predicted"][0]["seconds"]
     expect("20 days, as plan says", abs(seconds / 86400 / 20 - 1) < 0.03, plan["predicted"])
     longhaul(here, "size", "parameters=70B", "tokens=1T", "gpus=2", "gpu=H100", code=6, says=["on 2 GPUs", "too much"])
@@ -177,18 +177,18 @@ def a_plan_shows_its_server_and_draws_its_trainings(here):
     (here / "pages/a.html").write_text("<p>a</p>")
     (here / "w.toml").write_text(WORKFLOW)
     (here / "there.toml").write_text(SITE)
-    done = longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--ignore-device", "--html", "plan.html", code=0,
+    done = longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--allow", "device", "--html", "plan.html", code=0,
                     says=["servers", "4 slots, bf16 weights", "slots of 8192 tokens", "predicted"])
     expect("memory beside what there is", " of 72" in done.out, done)
     page = Page((here / "plan.html").read_text())
     expect("a page that is whole", not page.wrong, page.wrong)
     expect("it fetches nothing", not page.fetched, page.fetched)
     expect("bars, front and a timeline", page.svgs >= 3, page.svgs)
-    document = json.loads(longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--ignore-device", "--json", code=0).out)
+    document = json.loads(longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--allow", "device", "--json", code=0).out)
     expect("and as JSON", document["servers"][0]["server"]["slots"] == 4, document["servers"])
     longhaul(here, "serving", "--workflow", "w.toml", "--site", "there.toml", code=0, says=["Serving on 1 x h100", "[stage.deploy]"])
     longhaul(here, "serving", "--workflow", "w.toml", "--stage", "nothing", "--site", "there.toml", code=4, says="takes one of corpus")
-    longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--ignore-device", "--html", "no/such/folder/plan.html", code=4, says="no/such/folder")
+    longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--allow", "device", "--html", "no/such/folder/plan.html", code=4, says="no/such/folder")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 namespace longhaul {
 namespace {
 
-constexpr const char* ignore_device_text = "; --ignore-device goes on all the same";
+constexpr const char* allow_device_text = "; --allow device goes on all the same";
 
 bool is_finder(const PlannedStage& stage) {
   return stage.kind == tune_kind_name || stage.kind == search_kind_name;
@@ -119,7 +119,7 @@ class DeviceDecider {
               format("{}: device = \"cpu\" in a job{} of {} whose nodes have {} GPUs: they would stand idle",
                      name(stage), job_class.name.empty() ? "" : format(" of the class '{}'", job_class.name),
                      site_text(), gpus_of_class(config_, job_class)),
-              "remove device, or " + without_gpus_text(stage) + ignore_device_text);
+              "remove device, or " + without_gpus_text(stage) + allow_device_text);
     return {"cpu", ""};
   }
 
@@ -137,7 +137,7 @@ class DeviceDecider {
     if (ignore_) return {"gpu", ""};
     if (!missing.empty()) {
       problem(stage, format("{}: device = \"gpu\", and its job has no GPUs: {}", name(stage), missing),
-              gpu_remedy(stage, job_class) + ignore_device_text);
+              gpu_remedy(stage, job_class) + allow_device_text);
     } else if (stage.kind != "command") {
       check_engine(stage, "device = \"gpu\"");
       warn_of_unknown_engine();
@@ -157,14 +157,14 @@ class DeviceDecider {
     if (config_.can.cuda == "no") {
       problem(stage,
               format("{}: {}, and the GPUs of {} run no CUDA programs (can.cuda)", name(stage), how, site_text()),
-              std::string("use device = \"cpu\"") + ignore_device_text);
+              std::string("use device = \"cpu\"") + allow_device_text);
     } else if (engine_.build().cuda == EngineCuda::none) {
       problem(
           stage,
           format("{}: {}, and the installed engine was built without CUDA; jobs run a copy of it", name(stage), how),
           std::string("build it where nvcc is (-DLONGHAUL_CUDA=ON), or use device = \"cpu\"; `longhaul doctor` says "
                       "how it was built") +
-              ignore_device_text);
+              allow_device_text);
     }
   }
 

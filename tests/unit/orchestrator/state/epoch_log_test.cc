@@ -37,6 +37,27 @@ std::vector<Fact> one_fact(const std::string& stage) {
 }
 }  // namespace
 
+TEST_CASE("after a failed append the log takes nothing more, and the next claim finds what was written before") {
+  EpochFolder folder;
+  std::vector<Fact> facts;
+  auto log = EpochLog::claim(folder.path, folder.clock, facts);
+  REQUIRE(log.ok());
+  auto fact = one_fact("a");
+  REQUIRE(log->append(fact, folder.clock).ok());
+  const std::string logs = folder.path + "/log", aside = folder.path + "/aside";
+  REQUIRE(::rename(logs.c_str(), aside.c_str()) == 0);  // what cannot be appended to, also by root
+  auto lost = one_fact("b");
+  const Status failed = log->append(lost, folder.clock);
+  REQUIRE_FALSE(failed.ok());
+  REQUIRE(::rename(aside.c_str(), logs.c_str()) == 0);
+  auto later = one_fact("c");
+  const Status refused = log->append(later, folder.clock);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().what == failed.error().what);
+  REQUIRE(EpochLog::claim(folder.path, folder.clock, facts).ok());
+  CHECK(folder.stages() == std::vector<std::string>{"a"});
+}
+
 TEST_CASE("each claim is a later epoch; the older controller notices before it acts") {
   EpochFolder folder;
   std::vector<Fact> facts;

@@ -184,7 +184,7 @@ TEST_CASE("GPUs that would stand idle are refused with place and remedy, unless 
   CHECK(starts_with(refused,
                     "w.toml:9:10: error: stage.pretrain: device = \"cpu\" in a job of the class 'prod' of site 'acc' "
                     "whose nodes have 4 GPUs: they would stand idle; remove device, or "));
-  CHECK(device_text_has(refused, "--ignore-device goes on all the same"));
+  CHECK(device_text_has(refused, "--allow device goes on all the same"));
   const DecidedPlan ignored = decide_all(stage, site, engine, true);
   CHECK(ignored.problems == "");
   CHECK(ignored.device("pretrain") == "cpu");
@@ -218,7 +218,7 @@ TEST_CASE("a stage that wants a GPU and gets none is refused with place and reme
   for (const auto& [answer, part] : cases) {
     CHECK_MESSAGE(starts_with(answer, "w.toml:9:10: error: stage.pretrain: device = \"gpu\", and "), answer);
     CHECK_MESSAGE(device_text_has(answer, part), answer);
-    CHECK_MESSAGE(device_text_has(answer, "--ignore-device goes on all the same"), answer);
+    CHECK_MESSAGE(device_text_has(answer, "--allow device goes on all the same"), answer);
   }
   const DecidedPlan ignored = decide_all(stage, device_site(devices_gpu_site), plain, true);
   CHECK(ignored.problems == "");
