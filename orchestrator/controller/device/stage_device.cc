@@ -30,8 +30,7 @@ class DeviceDecider {
  public:
   DeviceDecider(const Site& site, const EngineDevices& engine, bool ignore, const RunPlan& plan,
                 Diagnostics& diagnostics, std::vector<std::string>& warnings)
-      : site_(site),
-        config_(site.config),
+      : config_(site.config),
         engine_(engine),
         ignore_(ignore),
         plan_(plan),
@@ -145,7 +144,7 @@ class DeviceDecider {
     return {"gpu", ""};
   }
   std::string gpu_remedy(const PlannedStage& stage, const JobClass& job_class) const {
-    const std::string otherwise = "device = \"auto\" takes processors where there are none";
+    std::string otherwise = "device = \"auto\" takes processors where there are none";
     if (stage.common.job.gpus_per_node == 0) return "remove job.gpus_per_node; " + otherwise;
     if (!config_.is_slurm()) return otherwise;
     if (job_class.gpus_per_node == 0) return "use another job.class; " + otherwise;
@@ -228,7 +227,6 @@ class DeviceDecider {
                 site_text(), without_gpus_text(stage)));
   }
 
-  const Site& site_;
   const SiteConfig& config_;
   const EngineDevices& engine_;
   const bool ignore_;
