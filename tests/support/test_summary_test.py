@@ -45,6 +45,12 @@ def cases_are_added_up():
     return code == 0 and said.endswith("6 passed, 0 failed\n"), said
 
 
+def what_a_failed_case_of_a_script_printed_is_shown_and_no_more():
+    code, said = summary({"release": [one("a", said="first (0.1 s): FAILED: exit code 3\nno room on the disk\nsecond (0.2 s): ok\nquiet\n",
+                                          status="fail")]})
+    return code == 1 and "first (0.1 s): FAILED: exit code 3\n  no room on the disk\n" in said and "quiet" not in said, said
+
+
 def a_failed_case_is_named_with_its_reason():
     code, said = summary({"release": [one("a", said=cases(3, 1, more="a_test.cc:7: ERROR: CHECK( 1 == 2 )"), status="fail")]})
     return code == 1 and "failed: release: a\n  a_test.cc:7: ERROR" in said and said.endswith("3 passed, 1 failed\n"), said
@@ -104,7 +110,8 @@ def the_slowest_twenty_are_listed_with_their_slowest_case():
 
 
 def main():
-    tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason, a_crash_without_a_failed_case_fails, too_few_cases_fail,
+    tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason,
+             what_a_failed_case_of_a_script_printed_is_shown_and_no_more, a_crash_without_a_failed_case_fails, too_few_cases_fail,
              a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,
              cases_about_other_users_are_counted_by_their_names,
              what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_live_tests_are_tried_again,

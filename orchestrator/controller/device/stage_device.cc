@@ -53,6 +53,11 @@ class DeviceDecider {
   void problem(const PlannedStage& stage, const std::string& what, const std::string& hint) {
     if (told_.insert(what).second) diagnostics_.add(stage.place_of("device"), what, hint);
   }
+  // Of GPUs that idle or are missing: an error, or a warning where the user has allowed it.
+  void refuse(const PlannedStage& stage, const std::string& what, const std::string& remedy) {
+    if (ignore_) return warn(what + "; allowed by --allow device");
+    problem(stage, what, remedy + allow_device_text);
+  }
   void warn(const std::string& text) {
     if (told_.insert(text).second) warnings_.push_back(text);
   }
@@ -113,12 +118,12 @@ class DeviceDecider {
     const JobClass job_class = class_with(stage, "cpu");
     const bool idle = job_has_gpus(config_, job_class, stage) && config_.is_slurm() && config_.can.cuda != "no" &&
                       stage.kind != "command";
-    if (idle && !ignore_)
-      problem(stage,
-              format("{}: device = \"cpu\" in a job{} of {} whose nodes have {} GPUs: they would stand idle",
-                     name(stage), job_class.name.empty() ? "" : format(" of the class '{}'", job_class.name),
-                     site_text(), gpus_of_class(config_, job_class)),
-              "remove device, or " + without_gpus_text(stage) + allow_device_text);
+    if (idle && !ignore_)  // else the warning of idle GPUs says it
+      refuse(stage,
+             format("{}: device = \"cpu\" in a job{} of {} whose nodes have {} GPUs: they would stand idle",
+                    name(stage), job_class.name.empty() ? "" : format(" of the class '{}'", job_class.name),
+                    site_text(), gpus_of_class(config_, job_class)),
+             "remove device, or " + without_gpus_text(stage));
     return {"cpu", ""};
   }
 
@@ -133,13 +138,12 @@ class DeviceDecider {
   }
 
   Decision on_gpus(const PlannedStage& stage, const JobClass& job_class, const std::string& missing) {
-    if (ignore_) return {"gpu", ""};
     if (!missing.empty()) {
-      problem(stage, format("{}: device = \"gpu\", and its job has no GPUs: {}", name(stage), missing),
-              gpu_remedy(stage, job_class) + allow_device_text);
+      refuse(stage, format("{}: device = \"gpu\", and its job has no GPUs: {}", name(stage), missing),
+             gpu_remedy(stage, job_class));
     } else if (stage.kind != "command") {
       check_engine(stage, "device = \"gpu\"");
-      warn_of_unknown_engine();
+      if (!ignore_) warn_of_unknown_engine();
     }
     return {"gpu", ""};
   }
@@ -154,16 +158,13 @@ class DeviceDecider {
   // Whether the engine could use the GPUs of the job; what speaks against it is a problem of the stage.
   void check_engine(const PlannedStage& stage, const std::string& how) {
     if (config_.can.cuda == "no") {
-      problem(stage,
-              format("{}: {}, and the GPUs of {} run no CUDA programs (can.cuda)", name(stage), how, site_text()),
-              std::string("use device = \"cpu\"") + allow_device_text);
+      refuse(stage, format("{}: {}, and the GPUs of {} run no CUDA programs (can.cuda)", name(stage), how, site_text()),
+             "use device = \"cpu\"");
     } else if (engine_.build().cuda == EngineCuda::none) {
-      problem(
-          stage,
-          format("{}: {}, and the installed engine was built without CUDA; jobs run a copy of it", name(stage), how),
-          std::string("build it where nvcc is (-DLONGHAUL_CUDA=ON), or use device = \"cpu\"; `longhaul doctor` says "
-                      "how it was built") +
-              allow_device_text);
+      refuse(stage,
+             format("{}: {}, and the installed engine was built without CUDA; jobs run a copy of it", name(stage), how),
+             "build it where nvcc is (-DLONGHAUL_CUDA=ON), or use device = \"cpu\"; `longhaul doctor` says "
+             "how it was built");
     }
   }
 
@@ -175,8 +176,8 @@ class DeviceDecider {
                                  ? format("its job, of the class '{}', has GPUs", job_class.name)
                                  : std::string("its job has GPUs");
     if (build.cuda == EngineCuda::none) {
+      if (ignore_ || trains(stage.kind)) check_engine(stage, what);
       if (ignore_) return {"gpu", what};
-      if (trains(stage.kind)) check_engine(stage, what);
       return {"cpu", "the installed engine was built without CUDA"};
     }
     if (!trains(stage.kind) && has_experts(stage)) return {"cpu", "models with experts are answered on processors"};

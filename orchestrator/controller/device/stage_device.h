@@ -21,8 +21,8 @@ namespace longhaul {
 // Sets `device` and `device_why` of every stage, and the setting `device` of those that have one. Problems, each at its
 // place in the workflow: GPUs that would stand idle (device = "cpu" in a job that has them), GPUs that are missing
 // (device = "gpu" in a job without, an engine without CUDA), and what is not there on GPUs yet where "auto" means them.
-// `ignore`: the first two are passed over: the stage has what it says, and "auto" takes the job's GPUs for an engine
-// that was built without CUDA, too. `warnings`: what is worth a line in a plan.
+// `ignore`: the first two are warnings: the stage has what it says, and "auto" takes the job's GPUs for an engine that
+// was built without CUDA, too. `warnings`: what is worth a line in a plan.
 void decide_devices(const Site& site, const EngineDevices& engine, bool ignore, RunPlan& plan, Diagnostics& diagnostics,
                     std::vector<std::string>& warnings);
 

@@ -223,6 +223,8 @@ TEST_CASE("a stage that wants a GPU and gets none is refused with place and reme
   const DecidedPlan ignored = decide_all(stage, device_site(devices_gpu_site), plain, true);
   CHECK(ignored.problems == "");
   CHECK(ignored.device("pretrain") == "gpu");
+  CHECK_MESSAGE(join(ignored.warnings, "\n").find("; allowed by --allow device") != std::string::npos,
+                join(ignored.warnings, "\n"));
   CHECK(decide_all(stage, device_site(devices_gpu_site), cuda).problems == "");
 }
 
