@@ -395,17 +395,17 @@ def forgotten():
         job = run.job("a")
         cluster.play("start-controller")
         known = cluster.job(job) is not None
-        other = None
-        if not known:
-            other = cluster.submit("sleep 20", "-w", "n3")
-            expect("the id is given out again", other == int(job), (other, job))
+        others = []
+        while not known and len(others) < 8 and (not others or int(others[-1]) < int(job)):  # questions to Slurm took ids
+            others.append(cluster.submit("sleep 20", "-w", "n3"))
+        expect("the id is given out again", not others or int(others[-1]) == int(job), (others, job))
     finally:
         os.killpg(run.process.pid, signal.SIGCONT)
     run.wait("succeeded", 100)
     expect("nothing was done twice", done(name + "-a") == 1 and done(name + "-b") == 1, run.story())
-    if other:
+    for other in others:
         left = cluster.job_or_record(other)
-        expect("the stranger's job is left alone", left is not None and left["state"] in ("RUNNING", "COMPLETED"), left)
+        expect("another's job is left alone", left is not None and left["state"] in ("PENDING", "RUNNING", "COMPLETED"), left)
         cluster.call("scancel", other)
 
 
