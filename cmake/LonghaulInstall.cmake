@@ -14,7 +14,7 @@ foreach(program longhaul longhaul-worker longhaul-rank longhaul-engine longhaul-
 endforeach()
 install(DIRECTORY workflows site-configs DESTINATION ${share} USE_SOURCE_PERMISSIONS)
 install(FILES autotune/constants.toml DESTINATION ${share}/autotune)
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 # For programs of others that report progress as a `command` stage (docs/workflows.md).
 install(FILES resiliency/beat/longhaul_beat.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/longhaul)
