@@ -1,7 +1,8 @@
 // Which parts of a page are its furniture: navigation, teasers, discussions, notices. Judged by evidence, strongest
-// first: the element and its role (<nav>, role="search"), how much of the text is links, whether the text reads as
-// prose, whether there are forms or parts of furniture inside, and what the author calls it. A name alone never removes
-// a section that reads as prose.
+// first: the element and its role (<nav>, role="search", an <article> that opens with a link), how much of the text is
+// links, whether the text reads as prose or is quoted, whether there are forms or parts of furniture inside, and what
+// the author calls it. A name alone never removes a section that reads as prose; where the author names the content, a
+// part that is named as furniture and stands elsewhere may hold more prose than it.
 #pragma once
 
 #include <vector>

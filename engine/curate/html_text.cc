@@ -7,6 +7,7 @@
 #include "engine/curate/charset.h"
 #include "engine/curate/html_blocks.h"
 #include "engine/curate/html_boilerplate.h"
+#include "engine/curate/html_edges.h"
 #include "engine/curate/html_tree.h"
 
 namespace longhaul {
@@ -20,7 +21,9 @@ double block_weight(const HtmlBlock& block, bool bad) {
   if (is_heading(block.tag)) return density > 0.5 ? -columns : 0;
   if (block.tag == HtmlTag::pre) return columns;
   const bool item = block.tag == HtmlTag::li || block.tag == HtmlTag::dt;
-  if (density > (item ? 0.5 : 0.6)) return -columns;
+  // A sentence that is half a link is a sentence.
+  const bool sentence = columns - block.link_columns >= 50 && block.commas > 0;
+  if (density > (sentence ? 0.75 : item ? 0.5 : 0.6)) return -columns;
   if (columns < 25 && block.commas == 0) return -10;
   const double weight = columns * (1 - density) * (item ? 0.6 : 1.0);
   return columns < 60 && block.commas == 0 ? 0.2 * weight : weight;
@@ -90,6 +93,7 @@ std::vector<const HtmlBlock*> select_blocks(const HtmlTree& tree, const std::vec
       waiting.clear();
       selected.push_back(&block);
     } else if (weights[b] > -20 || block.link_density() < 0.5) {
+      if (selected.empty() && is_label(block)) continue;  // above the text
       waiting.push_back(&block);
       // What follows a row of a table or an item of a list in it belongs to it, also at the end.
       if (continues_list(block, selected, waiting)) {
@@ -98,6 +102,7 @@ std::vector<const HtmlBlock*> select_blocks(const HtmlTree& tree, const std::vec
       }
     }
   }
+  drop_edges(tree, selected);
   return selected;
 }
 

@@ -4,7 +4,8 @@
 // The idea. A page is a row of blocks (paragraphs, headings, list items, code, ...). Each block gets a weight: positive
 // when it reads like content (long, few links), negative when it reads like boilerplate (mostly links, or inside an
 // element that its author calls "sidebar", "related", ...). The main content is the element whose blocks sum to the
-// largest weight, the deepest one if several do; inside it, blocks that read like boilerplate are left out.
+// largest weight, the deepest one if several do; inside it, blocks that read like boilerplate are left out, and at its
+// edges what is about the page and not of it (html_edges.h).
 #pragma once
 
 #include <cstdint>
