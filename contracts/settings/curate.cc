@@ -124,6 +124,8 @@ const FieldTable<CurateSettings>& curate_fields() {
           .field("rejected_min", &C::rejected_min,
                  {.unit = "records", .help = "so many may be broken whatever their share", .min = 0})
           .field("markdown_tables", &C::markdown_tables, {.help = "tables of pages as Markdown"})
+          .field("site_repetition", &C::site_repetition,
+                 {.help = "sentences and links that stand on half of the pages of a folder are left out"})
           .field("threads", &C::threads,
                  {.help = "0: all of the machine's", .min = 0, .max = 4096, .speed_only = true});
   return table;

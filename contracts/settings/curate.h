@@ -99,7 +99,9 @@ struct CurateSettings {
   double rejected_share_max = 0.01;
   std::int64_t rejected_min = 100;
   bool markdown_tables = false;  // tables of pages as Markdown
-  int threads = 0;               // 0: as many as the machine has; changes speed, never the result
+  // Sentences and links that stand on half of the pages of a site are left out (engine/curate/sites.h).
+  bool site_repetition = true;
+  int threads = 0;  // 0: as many as the machine has; changes speed, never the result
 };
 const FieldTable<CurateSettings>& curate_fields();
 

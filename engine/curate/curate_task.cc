@@ -19,6 +19,7 @@
 #include "engine/curate/heldout_pages.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
+#include "engine/curate/sites.h"
 #include "engine/curate/unicode.h"
 #include "engine/curate/waterfall.h"
 
@@ -84,12 +85,13 @@ class Curation {
     Diagnostics problems;
     const FoundInputs found = find_inputs(inputs.documents, problems);
     LH_TRY(const PageNamer namer, PageNamer::create(settings_.page_key));
+    const Sites sites = Sites::look_at(found.files, namer, settings_);
     std::vector<ExaminedFile> examined(found.files.size());
     std::vector<std::optional<Error>> errors(found.files.size());
     std::mutex mutex;
     std::int64_t done = 0;
     parallel_for(found.files.size(), settings_.threads, [&](std::size_t i) {
-      auto result = examine_file(found.files[i], settings_, namer);
+      auto result = examine_file(found.files[i], settings_, namer, sites.repeated_on(found.files[i], namer));
       if (result.ok()) {
         examined[i] = std::move(result).value();
       } else {
@@ -190,6 +192,8 @@ class Curation {
       }
       ++documents_out;
       out += bytes_out(e);
+      if (std::string_view(step) == "extract" && e.repeated_bytes > 0)
+        waterfall_.removed("repeated_on_site", 0, e.repeated_bytes);
       if (std::string_view(step) != "line_rules") continue;
       for (const RemovedLines& lines : e.removed_lines) waterfall_.removed(lines.rule, 0, lines.bytes);
     }

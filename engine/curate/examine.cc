@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "engine/curate/charset.h"
 #include "engine/curate/clean_text.h"
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 #include "engine/curate/language.h"
 
 namespace longhaul {
@@ -110,7 +110,8 @@ Result<ExaminedFile> examine_records(const InputFile& file, const CurateSettings
   return result;
 }
 
-Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
+Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& settings, const PageNamer& namer,
+                                  const RepeatedBlocks* repeated) {
   LH_TRY(const std::string bytes, read_input(file, settings.page_bytes_max.value));
   ExaminedDocument examined;
   CurateDocument& document = examined.document;
@@ -124,7 +125,8 @@ Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& s
       if (file.kind == InputKind::html) {
         HtmlTextSettings html;
         html.markdown_tables = settings.markdown_tables;
-        PageText page = extract_main_text(bytes, html);
+        PageText page = extract_main_text(bytes, html, repeated);
+        examined.repeated_bytes = page.repeated_bytes;
         document.title = std::move(page.title);
         document.author = std::move(page.author);
         document.date = std::move(page.date);
@@ -143,10 +145,12 @@ Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& s
 
 }  // namespace
 
-Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
+Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer,
+                                  const RepeatedBlocks* repeated) {
   const auto examine = [&]() -> Result<ExaminedFile> {
     if (!file.refusal.empty()) return make_error(ErrorCode::unsupported, format("{}: {}", file.path, file.refusal));
-    return file.kind == InputKind::jsonl ? examine_records(file, settings, namer) : examine_page(file, settings, namer);
+    return file.kind == InputKind::jsonl ? examine_records(file, settings, namer)
+                                         : examine_page(file, settings, namer, repeated);
   };
   Result<ExaminedFile> examined = examine();
   if (examined.ok() || file.named) return examined;

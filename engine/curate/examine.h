@@ -7,6 +7,7 @@
 
 #include "contracts/settings/curate.h"
 #include "engine/curate/document_rules.h"
+#include "engine/curate/html/html_repetition.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
 #include "engine/curate/records.h"
@@ -27,6 +28,7 @@ struct CurateDocument {
 struct ExaminedDocument {
   CurateDocument document;
   std::int64_t raw_bytes = 0, extracted_bytes = 0, clean_bytes = 0;
+  std::int64_t repeated_bytes = 0;  // left out of the page, since the pages of its site have it in common
   std::vector<RemovedLines> removed_lines;
   // Set when the document goes: the step, why, and the figures.
   std::string removed_in, reason, detail;
@@ -44,7 +46,9 @@ struct ExaminedFile {
 };
 
 // All documents of a file: one, or one per record of JSON lines. Records that are none are counted in `rejected`.
+// `repeated`: what the pages of the file's site have in common, or null.
 // Errors: a file that cannot be read if the user named it; one that merely lies in a folder is one removed document.
-Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer);
+Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& settings, const PageNamer& namer,
+                                  const RepeatedBlocks* repeated = nullptr);
 
 }  // namespace longhaul

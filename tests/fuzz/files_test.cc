@@ -21,7 +21,7 @@
 #include "tests/support/plain_file.h"
 #include "tests/support/scratch.h"
 #ifdef LONGHAUL_HAVE_CURATE
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 #endif
 
 #if defined(LONGHAUL_FUZZ_ASAN)

@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 #include "tests/bench/extraction/shingle_score.h"
 
 namespace longhaul {

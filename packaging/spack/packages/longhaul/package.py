@@ -35,6 +35,10 @@ class Longhaul(CMakePackage, CudaPackage):
     depends_on("icu4c@67:", when="+curate")
     depends_on("gumbo-parser@0.10:", when="+curate")
     depends_on("cld2", when="+curate")
+    # Documents packed by these are read beside those packed by gzip.
+    depends_on("bzip2", when="+curate")
+    depends_on("xz", when="+curate")
+    depends_on("zstd", when="+curate")
     depends_on("slurm", when="+slurm")
     depends_on("elfutils", when="+stacks")
     depends_on("cuda@12:", when="+cuda")

@@ -6,7 +6,7 @@
 
 #include "base/parallel_for.h"
 #include "engine/curate/dedup.h"
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 #include "engine/curate/language.h"
 
 namespace longhaul {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/curate/curate_task.h"
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 #include "engine/curate/unpackers.h"
 #include "tests/support/scratch.h"
 

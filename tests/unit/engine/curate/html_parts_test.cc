@@ -1,8 +1,8 @@
 // Parts of pages that are neither paragraphs nor furniture: tables, listings, lists, captions, metadata, and names.
 #include <doctest/doctest.h>
 
-#include "engine/curate/html_names.h"
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_names.h"
+#include "engine/curate/html/html_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "engine/curate/charset.h"
-#include "engine/curate/html_depth.h"
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_depth.h"
+#include "engine/curate/html/html_tree.h"
 
 namespace longhaul {
 namespace {

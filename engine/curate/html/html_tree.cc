@@ -1,4 +1,4 @@
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_tree.h"
 
 #include <gumbo.h>
 
@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/text.h"
-#include "engine/curate/html_depth.h"
-#include "engine/curate/html_formula.h"
-#include "engine/curate/html_names.h"
+#include "engine/curate/html/html_depth.h"
+#include "engine/curate/html/html_formula.h"
+#include "engine/curate/html/html_names.h"
 
 namespace longhaul {
 namespace {

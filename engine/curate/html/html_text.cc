@@ -1,14 +1,14 @@
-#include "engine/curate/html_text.h"
+#include "engine/curate/html/html_text.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/text.h"
 #include "engine/curate/charset.h"
-#include "engine/curate/html_blocks.h"
-#include "engine/curate/html_boilerplate.h"
-#include "engine/curate/html_edges.h"
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_blocks.h"
+#include "engine/curate/html/html_boilerplate.h"
+#include "engine/curate/html/html_edges.h"
+#include "engine/curate/html/html_tree.h"
 
 namespace longhaul {
 namespace {
@@ -87,7 +87,7 @@ std::vector<const HtmlBlock*> select_blocks(const HtmlTree& tree, const std::vec
   };
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const HtmlBlock& block = blocks[b];
-    if (!inside(block) || bad[static_cast<std::size_t>(block.element)]) continue;
+    if (!inside(block) || bad[b]) continue;
     if (weights[b] > 0) {
       selected.insert(selected.end(), waiting.begin(), waiting.end());
       waiting.clear();
@@ -112,17 +112,21 @@ std::string clip(std::string_view bytes, const HtmlTextSettings& settings) {
 
 }  // namespace
 
-PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& settings) {
+PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& settings, const RepeatedBlocks* repeated) {
   DecodedText decoded = decode_bytes(clip(bytes, settings), true);
   const HtmlTree tree = parse_html(decoded.text, settings.depth_max);
   const std::vector<HtmlBlock> blocks = split_into_blocks(tree);
-  const std::vector<char> bad = mark_boilerplate(tree, blocks);
+  const std::vector<PagePart> parts = mark_boilerplate(tree, blocks);
+  std::vector<char> bad = repeated ? mark_repeated(blocks, *repeated) : std::vector<char>(blocks.size(), 0);
+  PageText page;
   std::vector<double> weights(blocks.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    weights[b] = block_weight(blocks[b], bad[static_cast<std::size_t>(blocks[b].element)]);
+    const PagePart part = parts[static_cast<std::size_t>(blocks[b].element)];
+    if (bad[b] && part == PagePart::content) page.repeated_bytes += static_cast<std::int64_t>(blocks[b].text.size());
+    bad[b] = bad[b] || part != PagePart::content;
+    weights[b] = part == PagePart::inset ? 0 : block_weight(blocks[b], bad[b]);
   }
   const std::size_t chosen = best_element(tree, blocks, weights);
-  PageText page;
   // The parser turns some impossible character references into bytes that are no character.
   page.title = repair_utf8(tree.title.empty() ? tree.headline : tree.title);
   page.text = join_blocks(select_blocks(tree, blocks, weights, bad, chosen), settings.markdown_tables);
@@ -132,6 +136,10 @@ PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& setti
   page.language = repair_utf8(tree.language);
   page.charset = std::move(decoded.charset);
   return page;
+}
+
+std::vector<HtmlBlock> page_blocks(std::string_view bytes, const HtmlTextSettings& settings) {
+  return split_into_blocks(parse_html(decode_bytes(clip(bytes, settings), true).text, settings.depth_max));
 }
 
 PageText extract_all_text(std::string_view bytes, const HtmlTextSettings& settings) {

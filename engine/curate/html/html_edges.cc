@@ -1,4 +1,4 @@
-#include "engine/curate/html_edges.h"
+#include "engine/curate/html/html_edges.h"
 
 #include <algorithm>
 #include <string_view>

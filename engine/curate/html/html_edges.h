@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "engine/curate/html_blocks.h"
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_blocks.h"
+#include "engine/curate/html/html_tree.h"
 
 namespace longhaul {
 

@@ -1,10 +1,10 @@
-#include "engine/curate/html_boilerplate.h"
+#include "engine/curate/html/html_boilerplate.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-#include "engine/curate/html_names.h"
+#include "engine/curate/html/html_names.h"
 
 namespace longhaul {
 namespace {
@@ -195,13 +195,14 @@ PageEvidence page_evidence(const HtmlTree& tree, const std::vector<TextBelow>& b
   return page;
 }
 
+bool is_small_teaser(const HtmlTree& tree, std::size_t index, const TextBelow& text, const PageEvidence& page) {
+  return is_teaser(tree, index, text) && text.prose <= 0.4 * page.all.prose;
+}
+
 bool is_boilerplate(const HtmlTree& tree, std::size_t index, const TextBelow& text, const PageEvidence& page,
                     Verdict verdict) {
   const HtmlNode& node = tree.nodes[index];
-  const double prose_max = 0.4 * page.all.prose;
-  if (is_teaser(tree, index, text) && text.prose <= prose_max) {
-    if (is_within_article(tree, index) || page.teasers <= 0.6 * page.all.prose) return true;
-  }
+  if (is_small_teaser(tree, index, text, page) && page.teasers <= 0.6 * page.all.prose) return true;
   if (is_picture_with_text(tree, index, text)) return true;
   if (verdict == Verdict::neutral || is_box_of_prose(node, text) || is_quotation(text, verdict)) return false;
   if (node.tag == HtmlTag::figcaption || has_name_word(node.hint, "caption")) {
@@ -212,26 +213,31 @@ bool is_boilerplate(const HtmlTree& tree, std::size_t index, const TextBelow& te
   // discussion is often longer than what it discusses.
   const auto own = static_cast<std::int32_t>(index), content = static_cast<std::int32_t>(page.content);
   const bool apart = content > 0 && (content >= node.end || own >= tree.nodes[page.content].end);
-  return apart || text.prose <= (is_discussion(node) ? 0.9 * page.all.prose : prose_max);
+  return apart || text.prose <= (is_discussion(node) ? 0.9 : 0.4) * page.all.prose;
 }
 
 }  // namespace
 
-std::vector<char> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks) {
+std::vector<PagePart> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks) {
   std::vector<Verdict> verdicts(tree.nodes.size(), Verdict::neutral);
   for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
     if (tree.nodes[i].tag != HtmlTag::text) verdicts[i] = verdict_of(tree.nodes[i]);
   }
   const std::vector<TextBelow> below = text_below(tree, blocks, verdicts);
   const PageEvidence page = page_evidence(tree, below);
-  std::vector<char> bad(tree.nodes.size(), 0);
+  std::vector<PagePart> parts(tree.nodes.size(), PagePart::content);
   for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
     const HtmlNode& node = tree.nodes[i];
     if (node.tag == HtmlTag::text) continue;
-    if (node.parent >= 0) bad[i] = bad[static_cast<std::size_t>(node.parent)];
-    if (!bad[i]) bad[i] = is_boilerplate(tree, i, below[i], page, verdicts[i]);
+    if (node.parent >= 0) parts[i] = parts[static_cast<std::size_t>(node.parent)];
+    if (parts[i] != PagePart::content) continue;
+    if (is_small_teaser(tree, i, below[i], page) && is_within_article(tree, i)) {
+      parts[i] = PagePart::inset;
+    } else if (is_boilerplate(tree, i, below[i], page, verdicts[i])) {
+      parts[i] = PagePart::furniture;
+    }
   }
-  return bad;
+  return parts;
 }
 
 }  // namespace longhaul

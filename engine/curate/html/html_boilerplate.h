@@ -5,14 +5,21 @@
 // part that is named as furniture and stands elsewhere may hold more prose than it.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "engine/curate/html_blocks.h"
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_blocks.h"
+#include "engine/curate/html/html_tree.h"
 
 namespace longhaul {
 
-// For each node of the tree whether it is, or stands in, a part that is no content.
-std::vector<char> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks);
+enum class PagePart : std::uint8_t {
+  content,
+  furniture,
+  inset,  // no content, and by its place no evidence against what is around it: announcements within an article
+};
+
+// For each element of the tree what it is, or stands in.
+std::vector<PagePart> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks);
 
 }  // namespace longhaul

@@ -1,4 +1,4 @@
-#include "engine/curate/html_depth.h"
+#include "engine/curate/html/html_depth.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "engine/curate/html/html_repetition.h"
 
 namespace longhaul {
 
@@ -26,11 +29,17 @@ struct PageText {
   std::string
       text;  // UTF-8. Formulas are LaTeX between dollars, cells of a row stand between bars. Blocks are separated by an
              // empty line, items of one list by a newline with "- " in front; preformatted text keeps its lines
-  std::string charset;  // what the bytes were taken for
+  std::string charset;              // what the bytes were taken for
+  std::int64_t repeated_bytes = 0;  // of text that was left out since it belongs to the site
 };
 
-// Never fails and never hangs: random bytes give some text or none. Thread-safe.
-PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& settings = {});
+// Never fails and never hangs: random bytes give some text or none. Thread-safe. `repeated`: what is known of the
+// page's site, or null.
+PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& settings = {},
+                           const RepeatedBlocks* repeated = nullptr);
+
+// All blocks of a page, for repeated_blocks().
+std::vector<HtmlBlock> page_blocks(std::string_view bytes, const HtmlTextSettings& settings = {});
 
 // All visible text of the page, boilerplate included: the plain peer that extraction is measured against.
 PageText extract_all_text(std::string_view bytes, const HtmlTextSettings& settings = {});

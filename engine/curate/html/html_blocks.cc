@@ -1,4 +1,4 @@
-#include "engine/curate/html_blocks.h"
+#include "engine/curate/html/html_blocks.h"
 
 #include "engine/curate/unicode.h"
 

@@ -1,11 +1,11 @@
-#include "engine/curate/html_formula.h"
+#include "engine/curate/html/html_formula.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/text.h"
-#include "engine/curate/html_names.h"
+#include "engine/curate/html/html_names.h"
 #include "engine/curate/unicode.h"
 
 namespace longhaul {

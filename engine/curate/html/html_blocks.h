@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/curate/html_tree.h"
+#include "engine/curate/html/html_tree.h"
 
 namespace longhaul {
 

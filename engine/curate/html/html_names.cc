@@ -1,4 +1,4 @@
-#include "engine/curate/html_names.h"
+#include "engine/curate/html/html_names.h"
 
 #include <algorithm>
 #include <optional>
