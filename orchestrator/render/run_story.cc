@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t warnings_max = 20;
 constexpr std::size_t samples_max = 100;
-constexpr std::size_t points_max = 5'000;  // of an attempt's curves: more than a page has columns to draw them in
+constexpr std::size_t points_max = 5'000;  // of a stage's curves: more than a page has columns to draw them in
+constexpr std::size_t points_least = 50;   // of one attempt
 
 using CurveMap = std::map<std::string, std::map<double, double>>;
 
@@ -40,6 +41,32 @@ void fold_event(const Event& event, StageStory& story, CurveMap& curves) {
   }
 }
 
+struct EventFile {
+  std::string path;
+  std::size_t bytes = 0, points_max = 0;
+};
+
+// Of every attempt of a stage that has any, oldest first. Each has its share of the points by how much it has said, so
+// that a curve is as dense in one as in another.
+std::vector<EventFile> event_files(const std::string& stage_dir) {
+  std::vector<EventFile> files;
+  double all = 0;
+  for (const int attempt : attempt_numbers(stage_dir)) {
+    EventFile file;
+    file.path = join_path(stage_dir, format("attempts/{}/events.jsonl", attempt));
+    const auto bytes = file_size(file.path);
+    if (!bytes.ok()) continue;
+    file.bytes = static_cast<std::size_t>(*bytes);
+    all += static_cast<double>(file.bytes);
+    files.push_back(std::move(file));
+  }
+  for (EventFile& file : files)
+    file.points_max =
+        std::max(points_least, static_cast<std::size_t>(static_cast<double>(points_max) *
+                                                        static_cast<double>(file.bytes) / std::max(1.0, all)));
+  return files;
+}
+
 }  // namespace
 
 std::vector<int> attempt_numbers(const std::string& stage_dir) {
@@ -57,10 +84,9 @@ std::vector<int> attempt_numbers(const std::string& stage_dir) {
 StageStory read_stage_story(const std::string& stage_dir, const std::string& artifact_dir) {
   StageStory story;
   CurveMap curves;
-  for (int attempt : attempt_numbers(stage_dir)) {
+  for (const EventFile& file : event_files(stage_dir)) {
     story.samples.clear();  // of the newest attempt only; curves go on where a checkpoint was taken up
-    const std::string path = join_path(stage_dir, format("attempts/{}/events.jsonl", attempt));
-    for (const Event& event : read_thinned_events(path, points_max))
+    for (const Event& event : read_thinned_events(file.path, file.points_max))
       if (event.fields.is_table()) fold_event(event, story, curves);
   }
   for (const auto& [name, points] : curves) {

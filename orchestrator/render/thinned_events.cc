@@ -34,6 +34,10 @@ bool is_metric(std::string_view line) {
   return line.substr(0, head_bytes).find("\"kind\":\"metric\"") != std::string_view::npos;
 }
 
+bool is_progress(std::string_view line) {
+  return line.substr(0, head_bytes).find("\"kind\":\"progress\"") != std::string_view::npos;
+}
+
 // Metrics are numbers: a comma parts two fields.
 std::size_t fields_of(std::string_view line) {
   return static_cast<std::size_t>(std::count(line.begin(), line.end(), ','));
@@ -53,6 +57,7 @@ std::vector<Event> read_thinned_events(const std::string& path, std::size_t usua
   std::vector<Event> events;
   std::size_t seen = 0;
   each_line(path, [&](std::string_view line) {
+    if (is_progress(line)) return;
     if (every > 1 && is_metric(line) && fields_of(line) == usual->first && seen++ % every != 0 && seen != count) return;
     if (auto event = parse_event(line); event.ok()) events.push_back(std::move(*event));
   });

@@ -17,6 +17,9 @@ TEST_CASE("of a million steps some thousand are read, and all that is said once 
     Value fields = Value::make_table();
     fields.set("step", step), fields.set("loss", 1.0 / step), fields.set("lr", 1e-3);
     text += event_line({1000 + step, "metric", 0, std::move(fields)});
+    Value progress = Value::make_table();
+    progress.set("done", step);
+    text += event_line({1000 + step, "progress", 0, std::move(progress)});
     if (step % 500 != 0) continue;
     Value heldout = Value::make_table();
     heldout.set("step", step), heldout.set("validation_loss", 2.0);
