@@ -140,6 +140,27 @@ TEST_CASE("retention: what cannot be listed is not removed, nor what was never f
   CHECK(file_exists(folder.path + "/step-00000000/pinned"));
 }
 
+TEST_CASE("retention: a checkpoint whose folder gives an error once is not taken for one that was never finished") {
+  CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore checkpoints(clock, folder.path, 2);
+  TrainingSetup setup(8, 20);
+  for (int step = 1; step <= 2; ++step) {
+    train(setup, 1);
+    REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
+  }
+  const std::string plan = folder.path + "/plan";
+  for (int listing = 1; listing <= 3; ++listing) {  // of all, of step 2, of step 1
+    CAPTURE(listing);
+    REQUIRE(write_file_atomic(plan, format("checkpoint_list error nth={}\n", listing)).ok());
+    CHECK(in_child([&] {
+            if (!load_fault_plan(plan).ok()) ::_exit(9);
+            ::_exit(checkpoints.confirm(folder.path + "/step-00000002").ok() ? 0 : 1);
+          }) == 0);
+    CHECK(*checkpoints.list() == Names{"step-00000002", "step-00000001"});
+  }
+}
+
 TEST_CASE("a folder of checkpoints that gives errors is not taken for an empty one") {
   CheckpointFolder folder;
   const SystemClock clock;

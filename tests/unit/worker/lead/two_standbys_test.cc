@@ -154,6 +154,18 @@ TEST_CASE("two standbys: where half of the agents were told of either, one of th
   CHECK(named->lead_epoch() == rig.leads().front());
 }
 
+TEST_CASE("two standbys: agents stay with a lead in waiting for as long as it waits") {
+  FourAgents rig;
+  for (const std::string& host : four) rig.tell(host, a_at, rig.a.port());
+  rig.lose_lead();
+  const std::unique_ptr<AgentTable> waiting = rig.wait_at(a_at, rig.a, 2);
+  SchedulerVote nobody(ask_for_nodes_of(""), a_at, rig.clock);
+  const HostPool many({"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"}, 9);  // the four are no majority of these
+  CHECK(!wait_for_majority(*waiting, many, nobody, rig.clock, rig.log).ok());
+  CHECK(waiting->connected() == 4);
+  for (const auto& [host, agent] : waiting->agents()) CHECK_MESSAGE(agent.lost_ns == 0, host);  // has never left it
+}
+
 TEST_CASE(
     "two standbys: whom most agents have promised an epoch is the only one to lead in it, however long it takes") {
   FourAgents rig;
