@@ -291,6 +291,21 @@ void HangDetector::excuse_waiting(std::int64_t now_ms, const std::vector<RankObs
   }
 }
 
+namespace {
+
+// Whether more will be known at once: a host has missed its reports and is not taken for gone yet, or a wait is polled
+// no more and not taken for stuck yet. Both are decided within a second or so, one way or the other.
+bool evidence_ripens(const std::vector<RankObservation>& ranks, const CulpritOptions& options) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& seen) {
+    const bool silence = seen.silent_ms > options.silent_after_ms / 2 && seen.silent_ms < options.silent_after_ms;
+    const bool unpolled =
+        seen.unpolled_ms >= options.unpolled_after_ms / 3 && seen.unpolled_ms < options.unpolled_after_ms;
+    return silence || unpolled;
+  });
+}
+
+}  // namespace
+
 std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   over_ = false;
   double longest_s = 0;
@@ -324,6 +339,10 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   std::optional<Judged> judged = judge(now_ms, now, graph, HangLevel::act);
   if (!judged && !hang_) judged = judge(now_ms, now, graph, HangLevel::suspect);
   if (!judged) return std::nullopt;
+  // A suspicion names the culprit: where all are seen to wait, and who keeps them is about to show, it comes then.
+  const WaitGraph::Node& node = graph.nodes[judged->index];
+  if (judged->level == HangLevel::suspect && node.waits && node.end < 0 && evidence_ripens(now, options_))
+    return std::nullopt;
   const RankObservation& who = now[judged->index];
   hang_ = Hang{who.rank, moved_ms(who.rank), judged->level};
   std::vector<Culprit> culprits = find_culprits(now, graph, options_);

@@ -65,6 +65,10 @@ class Training {
   void inject(Fault fault, int rank, int step, int operation) {
     fault_ = fault, victim_ = rank, fault_step_ = step, fault_operation_ = operation;
   }
+  // What is saved waits for its file system: from the first checkpoint at or after that step on all ranks that save
+  // stand for so long, blocked in the kernel, and then go on.
+  void stand_still(int step, std::int64_t ms) { stall_step_ = step, stall_ms_ = ms; }
+  bool has_stood_still() const { return stall_begun_ms_ >= 0 && now_ms_ >= stall_begun_ms_ + stall_ms_; }
   bool injected() const { return injected_; }
   std::int64_t now_ms() const { return now_ms_; }
   std::int64_t injected_ms() const { return injected_ms_; }
@@ -157,6 +161,11 @@ class Training {
   }
 
   void touch(Rank& rank) { rank.changed_ms = now_ms_; }
+  bool waits_for_files(const Rank& rank) {
+    if (stall_ms_ == 0 || rank.beat.section != "checkpoint" || rank.at + 2 != rank.operations.size()) return false;
+    if (stall_begun_ms_ < 0 && rank.step >= stall_step_) stall_begun_ms_ = now_ms_;
+    return stall_begun_ms_ >= 0 && !has_stood_still();
+  }
   void wait_in(Rank& rank, int axis, int peer) {
     if (!layout_.tells_waits) return;
     rank.beat.waits_in = axis, rank.beat.waits_for = peer;
@@ -246,6 +255,7 @@ class Training {
       const Operation& op = rank.operations[rank.at];
       const bool inside = fault_ == Fault::stuck_inside;
       if (due(rank) && !inside) return freeze(rank);
+      if (waits_for_files(rank)) return;
       if (!run(rank, op, budget_ms)) return;
       rank.begun = false;
       ++rank.at;
@@ -263,7 +273,7 @@ class Training {
       seen.process = ProcessState::running;
       if (rank.frozen && fault_ == Fault::stopped) seen.process = ProcessState::stopped;
       if (rank.frozen && fault_ == Fault::ended) seen.process = ProcessState::ended;
-      if (rank.frozen && fault_ == Fault::blocked) seen.process = ProcessState::blocked;
+      if ((rank.frozen && fault_ == Fault::blocked) || waits_for_files(rank)) seen.process = ProcessState::blocked;
       seen.beat = rank.beat;
       seen.idle_ms = now_ms_ - rank.changed_ms;
       report.ranks.push_back(std::move(seen));
@@ -278,6 +288,8 @@ class Training {
   std::int64_t now_ms_ = 0, injected_ms_ = 0;
   Fault fault_ = Fault::stuck;
   int victim_ = -1, fault_step_ = 0, fault_operation_ = 0;
+  int stall_step_ = 0;
+  std::int64_t stall_ms_ = 0, stall_begun_ms_ = -1;
   bool injected_ = false;
 };
 
