@@ -212,6 +212,15 @@ class Kills(Case):
 class OurPrograms(Case):
     """What they read and write goes through the library: the log has it."""
 
+    def test_a_process_that_kills_itself_is_there_for_a_while_and_then_gone(self):
+        self.write("kill - delay_ms=800")
+        begun = time.monotonic()
+        process = subprocess.Popen(["bash", "-c", "kill -9 $$; echo lives"], env=self.environment(), stdout=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        out, _ = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, out), (-signal.SIGKILL, b""))
+        self.assertGreaterEqual(time.monotonic() - begun, 0.8)
+
     def test_longhaul_reads_its_workflow_through_it(self):
         workflow = self.here / "w.toml"
         workflow.write_text('[workflow]\nname = "w"\n[stage.s]\nkind = "command"\nscript = "true"\n')

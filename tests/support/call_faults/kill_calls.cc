@@ -46,7 +46,9 @@ bool sent_later(pid_t pid, int number) {
   const long target = direct_call(SYS_pidfd_open, pid, 0);
   if (target < 0) return false;
   log_line(Call::kill, rule->word, program + " " + std::to_string(pid));
-  direct_call(SYS_kill, pid, SIGSTOP);
+  // Who kills itself is stopped last: nobody else would see to its end.
+  const bool itself = pid == direct_call(SYS_getpid);
+  if (!itself) direct_call(SYS_kill, pid, SIGSTOP);
   if (in_a_process_apart()) {
     direct_call(SYS_setsid);
     direct_call(SYS_dup3, target, 0, 0);
@@ -60,6 +62,7 @@ bool sent_later(pid_t pid, int number) {
     direct_call(SYS_exit_group, 0);
   }
   direct_call(SYS_close, target);
+  if (itself) direct_call(SYS_kill, pid, SIGSTOP);
   return true;
 }
 
