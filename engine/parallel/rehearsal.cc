@@ -7,17 +7,17 @@
 namespace longhaul {
 namespace {
 
-bool takes_part(int axis, const ParallelDims& dims) {
-  const bool shards = dims.zero > 0, deals_experts = dims.ep * dims.etp > 1;
+bool takes_part(int axis, const ParallelDims& dims, bool experts) {
+  const bool shards = dims.zero > 0;
   switch (axis) {
     case shard_axis:
     case replicate_axis: return shards;
-    case expert_data_axis: return deals_experts && !shards;
+    case expert_data_axis: return experts && !shards;
     case expert_shard_axis:
-    case expert_replicate_axis: return deals_experts && shards;
+    case expert_replicate_axis: return experts && shards;
     case micro_batch_axis:
     case expert_axis:
-    case expert_copy_axis: return deals_experts;
+    case expert_copy_axis: return experts;
     default: return true;
   }
 }
@@ -67,11 +67,11 @@ Status messages(Rehearsal& rehearsal, const ParallelDims& dims) {
 
 }  // namespace
 
-Status rehearse(Mesh& mesh) {
+Status rehearse(Mesh& mesh, bool experts) {
   if (Communicator* const world = mesh.world().communicator())
     LH_CHECK(Rehearsal(*world, mesh.deadline_ms()).collectives());
   for (const auto& [axis, communicator] : mesh.on_axes()) {
-    if (!takes_part(axis, mesh.dims())) continue;
+    if (!takes_part(axis, mesh.dims(), experts)) continue;
     Rehearsal rehearsal(*communicator, mesh.deadline_ms());
     LH_CHECK(rehearsal.collectives());
     for (const NcclLaneUse& use : all_nccl_lanes())

@@ -9,7 +9,7 @@
 namespace longhaul {
 
 // All ranks of the mesh at once; O(pp) small messages one after the other, and each group's ranks all with all. Errors
-// are those of the communicators. Left out are the groups of experts where no expert is dealt to other ranks.
-Status rehearse(Mesh& mesh);
+// are those of the communicators. `experts`: the model has some; without them their groups are left out.
+Status rehearse(Mesh& mesh, bool experts);
 
 }  // namespace longhaul

@@ -23,6 +23,7 @@
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/processor_info.h"
 #include "engine/tasks/stages.h"
+#include "engine/tasks/trains_experts.h"
 #include "resiliency/beat/beat_folder.h"
 
 namespace longhaul {
@@ -231,7 +232,8 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options, std::int64_t) {
     return ranks->world(static_cast<std::uint64_t>(epoch), options);
   };
-  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, rehearse, [&] {
+  const auto meet = [experts = trains_experts(work.task)](Mesh& mesh) { return rehearse(mesh, experts); };
+  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, meet, [&] {
     const std::string& why = ranks->counted_by_host();
     return why.empty() ? why : "completed collectives are counted by the host: " + why;
   });

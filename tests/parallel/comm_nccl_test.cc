@@ -307,6 +307,44 @@ TEST_CASE("nccl: staging memory is counted and used again") {
   }
 }
 
+TEST_CASE("nccl: staging memory is what the largest operation needs, however many are under way") {
+  std::array<MemoryAccount, 2> accounts;
+  ThreadsRendezvous rendezvous;
+  std::vector<std::thread> ranks;
+  constexpr std::size_t many = 40, n = 30'000;
+  std::array<std::int64_t, 2> bytes_more{-1, -1}, calls_more{-1, -1};
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto own = static_cast<std::size_t>(rank);
+      longhaul::testing::EmulatedDevice device;
+      NcclOptions options;
+      options.library = fake_path;
+      options.memory = &accounts[own];
+      const auto runtime = NcclRuntime::start(device, kernels, rendezvous, rank, 2, options);
+      if (!runtime) return;
+      const SystemClock clock;
+      CommOptions comm_options;
+      comm_options.clock = &clock;
+      const auto comm = std::move((*runtime)->world(1, comm_options)).value();
+      auto* const data = reinterpret_cast<float*>(device.allocate(many * n * sizeof(float)).value());
+      std::vector<ContributionRecord> records(many);
+      const auto sum = [&](std::size_t i) {
+        records[i].by = ContributionChecksum::words;
+        return comm->all_reduce_sum(std::span(data + i * n, n), &records[i]);
+      };
+      if (!comm->wait(sum(0)).ok()) return;
+      const std::int64_t bytes = accounts[own].bytes_now, calls = device.driver_allocations();
+      std::vector<Request> requests;
+      for (std::size_t i = 0; i < many; ++i) requests.push_back(sum(i));
+      for (Request& request : requests)
+        if (!comm->wait(std::move(request)).ok()) return;
+      bytes_more[own] = accounts[own].bytes_now - bytes, calls_more[own] = device.driver_allocations() - calls;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(bytes_more == std::array<std::int64_t, 2>{0, 0});
+  CHECK(calls_more == std::array<std::int64_t, 2>{0, 0});
+}
+
 TEST_CASE("nccl: a library that is not there, is too old, or is none is refused with a remedy") {
   longhaul::testing::EmulatedDevice device;
   ThreadsRendezvous rendezvous;

@@ -14,17 +14,21 @@ using namespace longhaul::test;
 
 namespace {
 
-void on_gpus_over_nccl(const ParallelDims& dims, const std::function<void(int, Mesh&, Gpu&)>& body) {
+// `staging`: null, or an account for each rank.
+void on_gpus_over_nccl(const ParallelDims& dims, const std::function<void(int, Mesh&, Gpu&)>& body,
+                       std::vector<MemoryAccount>* staging = nullptr) {
   const SystemClock clock;
   ThreadsRendezvous rendezvous;
   CommOptions options;
   options.clock = &clock;
-  NcclOptions nccl;
-  nccl.library = std::string(LONGHAUL_BINARY_DIR) + "/bin/liblonghaul_fake_nccl.so";
+  NcclOptions given;
+  given.library = std::string(LONGHAUL_BINARY_DIR) + "/bin/liblonghaul_fake_nccl.so";
   std::vector<std::thread> threads;
   for (int rank = 0; rank < dims.world_size(); ++rank)
     threads.emplace_back([&, rank] {
       longhaul::testing::EmulatedGpu gpu(std::int64_t{4} << 30, false);
+      NcclOptions nccl = given;
+      if (staging != nullptr) nccl.memory = &(*staging)[static_cast<std::size_t>(rank)];
       const auto runtime = NcclRuntime::start(
           gpu.device(), {cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials}, rendezvous,
           rank, dims.world_size(), nccl);
@@ -36,6 +40,10 @@ void on_gpus_over_nccl(const ParallelDims& dims, const std::function<void(int, M
     });
   for (std::thread& thread : threads) thread.join();
 }
+
+const OnGpus over_nccl = [](const ParallelDims& dims, const std::function<void(int, Mesh&, Gpu&)>& body) {
+  on_gpus_over_nccl(dims, body);
+};
 
 using Dims = ParallelDims;
 using Options = SetupOptions;
@@ -55,7 +63,7 @@ TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, p
   const RankRun alone = train_one_rank(steps, DType::f32, layouts.back().options);
   for (const GpuLayout& layout : layouts) {
     CAPTURE(layout.name);
-    for (const RankRun& run : train_on_gpus(on_gpus_over_nccl, layout.dims, steps, DType::f32, layout.options)) {
+    for (const RankRun& run : train_on_gpus(over_nccl, layout.dims, steps, DType::f32, layout.options)) {
       REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
       CHECK(worst_relative(alone.losses, run.losses) <= 1e-4);
       CHECK(worst_relative(alone.norms, run.norms) <= 1e-3);
@@ -70,10 +78,51 @@ TEST_CASE("nccl: rows travel to experts on other ranks and back") {
   layout.options = mixtral(1.0), layout.options.global_batch = batch;
   const std::vector<RankRun> host = train_on_threads(layout.dims, steps, DType::f32, {}, layout.options);
   REQUIRE(host.front().losses.size() == steps);
-  for (const RankRun& run : train_on_gpus(on_gpus_over_nccl, layout.dims, steps, DType::f32, layout.options)) {
+  for (const RankRun& run : train_on_gpus(over_nccl, layout.dims, steps, DType::f32, layout.options)) {
     REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
     CHECK(worst_relative(host.front().losses, run.losses) <= 1e-4);
     CHECK(worst_relative(host.front().norms, run.norms) <= 1e-3);
+  }
+}
+
+TEST_CASE("nccl: after the first step of a training nothing is taken from the driver, and staging memory stays as it is") {
+  const auto experts = [](Options& o) {
+    const std::int64_t batch = o.global_batch;
+    o = mixtral(1.0), o.global_batch = batch;
+  };
+  const std::vector<GpuLayout> layouts = {
+      gpu_layout("dp, contributions checked",
+                 [](Dims& d, Options& o) { d.dp_replicate = 2, o.check_contributions = true; }),
+      gpu_layout("zero 3, contributions checked",
+                 [](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 3, o.check_contributions = true; }),
+      gpu_layout("tp, sp", [](Dims& d, Options&) { d.tp = 2, d.sp = true; }),
+      gpu_layout("pp", [](Dims& d, Options&) { d.pp = 2; }),
+      gpu_layout("ep", [&](Dims& d, Options& o) { experts(o), d.dp_shard = d.ep = 2; }),
+      gpu_layout("all experts on each rank", [&](Dims& d, Options& o) { experts(o), d.dp_shard = 2, d.zero = 2; }),
+  };
+  for (const GpuLayout& layout : layouts) {
+    CAPTURE(layout.name);
+    std::vector<MemoryAccount> staging(2);
+    std::vector<std::int64_t> warm(2), warm_calls(2), later(2), later_calls(2);
+    const auto body = [&](int rank, Mesh& mesh, Gpu& gpu) {
+      const auto at = static_cast<std::size_t>(rank);
+      const auto& device = static_cast<longhaul::testing::EmulatedGpu&>(gpu).device();
+      Options options = layout.options;
+      options.gpu = &gpu;
+      TrainingSetup setup(8, 6, 2, &mesh, DType::f32, 8, options);
+      if (!setup.trainer.step().ok()) return;
+      warm[at] = staging[at].bytes_now, warm_calls[at] = device.driver_allocations();
+      for (int step = 0; step < 4; ++step)
+        if (!setup.trainer.step().ok()) return;
+      later[at] = staging[at].bytes_now, later_calls[at] = device.driver_allocations();
+    };
+    on_gpus_over_nccl(layout.dims, body, &staging);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      CAPTURE(rank);
+      CHECK(warm[rank] > 0);
+      CHECK(later[rank] == warm[rank]);
+      CHECK(later_calls[rank] == warm_calls[rank]);
+    }
   }
 }
 

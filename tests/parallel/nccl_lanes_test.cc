@@ -382,7 +382,11 @@ TEST_CASE("all ranks of a stage start the same operations, each seen from its ow
 }
 
 TEST_CASE("what a step starts between ranks was rehearsed before it") {
-  for (const LaneLayout& layout : {lane_layout(4, 1, 2, 2), lane_layout(2, 4, 2, 2), lane_layout(1, 8, 1, 4)}) {
+  // Experts of which each rank has all, with shares of the optimizer and without.
+  LaneLayout all_experts = lane_layout(2, 2, 2, 2), replicas = lane_layout(1, 2, 1, 1);
+  all_experts.dims.ep = replicas.dims.ep = 1, replicas.dims.zero = 0;
+  for (const LaneLayout& layout :
+       {lane_layout(4, 1, 2, 2), lane_layout(2, 4, 2, 2), lane_layout(1, 8, 1, 4), all_experts, replicas}) {
     CAPTURE(layout.dims.to_string());
     for (int stage = 0; stage < layout.dims.pp; ++stage) {
       RankCoordinates at;
@@ -394,7 +398,7 @@ TEST_CASE("what a step starts between ranks was rehearsed before it") {
       const auto world =
           make_recording_communicator(record, global_rank_of(layout.dims, at), layout.dims.world_size(), options);
       const std::unique_ptr<Mesh> mesh = Mesh::create(layout.dims, *world).value();
-      REQUIRE(rehearse(*mesh).ok());
+      REQUIRE(rehearse(*mesh, layout.what.shape.is_moe()).ok());
       const std::size_t rehearsed = record.actions.size();
       TrainingSetup setup(layout.micro_batch * layout.micro_batches * layout.dims.dp(), 1, layout.micro_batch,
                           mesh.get(), DType::f32, 8, layout.what);

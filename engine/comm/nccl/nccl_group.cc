@@ -78,12 +78,23 @@ bool NcclState::tend_closing() {
   return closing.empty();
 }
 
-// A queue with something in it that does not end cannot be destroyed.
+// A queue with something in it that does not end cannot be destroyed, and what it may still write to is not used again.
 NcclGroup::~NcclGroup() {
   std::erase(state_.at_work, this);
   if (communicator_ != nullptr) leave("it was dropped");
-  if (!state_.lost.empty()) [[maybe_unused]]
-    auto* kept = new (std::nothrow) std::shared_ptr<DeviceQueue>(queue_);
+  if (state_.lost.empty()) return;
+  [[maybe_unused]] auto* queue = new (std::nothrow) std::shared_ptr<DeviceQueue>(queue_);
+  [[maybe_unused]] auto* memory = new (std::nothrow) std::array<SharedStaging, staging_roles>(staging_);
+}
+
+Result<SharedStaging> NcclGroup::staging(StagingRole role, std::int64_t bytes) {
+  if (bytes == 0) return SharedStaging();
+  SharedStaging& held = staging_[static_cast<std::size_t>(role)];
+  if (held.capacity() < bytes) {
+    LH_TRY(StagingBlock block, state_.on_device.take(bytes));
+    held = SharedStaging(std::move(block));  // operations that are under way keep the smaller one
+  }
+  return held;
 }
 
 void NcclGroup::add(const char* call, NcclStep step) {

@@ -1,6 +1,7 @@
 // One communicator of NCCL from its id to its end: made without blocking, given work step by step, left or closed.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -59,6 +60,10 @@ struct NcclState {
 // Asks NCCL for one thing (a call, or a group of calls) on the queue, with copies and kernels before it.
 using NcclStep = std::function<Status(ncclComm_t, DeviceQueue&)>;
 
+// What an operation needs memory of the device for.
+enum class StagingRole { in, out, rows, sizes, digests };
+inline constexpr std::size_t staging_roles = 5;
+
 // One thread.
 class NcclGroup {
  public:
@@ -72,6 +77,11 @@ class NcclGroup {
   int size() const { return size_; }
   int rank() const { return rank_; }
   bool left() const { return left_.has_value(); }
+
+  // Memory of the device for the next operation, at least so many bytes, not zeroed; of 0 bytes: empty. Operations go
+  // through one queue in the order in which they are added, so the next one may have what the one before has: a group
+  // holds as much as its largest operation needs, however many are under way.
+  Result<SharedStaging> staging(StagingRole role, std::int64_t bytes);
 
   // Behind those added before. `call` names it in errors; null: of NCCL it asks nothing.
   void add(const char* call, NcclStep step);
@@ -103,6 +113,7 @@ class NcclGroup {
   std::string name_;
   int size_, rank_, blocks_, shared_queue_;
   std::shared_ptr<DeviceQueue> queue_;
+  std::array<SharedStaging, staging_roles> staging_;
   ncclComm_t communicator_ = nullptr;
   const char* doing_ = "ncclCommInitRankConfig";
   bool announced_ = false, made_ = false;

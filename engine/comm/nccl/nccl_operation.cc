@@ -134,18 +134,18 @@ Status NcclOperation::place_spans() {
   w.in = in.data(), w.out = out.data();
   bool copy_within = false;
   if (!in.empty() && !on_device(in)) {
-    LH_TRY(w.in_block, state_->on_device.take(length(in.size())));
+    LH_TRY(w.in_block, group_->staging(StagingRole::in, length(in.size())));
     LH_TRY(w.in_on_host, state_->on_host.take(length(in.size())));
     std::memcpy(w.in_on_host.data(), in.data(), in.size());
     w.in = w.in_block.data();
   } else if (!in_place && !is_sum_or_max(w.request.kind) && overlap(in, out)) {
-    LH_TRY(w.in_block, state_->on_device.take(length(in.size())));
+    LH_TRY(w.in_block, group_->staging(StagingRole::in, length(in.size())));
     w.in = w.in_block.data(), copy_within = true;
   }
   if (!out.empty() && !on_device(out)) {
     LH_TRY(w.out_on_host, state_->on_host.take(length(out.size())));
     if (!in_place) {
-      LH_TRY(w.out_block, state_->on_device.take(length(out.size())));
+      LH_TRY(w.out_block, group_->staging(StagingRole::out, length(out.size())));
     }
     w.out = in_place ? w.in_block.data() : w.out_block.data();
   }
@@ -198,7 +198,7 @@ Status NcclOperation::add_steps() {
       });
       return {};
     case CollectiveKind::barrier: {
-      LH_TRY(work_->rows, state_->on_device.take(sizeof(float)));
+      LH_TRY(work_->rows, group_->staging(StagingRole::rows, sizeof(float)));
       call("ncclAllReduce", [nccl](NcclWork& w, ncclComm_t c, cudaStream_t s) {
         return nccl->ncclAllReduce(w.rows.data(), w.rows.data(), 1, ncclInt32, ncclSum, c, s);
       });
@@ -240,7 +240,7 @@ Status NcclOperation::add_all_to_all_v() {
   const auto size = static_cast<std::size_t>(group_->size());
   const std::size_t bytes = size * sizeof(std::uint64_t);
   NcclWork& w = *work_;
-  LH_TRY(w.sizes, state_->on_device.take(length(2 * bytes)));
+  LH_TRY(w.sizes, group_->staging(StagingRole::sizes, length(2 * bytes)));
   LH_TRY(w.sizes_on_host, state_->on_host.take(length(2 * bytes)));
   for (std::size_t r = 0; r < size; ++r) {
     const std::uint64_t value = w.request.in_bytes[r];
@@ -288,7 +288,7 @@ Status NcclOperation::note_rows(std::size_t rows_bytes) {
   const std::int64_t given = elements(w.request.in.size());
   const std::int64_t partials = std::max(state_->kernels.digest_partials(given, parts),
                                          state_->kernels.digest_partials(elements(rows_bytes), ranks));
-  LH_TRY(w.digests, state_->on_device.take((2 * ranks + partials) * digest_bytes));
+  LH_TRY(w.digests, group_->staging(StagingRole::digests, (2 * ranks + partials) * digest_bytes));
   LH_TRY(w.digests_on_host, state_->on_host.take(2 * ranks * digest_bytes));
   add(nullptr,
       [=, digest_parts = state_->kernels.digest_parts](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
@@ -305,7 +305,7 @@ Status NcclOperation::add_tree_reduce_scatter() {
   const std::shared_ptr<const NcclLibrary> nccl = state_->nccl;
   NcclGroup* const group = group_.get();
   const std::size_t row = w.request.out.size();
-  LH_TRY(w.rows, state_->on_device.take(length(w.request.in.size())));
+  LH_TRY(w.rows, group_->staging(StagingRole::rows, length(w.request.in.size())));
   LH_CHECK(note_rows(w.request.in.size()));
   add("ncclSend and ncclRecv", [nccl, group, row](NcclWork& work, ncclComm_t c, DeviceQueue& queue) {
     return exchange(
@@ -330,7 +330,7 @@ Status NcclOperation::add_tree_all_reduce() {
   };
   const std::size_t own = piece(group_->rank()).size;
   const bool in_pieces = length(bytes * size) > small_all_reduce_bytes;
-  LH_TRY(w.rows, state_->on_device.take(length(own * size)));
+  LH_TRY(w.rows, group_->staging(StagingRole::rows, length(own * size)));
   LH_CHECK(note_rows(own * size));
   if (!in_pieces) {
     add("ncclAllGather", [nccl](NcclWork& work, ncclComm_t c, DeviceQueue& queue) {

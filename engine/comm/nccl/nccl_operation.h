@@ -29,7 +29,7 @@ struct NcclWork {
   NcclRequest request;
   const std::byte* in = nullptr;  // on the device
   std::byte* out = nullptr;
-  StagingBlock in_block, out_block, rows, sizes, digests;                // of the device
+  SharedStaging in_block, out_block, rows, sizes, digests;               // of the device
   StagingBlock in_on_host, out_on_host, sizes_on_host, digests_on_host;  // pinned
   std::size_t rows_bytes = 0;
   std::unique_ptr<QueueMark> sizes_came, done;
