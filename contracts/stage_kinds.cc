@@ -5,7 +5,6 @@
 #include "contracts/parallel_dims.h"
 #include "contracts/settings/benchmark.h"
 #include "contracts/settings/command.h"
-#include "contracts/settings/compute_device.h"
 #include "contracts/settings/curate.h"
 #include "contracts/settings/hyper_search.h"
 #include "contracts/settings/inference.h"
@@ -66,7 +65,6 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
     hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
     hold(check_no_decay(settings.optimizer.no_decay), "optimizer");
     hold(check_moments(settings.optimizer), "optimizer");
-    hold(check_device_settings(settings), "device");
     if constexpr (std::is_same_v<S, PretrainSettings>) {
       hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
       const Value* given = value.find("inputs");

@@ -1,7 +1,5 @@
 #include "contracts/settings/compute_device.h"
 
-#include "contracts/features/feature_table.h"
-
 namespace longhaul {
 
 FieldOptions device_options() {
@@ -35,19 +33,6 @@ FieldOptions communicator_options() {
               "ranks may share a GPU",
           .choices = {"nccl", "staged"},
           .speed_only = true};
-}
-
-Status check_device(const std::string& device, const OptimizerSettings& optimizer,
-                    const CorruptionSettings& corruption) {
-  EngineCase asked;
-  asked.gpu = device == "gpu", asked.optimizer = optimizer, asked.corruption = corruption;
-  return check_engine(asked);
-}
-
-Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
-  EngineCase asked;
-  asked.gpu = device == "gpu", asked.shape = shape, asked.dims = dims;
-  return check_engine(asked);
 }
 
 }  // namespace longhaul

@@ -34,8 +34,7 @@ Result<StagingBlock> StagingPool::take(std::int64_t bytes) {
   auto found = unused_.lower_bound(bytes);
   if (found == unused_.end() || found->first > waste_max * capacity) {
     const std::int64_t count = count_of(capacity), whole = count * capacity;
-    LH_TRY(std::byte * memory,
-           place_ == StagingPlace::device ? device_.allocate(whole) : device_.allocate_host(whole));
+    LH_TRY(std::byte * memory, place_ == StagingPlace::device ? device_.allocate(whole) : device_.allocate_host(whole));
     if (account_ != nullptr) account_->add(whole);
     taken_.emplace_back(memory, whole);
     for (std::int64_t i = 1; i < count; ++i) unused_.emplace(capacity, memory + i * capacity);

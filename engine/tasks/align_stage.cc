@@ -1,6 +1,5 @@
 #include "base/files.h"
 #include "base/text.h"
-#include "contracts/settings/compute_device.h"
 #include "engine/align/dpo_objective.h"
 #include "engine/model/model_folder.h"
 #include "engine/tasks/stages.h"

@@ -45,7 +45,9 @@ const std::vector<CommandSpec>& command_specs() {
          "Reads the workflow with its recipes and site, checks every key, value, reference, input file and layout, and "
          "prints all problems together "
          "as file:line:column. What does not fit where it is to run (memory, context, cores, wall time, space, budget) "
-         "is refused as by `plan`, `run` and `submit`, unless --allow CHECK is given. Starts nothing and writes "
+         "is refused as by `plan`, `run` and `submit`, unless --allow CHECK is given. Without --site, of a workflow "
+         "for "
+         "several nodes, what depends on the machines is not checked, and a note says so. Starts nothing and writes "
          "nothing.",
          {"longhaul validate workflows/quickstart.toml", "longhaul validate my.toml --json"},
          {invalid_input, not_found, system}},

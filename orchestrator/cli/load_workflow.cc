@@ -94,6 +94,17 @@ std::string runs_folder(const CommandLine& line, const SiteConfig& site) {
   return absolute_path(site.runs.empty() ? "runs" : site.runs);
 }
 
+namespace {
+
+bool means_no_site(const CommandLine& line, const LoadedWorkflow& loaded) {
+  if (line.command != Command::validate && line.command != Command::plan) return false;
+  return !line.site_given && !loaded.site.config.is_slurm() &&
+         std::any_of(loaded.plan.stages.begin(), loaded.plan.stages.end(),
+                     [](const PlannedStage& stage) { return stage.common.nodes > 1; });
+}
+
+}  // namespace
+
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation) {
   LoadedWorkflow loaded;
   if (!file_exists(line.workflow))
@@ -116,7 +127,8 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   loaded.written = std::move(outcome.written);
   loaded.diagnostics = std::move(outcome.diagnostics);
   if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
-  if (loaded.diagnostics.empty()) {
+  loaded.no_site = means_no_site(line, loaded);
+  if (loaded.diagnostics.empty() && !loaded.no_site) {
     decide_devices(loaded.site, devices_of_engine(join_path(installation.programs_dir, "longhaul-engine")),
                    allows(line.allowed, FitSubject::device), loaded.plan, loaded.diagnostics, loaded.warnings);
     forecast_walls(

@@ -18,6 +18,9 @@ struct LoadedWorkflow {
   WrittenStages written;
   Diagnostics diagnostics;            // the plan may be used only without any
   std::vector<std::string> warnings;  // what is worth a line, and keeps nothing from running
+  // Only looked at (validate, plan), for several nodes, and nobody named a site: this machine is not meant, and nothing
+  // that depends on where it is to run is decided.
+  bool no_site = false;
 };
 // An error only where there is nothing to check: no such workflow or site.
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);

@@ -63,6 +63,7 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
   if (fit != nullptr) {
     Value& warnings = document.set("warnings", Value::make_array());
     for (const Error& one : fit->warnings().errors()) warnings.push_back(one.message());
+    for (const std::string& one : fit->notes()) warnings.push_back(one);
   }
   print_json(document);
   return ExitCode::invalid_input;
@@ -72,6 +73,7 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
 Value warnings_value(const LoadedWorkflow& loaded, const FitFindings& fit) {
   Value warnings(ValueArray(loaded.warnings.begin(), loaded.warnings.end()));
   for (const Error& one : fit.warnings().errors()) warnings.push_back(one.message());
+  for (const std::string& one : fit.notes()) warnings.push_back(one);
   return warnings;
 }
 
@@ -196,17 +198,19 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const QueueOutlook queue =
       asks ? queue_outlook(slurm, loaded->plan, jobs, runs_folder(line, site.config)) : QueueOutlook();
   std::vector<TrainingForecast> forecasts;
-  const auto table = load_plan_constants(installation, site, loaded->plan, runs_folder(line, site.config), true);
+  const auto table =
+      load_plan_constants(installation, site, loaded->plan, runs_folder(line, site.config), !loaded->no_site);
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
-  if (constants.ok()) {
+  if (constants.ok() && !loaded->no_site) {
     const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
     for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
     forecasts = plan_forecasts(loaded->plan, with_machine_memory(site.config), jobs,
                                {*constants, measured, !table->measured_file.empty()});
   }
   std::vector<ServingForecast> servers;
-  if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, with_machine_memory(site.config), *constants);
-  const FitFindings fit = workflow_fit(line, *loaded, jobs.empty() ? training_jobs(*loaded) : jobs, forecasts, servers);
+  if (constants.ok() && !loaded->no_site)
+    servers = plan_serving_forecasts(loaded->plan, with_machine_memory(site.config), *constants);
+  const FitFindings fit = workflow_fit(line, *loaded, jobs.empty() ? stage_jobs(*loaded) : jobs, forecasts, servers);
   Diagnostics refused = fit.refused();
   if (asks && slurm.ok()) check_gpus_with_slurm(*slurm->port, site, loaded->plan, jobs, refused);
   const ExitCode exit = refused.empty() ? ExitCode::ok : ExitCode::invalid_input;

@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "base/print.h"
-#include "contracts/resumable.h"
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/cache_outlook.h"
 #include "orchestrator/controller/layout_question.h"
@@ -84,12 +83,9 @@ bool decided_by_speed(const LoadedWorkflow& loaded, const std::vector<TrainingFo
 
 }  // namespace
 
-std::vector<JobPlan> training_jobs(const LoadedWorkflow& loaded) {
-  std::vector<JobPlan> jobs(loaded.plan.stages.size());
+std::vector<JobPlan> stage_jobs(const LoadedWorkflow& loaded) {
   Diagnostics reported;  // by others
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    if (trains(loaded.plan.stages[i].kind)) jobs[i] = plan_job(loaded.site, loaded.plan.stages[i], reported);
-  return jobs;
+  return plan_jobs(loaded.site, loaded.plan, reported);
 }
 
 SiteConfig with_machine_memory(SiteConfig site) {
@@ -100,6 +96,7 @@ SiteConfig with_machine_memory(SiteConfig site) {
 FitFindings workflow_fit(const CommandLine& line, const LoadedWorkflow& loaded, const std::vector<JobPlan>& jobs,
                          const std::vector<TrainingForecast>& forecasts, const std::vector<ServingForecast>& servers) {
   FitCase fit{loaded.site, loaded.plan, loaded.written, jobs, forecasts, servers, machine_of(line, loaded.site.config)};
+  fit.no_site = loaded.no_site;
   FitFindings report = check_fit(fit, line.allowed);
   if (report.nothing_found()) return report;
   fit.cached = cached_stages(line, loaded);  // inputs are read for it
@@ -107,7 +104,8 @@ FitFindings workflow_fit(const CommandLine& line, const LoadedWorkflow& loaded, 
 }
 
 FitFindings workflow_fit(const CommandLine& line, const Installation& installation, const LoadedWorkflow& loaded) {
-  const std::vector<JobPlan> jobs = training_jobs(loaded);
+  const std::vector<JobPlan> jobs = stage_jobs(loaded);
+  if (loaded.no_site) return workflow_fit(line, loaded, jobs, {}, {});
   Forecasts forecasts = forecasts_of(line, installation, loaded, jobs, false);
   if (!loaded.site.config.is_slurm() && decided_by_speed(loaded, forecasts.trainings))
     forecasts = forecasts_of(line, installation, loaded, jobs, true);

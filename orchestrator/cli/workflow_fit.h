@@ -15,8 +15,8 @@ namespace longhaul {
 // whose artifact is there already needs nothing. Prints nothing but that a measurement begins.
 FitFindings workflow_fit(const CommandLine& line, const Installation& installation, const LoadedWorkflow& loaded);
 
-// The jobs of a plan's trainings, each in its stage's place; of the other stages nothing is said.
-std::vector<JobPlan> training_jobs(const LoadedWorkflow& loaded);
+// The jobs of a plan's stages, in plan order; their problems have been reported.
+std::vector<JobPlan> stage_jobs(const LoadedWorkflow& loaded);
 
 // The same answer from forecasts that were made. `jobs`: in plan order.
 FitFindings workflow_fit(const CommandLine& line, const LoadedWorkflow& loaded, const std::vector<JobPlan>& jobs,

@@ -1,5 +1,7 @@
 #include "orchestrator/controller/checkpoint_forecast.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace longhaul {
@@ -10,20 +12,27 @@ double moment_bytes(const OptimizerSettings& optimizer) {
   return optimizer.moments == "mixed" ? 6 : 8;
 }
 
+// Of two rates, 0 where one is not known.
+double slower_of(double storage, double cards) {
+  if (storage <= 0 || cards <= 0) return std::max(storage, cards);
+  return std::min(storage, cards);
+}
+
 }  // namespace
 
 CheckpointForecast checkpoint_forecast(const ModelShape& shape, const OptimizerSettings& optimizer,
                                        const SiteConfig& site, int nodes) {
   CheckpointForecast f;
   f.bytes = static_cast<double>(shape.parameter_count()) * (4 + moment_bytes(optimizer));
-  const double storage = site.network.storage_write_gbyte;
   const double cards = nodes * site.network.nics * site.network.nic_gbit / 8;
-  if (storage <= 0 && cards <= 0) return f;
-  const bool by_storage = cards <= 0 || (storage > 0 && storage <= cards);
-  const double rate = by_storage ? storage : cards;
-  f.seconds = f.bytes / (rate * 1e9);
-  f.from = by_storage ? format("the site's storage, {:.0f} GB/s", storage)
-                      : format("the network cards of {} node{}, {:.0f} GB/s", nodes, nodes == 1 ? "" : "s", cards);
+  const double writes = slower_of(site.network.storage_write_gbyte, cards);
+  if (const double reads = slower_of(site.network.storage_read_gbyte, cards); reads > 0)
+    f.read_seconds = f.bytes / (reads * 1e9);
+  if (writes <= 0) return f;
+  f.seconds = f.bytes / (writes * 1e9);
+  f.from = writes == site.network.storage_write_gbyte
+               ? format("the site's storage, {:.3g} GB/s", writes)
+               : format("the network cards of {} node{}, {:.3g} GB/s", nodes, nodes == 1 ? "" : "s", writes);
   return f;
 }
 

@@ -14,6 +14,7 @@ struct CheckpointForecast {
   double bytes = 0;    // of one: f32 masters and the moments, each once, however they are shared out
   double seconds = 0;  // until it is written, nothing else using the storage; 0: the site says neither of the two rates
   std::string from;    // "the site's storage, 1980 GB/s"; empty with 0 seconds
+  double read_seconds = 0;  // that a job which goes on reads it in, the same way; 0: not known
 };
 CheckpointForecast checkpoint_forecast(const ModelShape& shape, const OptimizerSettings& optimizer,
                                        const SiteConfig& site, int nodes);

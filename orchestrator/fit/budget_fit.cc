@@ -2,85 +2,141 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "base/text.h"
+#include "orchestrator/fit/stage_cost.h"
 
 namespace longhaul {
 namespace {
-
-struct Cost {
-  std::string stage;
-  double rate = 0;  // units of the budget in an hour
-  double step_low = 0, low = 0, middle = 0, high = 0;
-  std::int64_t steps = 0;
-};
 
 struct Budget {
   std::string key, unit;  // "budget", "node-hours"
   double amount = 0;
   SourcePos where;
+  double StageCost::* rate = nullptr;  // of what it counts hours
 };
 
 std::string hours(double amount) {
   return amount >= 100 ? format("{:.0f}", amount) : amount >= 1 ? format("{:.1f}", amount) : format("{:.2g}", amount);
 }
 
-void check_one(const Budget& budget, const std::vector<Cost>& costs, FitFindings& report) {
-  if (budget.amount <= 0) return;
-  double low = 0, high = 0;
-  const Cost* largest = nullptr;
-  for (const Cost& cost : costs) {
-    if (cost.step_low > budget.amount)
-      return report.refuse(
-          FitSubject::budget, budget.where,
-          format("{} = {:g} {} is less than one step of stage.{}, which costs at least {}", budget.key, budget.amount,
-                 budget.unit, cost.stage, hours(cost.step_low)),
-          format("{} = {:.0f} holds {}", budget.key, std::ceil(1.02 * (cost.steps > 0 ? cost.high : 2 * cost.step_low)),
-                 cost.steps > 0 ? "all its steps" : "one step"));
-    low += cost.low, high += cost.high;
-    if (cost.steps > 0 && (largest == nullptr || cost.middle > largest->middle)) largest = &cost;
+class BudgetCheck {
+ public:
+  BudgetCheck(const Budget& budget, const std::vector<StageCost>& costs, FitFindings& report)
+      : budget_(budget), report_(report) {
+    for (const StageCost& cost : costs)
+      if (cost.*budget.rate > 0) costs_.push_back(&cost);
   }
-  if (largest == nullptr || high <= budget.amount) return;
-  double others = 0;
-  for (const Cost& cost : costs)
-    if (&cost != largest) others += cost.middle;
-  const double left = std::max(0.0, budget.amount - others);
-  const auto steps = static_cast<std::int64_t>(left * static_cast<double>(largest->steps) / largest->middle);
-  const std::string what = format("trainings cost {} to {} {} by the forecast, and {} = {:g}", hours(low), hours(high),
-                                  budget.unit, budget.key, budget.amount);
-  const std::string fits =
-      steps > 0 ? format(", and steps = {} of stage.{} fit", steps, largest->stage) : std::string();
-  const std::string remedy = format("{} = {:.0f} holds all of them{}", budget.key, std::ceil(1.02 * high), fits);
-  if (low > budget.amount)
-    report.refuse(FitSubject::budget, budget.where, what, remedy);
-  else
-    report.warn(FitSubject::budget, budget.where, what + ": it may be used up before they end", remedy);
-}
 
-std::vector<Cost> costs_of(const FitCase& fit, bool gpu_hours) {
-  std::vector<Cost> costs;
-  for_each_training(fit, [&](const FitTraining& t) {
-    const double nodes = t.stage.common.nodes_with_spares();
-    const double rate = (gpu_hours ? nodes * t.job.gpus_per_node : nodes) / 3600;
-    Cost cost{t.stage.id(), rate, rate * t.step_low()};
-    if (t.forecast.steps > 0) {
-      cost.low = rate * t.low(), cost.middle = rate * t.forecast.duration(), cost.high = rate * t.high();
-      cost.steps = t.forecast.steps;
+  void run() {
+    if (budget_.amount <= 0 || !one_step_fits()) return;
+    const Part forecast = part(CostSource::forecast), limits = part(CostSource::limit);
+    const double high = forecast.high + limits.high;
+    if (high <= budget_.amount || high <= 0) return;
+    const std::string what = format("the stages cost {}, and {} = {:g}{}", parts_text(forecast, limits), budget_.key,
+                                    budget_.amount, not_counted());
+    const std::string remedy =
+        format("{} = {:.0f} holds all of them{}", budget_.key, std::ceil(1.02 * high), fitting());
+    if (forecast.low > budget_.amount)
+      report_.refuse(FitSubject::budget, budget_.where, what, remedy);
+    else
+      report_.warn(FitSubject::budget, budget_.where, what + ": it may be used up before they end", remedy);
+  }
+
+ private:
+  struct Part {
+    double low = 0, high = 0;
+    std::vector<const StageCost*> stages;  // those that may cost most first
+  };
+
+  // Of a duration, in units of the budget.
+  double units(const StageCost& cost, double seconds) const { return cost.*budget_.rate * seconds / 3600; }
+
+  Part part(CostSource source) const {
+    Part all;
+    for (const StageCost* cost : costs_) {
+      if (cost->source != source) continue;
+      all.low += units(*cost, cost->low), all.high += units(*cost, cost->high);
+      all.stages.push_back(cost);
     }
-    if (rate > 0) costs.push_back(cost);
-  });
-  return costs;
-}
+    std::ranges::stable_sort(all.stages, std::greater<>(), [&](const StageCost* c) { return units(*c, c->high); });
+    return all;
+  }
+
+  static std::string names(const std::vector<const StageCost*>& stages) {
+    constexpr std::size_t named = 3;
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < stages.size() && i < named; ++i) texts.push_back(stages[i]->stage->id());
+    if (stages.size() > named) texts.push_back(format("{} more", stages.size() - named));
+    return join(texts, ", ");
+  }
+
+  // "120 to 140 node-hours by the forecast (pretrain), up to 12 by their limits (deploy)"
+  std::string parts_text(const Part& forecast, const Part& limits) const {
+    std::vector<std::string> parts;
+    if (!forecast.stages.empty())
+      parts.push_back(format("{} to {} {} by the forecast ({})", hours(forecast.low), hours(forecast.high),
+                             budget_.unit, names(forecast.stages)));
+    if (!limits.stages.empty())
+      parts.push_back(format("up to {} {}by their limits ({})", hours(limits.high),
+                             parts.empty() ? budget_.unit + " " : std::string(), names(limits.stages)));
+    return join(parts, ", ");
+  }
+
+  std::string not_counted() const {
+    const std::vector<const StageCost*> stages = part(CostSource::unknown).stages;
+    return stages.empty() ? std::string() : format(" (not counted: {}, without forecast and limit)", names(stages));
+  }
+
+  bool one_step_fits() {
+    for (const StageCost* cost : costs_) {
+      const double step = units(*cost, cost->step_low);
+      if (step <= budget_.amount) continue;
+      report_.refuse(FitSubject::budget, budget_.where,
+                     format("{} = {:g} {} is less than one step of stage.{}, which costs at least {}", budget_.key,
+                            budget_.amount, budget_.unit, cost->stage->id(), hours(step)),
+                     format("{} = {:.0f} holds {}", budget_.key,
+                            std::ceil(1.02 * (cost->steps > 0 ? units(*cost, cost->high) : 2 * step)),
+                            cost->steps > 0 ? "all its steps" : "one step"));
+      return false;
+    }
+    return true;
+  }
+
+  // Steps of the training that costs most, with which all of it fits.
+  std::string fitting() const {
+    const StageCost* largest = nullptr;
+    double all = 0;
+    for (const StageCost* cost : costs_) {
+      all += units(*cost, cost->middle);
+      if (cost->steps > 0 && (largest == nullptr || units(*cost, cost->middle) > units(*largest, largest->middle)))
+        largest = cost;
+    }
+    if (largest == nullptr) return {};
+    const double its = units(*largest, largest->middle), left = budget_.amount - (all - its);
+    const auto steps = static_cast<std::int64_t>(std::max(0.0, left) * static_cast<double>(largest->steps) / its);
+    return steps > 0 && steps < largest->steps ? format(", and steps = {} of stage.{} fit", steps, largest->stage->id())
+                                               : std::string();
+  }
+
+  const Budget& budget_;
+  FitFindings& report_;
+  std::vector<const StageCost*> costs_;  // those that use what the budget counts
+};
 
 }  // namespace
 
 void check_budget_fit(const FitCase& fit, FitFindings& report) {
-  check_one({"budget", "node-hours", fit.plan.budget_node_hours, fit.written.workflow_place("budget")},
-            costs_of(fit, false), report);
+  const std::vector<StageCost> costs = stage_costs(fit);
+  const Budget of_run{"budget", "node-hours", fit.plan.budget_node_hours, fit.written.workflow_place("budget"),
+                      &StageCost::nodes};
+  BudgetCheck(of_run, costs, report).run();
   const auto origin = fit.site.origins.find("budget_gpu_hours");
   const SourcePos where = origin == fit.site.origins.end() ? SourcePos{} : origin->second.where;
-  check_one({"budget_gpu_hours", "GPU-hours", fit.site.config.budget_gpu_hours, where}, costs_of(fit, true), report);
+  const Budget of_site{"budget_gpu_hours", "GPU-hours", fit.site.config.budget_gpu_hours, where, &StageCost::gpus};
+  BudgetCheck(of_site, costs, report).run();
 }
 
 }  // namespace longhaul

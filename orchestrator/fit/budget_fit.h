@@ -1,4 +1,4 @@
-// Whether what a run's trainings cost fits into what it may cost. Pure.
+// Whether what a run's stages cost fits into what it may cost. Pure.
 #pragma once
 
 #include "orchestrator/fit/fit_case.h"
@@ -6,9 +6,10 @@
 
 namespace longhaul {
 
-// [workflow] budget in node-hours, and the site's budget_gpu_hours, against all trainings together: by the quick end of
-// their intervals refused, by the slow end a warning. A budget smaller than one step of a training is refused by name.
-// Stages that do not train are not predicted and count nothing.
+// [workflow] budget in node-hours, and the site's budget_gpu_hours, against all stages together that have a forecast or
+// a limit (stage_cost.h): by the quick end of the forecasts refused, by their slow end and the limits a warning. It
+// says which part is forecast, which is limits, and which stages have neither. A budget smaller than one step of a
+// training is refused by name.
 void check_budget_fit(const FitCase& fit, FitFindings& report);
 
 }  // namespace longhaul

@@ -6,7 +6,8 @@
 
 namespace longhaul {
 
-// `allowed`: names of the checks (fit_report.h) that refuse nothing.
+// `allowed`: names of the checks (fit_report.h) that refuse nothing. Where nobody said the site of a workflow for
+// several nodes (FitCase::no_site), only what depends on none is checked, and a note says what is not.
 FitFindings check_fit(const FitCase& fit, const std::vector<std::string>& allowed);
 
 }  // namespace longhaul

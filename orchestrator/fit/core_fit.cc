@@ -20,13 +20,18 @@ int fitting_ranks(const PlannedStage& stage, int most) {
   return 0;
 }
 
-std::string remedy_of(const PlannedStage& stage, int cores) {
-  if (const int ranks = fitting_ranks(stage, cores); ranks > 0) {
-    const int threads = std::min(std::max(1, stage.common.threads), cores / ranks);
-    return stage.common.threads > 0 ? format("ranks = {} with threads = {} fit", ranks, threads)
-                                    : format("ranks = {} fits", ranks);
-  }
-  return format("use a layout of at most {} ranks: {} has more in every replica", cores, stage.dims.to_string());
+// What would fit, and what to type for it.
+std::string remedy_of(const FitCase& fit, const PlannedStage& stage, int cores) {
+  const int ranks = fitting_ranks(stage, cores);
+  if (ranks == 0)
+    return format("use a layout of at most {} ranks: {} has more in every replica", cores, stage.dims.to_string());
+  std::string typed;
+  if (ranks != stage.common.ranks) typed = fit.written.set_words(stage, "ranks", std::to_string(ranks));
+  if (stage.common.threads == 0) return format("ranks = {} fits ({})", ranks, typed);
+  const int threads = std::min(stage.common.threads, cores / ranks);
+  if (threads != stage.common.threads)
+    typed += (typed.empty() ? "" : " ") + fit.written.set_words(stage, "threads", std::to_string(threads));
+  return format("ranks = {} with threads = {} fit ({})", ranks, threads, typed);
 }
 
 }  // namespace
@@ -44,7 +49,7 @@ void check_core_fit(const FitCase& fit, FitFindings& report) {
         format("stage.{}: {} rank{} of {} thread{} need {} cores, and this machine has {} (site {}: cpu_slots)",
                stage.stage, ranks, ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ranks * threads, cores,
                fit.site.config.name),
-        remedy_of(stage, cores) + " here; --site NAME means another machine");
+        remedy_of(fit, stage, cores) + " here; --site NAME means another machine");
   }
 }
 

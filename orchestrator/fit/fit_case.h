@@ -32,6 +32,8 @@ struct FitCase {
   const std::vector<TrainingForecast>& forecasts;
   const std::vector<ServingForecast>& servers;
   FitMachine machine = {};
+  // Nobody said where it is to run, and it asks for more nodes than one: `site` and `machine` are not judged.
+  bool no_site = false;
   std::set<std::string> cached = {};  // ids of stages whose artifacts are there: they cost nothing
 
   SourcePos place(const PlannedStage& stage, const std::vector<std::string>& keys) const {

@@ -37,7 +37,7 @@ const std::vector<FitSubjectText>& fit_subject_texts() {
       {FitSubject::cores, "cores", "ranks times threads, against this machine's"},
       {FitSubject::wall, "wall", "steps, against time_limit and the wall time of a job"},
       {FitSubject::space, "space", "checkpoints and models, against the quota, or what is free on this machine"},
-      {FitSubject::budget, "budget", "node-hours and GPU-hours of trainings, against what the run may cost"},
+      {FitSubject::budget, "budget", "node-hours and GPU-hours of all stages, against what the run may cost"},
   };
   return texts;
 }
@@ -69,6 +69,7 @@ std::string FitFindings::warnings_text() const {
     const std::string place = at.line > 0 ? format("{}:{}:{}: ", at.file.str(), at.line, at.column) : std::string();
     text += place + "warning: " + one->what + (one->hint.empty() ? "" : "; " + one->hint) + "\n";
   }
+  for (const std::string& note : notes_) text += "note: " + note + "\n";
   return text;
 }
 

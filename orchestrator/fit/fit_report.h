@@ -30,16 +30,20 @@ class FitFindings {
   // problem of several stages is kept once.
   void refuse(FitSubject check, const SourcePos& where, const std::string& what, const std::string& remedy);
   void warn(FitSubject check, const SourcePos& where, const std::string& what, const std::string& remedy);
+  // What was not checked, and why.
+  void note(const std::string& text) { notes_.push_back(text); }
 
   bool nothing_found() const { return refused_.empty() && warnings_.empty(); }
   const Diagnostics& refused() const { return refused_; }
   const Diagnostics& warnings() const { return warnings_; }
-  // "w.toml:9:14: warning: what; hint", a line each, sorted by place; "" without any.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // "w.toml:9:14: warning: what; hint", a line each, sorted by place, and behind them "note: ..."; "" without any.
   std::string warnings_text() const;
 
  private:
   std::vector<std::string> allowed_;
   Diagnostics refused_, warnings_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace longhaul

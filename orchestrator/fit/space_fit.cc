@@ -26,7 +26,7 @@ std::vector<StageSpace> spaces_of(const FitCase& fit) {
   std::vector<StageSpace> all;
   for (const PlannedStage& stage : fit.plan.stages) {
     if (!trains(stage.kind) || fit.cached.contains(stage.id())) continue;
-    if (const auto saved = saved_bytes(fit.plan, stage)) all.push_back({&stage, *saved});
+    if (const auto saved = saved_bytes(fit, stage)) all.push_back({&stage, *saved});
   }
   return all;
 }
@@ -45,6 +45,7 @@ std::optional<SpaceLimit> limit_of(const FitCase& fit) {
 std::string parts_text(const StageSpace& one) {
   std::string text = format("{} checkpoint{} of {}", one.saved.kept_low, one.saved.kept_low == 1 ? "" : "s",
                             human_bytes(one.saved.checkpoint));
+  if (!one.saved.interval.empty()) text += format(" ({})", one.saved.interval);
   if (one.saved.milestones > 0)
     text += format(", {} milestones of {}", one.saved.milestones, human_bytes(one.saved.model_low));
   return text + format(", a model of {}", human_bytes(one.saved.model_low));
@@ -123,7 +124,7 @@ void check_purge(const FitCase& fit, FitFindings& report) {
   const double purge = fit.site.config.paths.scratch_purge.value;
   if (purge <= 0) return;
   for_each_training(fit, [&](const FitTraining& t) {
-    const auto saved = saved_bytes(fit.plan, t.stage);
+    const auto saved = saved_bytes(fit, t.stage);
     if (!saved || t.forecast.steps <= 0 || t.high() <= purge) return;
     if (saved->kept_for_good == 0 && saved->milestones == 0) return;
     report.warn(

@@ -43,8 +43,8 @@ class WallCheck {
       : fit_(fit),
         t_(training),
         report_(report),
-        saved_(saved_bytes(fit.plan, training.stage)),
-        time_(time_for_steps(training.stage, training.job, seconds_at(fit.site.config.network.storage_read_gbyte))),
+        saved_(saved_bytes(fit, training.stage)),
+        time_(time_for_steps(training.stage, training.job, saved_ ? saved_->read_s : 0)),
         where_(fit.place(training.stage, {"time_limit"})) {}
 
   void run() {
@@ -54,10 +54,7 @@ class WallCheck {
   }
 
  private:
-  // A checkpoint takes at the rate of the whole file system; 0: nobody knows.
-  double seconds_at(double gbyte_per_s) const {
-    return saved_ && gbyte_per_s > 0 ? saved_->checkpoint / (gbyte_per_s * 1e9) : 0;
-  }
+  double with_saves(double steps_s) const { return saved_ ? saved_->with_saves(steps_s) : steps_s; }
   std::string name() const { return "stage." + t_.forecast.stage; }
   std::string limit_text() const {
     const double limit = t_.stage.common.time_limit.value;
@@ -83,34 +80,49 @@ class WallCheck {
 
   void all_steps_fit() {
     const TrainingForecast& f = t_.forecast;
-    if (f.steps <= 0 || t_.high() <= time_.of_all) return;
-    const double each = f.duration() / static_cast<double>(f.steps);  // phases differ
+    const double low = with_saves(t_.low()), high = with_saves(t_.high());
+    if (f.steps <= 0 || high <= time_.of_all) return;
+    const double each = with_saves(f.duration()) / static_cast<double>(f.steps);  // phases differ
     const auto steps = static_cast<std::int64_t>(time_.of_all / each);
-    const std::string took = format("{} steps take {} to {} by the forecast ({})", f.steps, human_duration(t_.low()),
-                                    human_duration(t_.high()), f.device);
-    const std::string remedy = format("time_limit = \"{}\" holds all of them, and steps = {} fit",
-                                      written_duration(1.02 * t_.high() + time_.jobs * t_.job.stop_before_s),
-                                      std::max<std::int64_t>(steps, 1));
+    const std::string took = format("{} steps{} take {} to {} by the forecast ({})", f.steps, saves_text(low),
+                                    human_duration(low), human_duration(high), f.device);
+    const std::string remedy = format("time_limit = \"{}\" holds all of them, and steps = {} fit{}",
+                                      written_duration(1.02 * high + time_.jobs * t_.job.stop_before_s),
+                                      std::max<std::int64_t>(steps, 1), fewer_saves(low));
     const std::string against =
         format("{} has {} for them{}", limit_text(), human_duration(time_.of_all), before_end_text());
-    if (t_.low() > time_.of_all)
+    if (low > time_.of_all)
       report_.refuse(FitSubject::wall, where_, format("{}: {}, and {}", name(), took, against), remedy);
     else
       report_.warn(FitSubject::wall, where_, format("{}: {}, and {}: it may end before them", name(), took, against),
                    remedy);
   }
 
-  // What the rate of the file system says, which a training has to share with others.
+  // Where they take a twentieth of the time or more.
+  bool saves_count(double low) const { return low > 1.05 * t_.low(); }
+  std::string saves_text(double low) const {
+    if (!saves_count(low)) return {};
+    return format(" with {} saves of {}, each at least {} by {}", saved_->made, human_bytes(saved_->checkpoint),
+                  human_duration(saved_->write_s), saved_->write_from);
+  }
+  // So that the steps alone decide: none waits for the one before, or all of them take a twentieth of the time.
+  std::string fewer_saves(double low) const {
+    if (!saves_count(low)) return {};
+    const double of_steps = saved_->beside ? t_.low() : 0.05 * t_.low();
+    const auto saves = static_cast<std::int64_t>(of_steps / saved_->write_s);
+    if (saves < 1) return {};
+    return format("; with checkpoint.every_steps = {} {}", t_.forecast.steps / saves + 1,
+                  saved_->beside ? "none waits for the one before" : "they take a twentieth of the time");
+  }
+
+  // What the rates of the site say, which a training has to share with others.
   void one_checkpoint_fits() {
-    const double rate = fit_.site.config.network.storage_write_gbyte, writes = seconds_at(rate);
-    if (t_.job.stop_before_s <= 0 || writes <= t_.job.stop_before_s) return;
-    report_.refuse(
-        FitSubject::wall, fit_.place(t_.stage, {"job.stop_before", "time_limit"}),
-        format("{}: a checkpoint of {} takes at least {} at the {:g} GB/s of the file system, and the end of "
-               "a job is known {} before it",
-               name(), human_bytes(saved_->checkpoint), human_duration(writes), rate,
-               human_duration(t_.job.stop_before_s)),
-        format("job.stop_before = \"{}\" is enough for it alone", written_duration(1.25 * writes)));
+    if (!saved_ || t_.job.stop_before_s <= 0 || saved_->write_s <= t_.job.stop_before_s) return;
+    report_.refuse(FitSubject::wall, fit_.place(t_.stage, {"job.stop_before", "time_limit"}),
+                   format("{}: a checkpoint of {} takes at least {} by {}, and the end of a job is known {} before it",
+                          name(), human_bytes(saved_->checkpoint), human_duration(saved_->write_s), saved_->write_from,
+                          human_duration(t_.job.stop_before_s)),
+                   format("job.stop_before = \"{}\" is enough for it alone", written_duration(1.25 * saved_->write_s)));
   }
 
   const FitCase& fit_;

@@ -7,9 +7,10 @@
 namespace longhaul {
 
 // A job has its wall time but for the part before its end in which ranks save and stop; a training that goes on in
-// other jobs has its time_limit but for that part of each of them. Refused is what the quick end of the forecast's
+// other jobs has its time_limit but for that part of each of them, and but for what reading a checkpoint takes in each
+// that follows. Its saves count with its steps (saved_bytes.h). Refused is what the quick end of the forecast's
 // interval does not fit into; a warning is what the slow end does not. One step has to fit into one job in any case,
-// and one checkpoint, at the rate of the whole file system, into the part before its end.
+// and one checkpoint, at the site's rates, into the part before its end.
 void check_wall_fit(const FitCase& fit, FitFindings& report);
 
 }  // namespace longhaul

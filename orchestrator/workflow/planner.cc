@@ -573,6 +573,7 @@ void Planner::write_plan(const std::vector<int>& order) {
 WrittenStages Planner::written() {
   WrittenStages written;
   if (const Value* header = root_.find("workflow")) written.workflow = *header;
+  written.root = root_;
   for (StageDraft& draft : drafts_)
     if (!draft.variants.empty()) written.stages.emplace(draft.name, std::move(draft.variants.front().written));
   return written;

@@ -163,6 +163,10 @@ def main():
         what_does_not_fit_is_refused_alike(here)
         large = [str(source / "workflows/examples/8b-64-nodes.toml"), "--site", "alps-clariden", "--set", 'site.account="a-x01"',
                  "--allow", "device"]  # of a build without CUDA, too
+        for command in (["validate"], ["plan"]):
+            expect_call(f"{command[0]} of one for a cluster that nobody named", [*command, large[0]], 0,
+                        err="note: no site was given, and stage.pretrain asks for 64 nodes", cwd=here)
+        expect_call("who runs it here means this machine", ["run", large[0]], 3, err="--set params.ranks=", cwd=here)
         expect_call("a large training fits where it is meant to run", ["plan", *large, "--no-queue"], 0, out="of 86.7 GiB", cwd=here)
         large += ["--set", "stage.pretrain.parallel={dp_replicate=256}"]
         unfit = "stage.pretrain does not fit: a rank needs"

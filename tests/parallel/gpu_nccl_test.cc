@@ -85,7 +85,8 @@ TEST_CASE("nccl: rows travel to experts on other ranks and back") {
   }
 }
 
-TEST_CASE("nccl: after the first step of a training nothing is taken from the driver, and staging memory stays as it is") {
+TEST_CASE(
+    "nccl: after the first step of a training nothing is taken from the driver, and staging memory stays as it is") {
   const auto experts = [](Options& o) {
     const std::int64_t batch = o.global_batch;
     o = mixtral(1.0), o.global_batch = batch;

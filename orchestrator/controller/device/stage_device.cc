@@ -5,12 +5,14 @@
 #include <set>
 
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "contracts/resumable.h"
-#include "contracts/settings/compute_device.h"
 #include "contracts/settings/hyper_search.h"
 #include "contracts/settings/tune.h"
 #include "orchestrator/controller/device/job_class.h"
 #include "orchestrator/controller/serving_question.h"
+#include "orchestrator/controller/stage_shape.h"
+#include "orchestrator/workflow/feature_check.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
@@ -200,24 +202,14 @@ class DeviceDecider {
     return experts_behind_[source] = model.ok() && model->shape.is_moe();
   }
 
-  // What is not there on GPUs yet, where the stage did not name them: it has been said of those that do.
+  // What the engine refuses on GPUs, by the table of features. Where the stage itself names them, it was refused when
+  // it was planned; what is known here besides is the model of a stage before it, or of a folder.
   void check_on_gpu(const PlannedStage& stage) {
-    const auto text_in = [&](const char* group, const char* key) {
-      const Value* table = stage.settings.find(group);
-      return table && table->is_table() ? table->get_string(key) : std::string();
-    };
-    OptimizerSettings optimizer;
-    CorruptionSettings corruption;
-    optimizer.offload = trains(stage.kind) ? text_in("optimizer", "offload") : "none";
-    corruption.check = text_in("corruption", "check");
-    hold(stage, check_device("gpu", optimizer, corruption));
-    if (stage.kind != "pretrain" || stage.dims.etp <= 1) return;
-    const auto settings = pretrain_fields().parse(stage.settings, "");
-    const auto shape = settings.ok() ? resolve_shape(settings->model) : Result<ModelShape>(settings.error());
-    if (shape.ok()) hold(stage, check_device("gpu", *shape, stage.dims));
-  }
-  void hold(const PlannedStage& stage, const Status& status) {
-    if (!status.ok()) problem(stage, name(stage) + ": " + status.error().what, status.error().hint);
+    auto asked = engine_case_of_stage(stage.kind, stage.settings, stage_shape(plan_, stage), stage.dims);
+    if (!asked) return;
+    asked->gpu = true;
+    for (const EngineRefusal& refusal : engine_refusals(*asked))
+      problem(stage, name(stage) + ": " + refusal.what, refusal.hint);
   }
 
   void warn_of_idle_gpus(const PlannedStage& stage) {

@@ -56,8 +56,16 @@ TEST_CASE("fit: what fits says nothing, wherever it is to run") {
 TEST_CASE("fit: more ranks and threads than this machine has cores") {
   CHECK(says(here("ranks = 4\nthreads = 64\n").refused(),
              {"w.toml:11:", "stage.pretrain: 4 ranks of 64 threads need 256 cores, and this machine has 2",
-              "ranks = 2 with threads = 1 fit", "--allow cores goes on all the same", "1 error"}));
-  CHECK(says(here("ranks = 8\n", 5).refused(), {"8 ranks of 1 thread need 8 cores", "ranks = 4 fits"}));
+              "ranks = 2 with threads = 1 fit (--set stage.pretrain.ranks=2 --set stage.pretrain.threads=1) here",
+              "--allow cores goes on all the same", "1 error"}));
+  CHECK(says(here("ranks = 8\n", 5).refused(),
+             {"8 ranks of 1 thread need 8 cores", "ranks = 4 fits (--set stage.pretrain.ranks=4) here"}));
+  // What is a parameter is set as one, for all stages at once.
+  FittedWorkflow parameter(replace_all(small_training, "[stage.pretrain]", "[params]\nranks = 2\n[stage.pretrain]") +
+                               "ranks = \"${params.ranks}\"\n",
+                           "w.toml", "local");
+  parameter.machine.cores = 1;
+  CHECK(says(parameter.refused(), {"ranks = 1 fits (--set params.ranks=1) here"}));
   const FittedWorkflow tensor = here("ranks = 4\nparallel = { tp = 4 }\n", 3);
   CHECK(says(tensor.refused(), {"a layout of at most 3 ranks: tp=4"}));
   CHECK(tensor.report({"cores"}).refused().empty());
@@ -101,13 +109,42 @@ TEST_CASE("fit: a checkpoint that takes longer than the time before a job's end"
   // 8 billion weights with moments are 96 GB.
   const FittedWorkflow slow = on_cluster("", {"site.network.storage_write_gbyte=0.2"});
   CHECK(says(slow.refused(),
-             {"a checkpoint of 89.7 GiB takes at least 8m 02s at the 0.2 GB/s", "job.stop_before = \"11min\""}));
+             {"a checkpoint of 89.7 GiB takes at least 8m 02s by the site's storage, 0.2 GB/s, and the end of a job",
+              "job.stop_before = \"11min\""}));
   CHECK(on_cluster("job = { stop_before = \"11min\" }\n", {"site.network.storage_write_gbyte=0.2"})
             .report()
             .nothing_found());
   // Jobs that go on read one first.
   const FittedWorkflow reads = on_cluster("", {"site.network.storage_read_gbyte=0.002"});
   CHECK(says(reads.refused(), {"is shorter than one step"}));
+}
+
+TEST_CASE("fit: saves take their part of the time limit, by the rates of storage and network cards") {
+  const FittedWorkflow free = on_cluster("");
+  const TrainingForecast& f = free.forecasts.front();
+  const double slowest = f.duration() * f.high / f.seconds(), written_s = 96.4;  // 96.4 GB at 1 GB/s
+  const std::string limit = format("time_limit = \"{:.0f}min\"\n", 1.3 * slowest / 60);
+  const auto with = [&](const std::string& keys, const std::string& rate) {
+    return on_cluster(limit + "checkpoint = { " + keys + " }\n", {"site.network." + rate});
+  };
+  const std::string storage = "storage_write_gbyte=1";
+  CHECK(with("every_steps = 10000", storage).report().nothing_found());
+  // As many that the training waits for as fill the rest of the limit twice.
+  const auto every = static_cast<std::int64_t>(100'000 * written_s / slowest);
+  const std::string waits = format("every_steps = {}, asynchronous = false", every);
+  const std::string refused = with(waits, storage).report().refused().render("");
+  CHECK(says(refused,
+             {"w.toml:13:14", "stage.pretrain: 100000 steps with ",
+              " saves of 89.7 GiB, each at least 1m 36s by the site's storage, 1 GB/s", "checkpoint.every_steps = "}));
+  const std::string fewer = between(refused, "checkpoint.every_steps = ", " ");
+  CHECK(with("asynchronous = false, every_steps = " + fewer, storage).report().refused().empty());
+  // Beside the steps they take none of the time, as long as one is done before the next begins.
+  CHECK(with(format("every_steps = {}", every), storage).report().nothing_found());
+  const auto often = static_cast<std::int64_t>(100'000 * written_s / (2 * slowest));
+  const std::string waiting = with(format("every_steps = {}", often), storage).report().refused().render("");
+  CHECK(says(waiting, {"100000 steps with ", " saves of 89.7 GiB", "none waits for the one before"}));
+  const std::string apart = between(waiting, "checkpoint.every_steps = ", " ");
+  CHECK(with("every_steps = " + apart, storage).report().refused().empty());
 }
 
 TEST_CASE("fit: a budget that is smaller than the run, or than one step") {
@@ -120,17 +157,72 @@ TEST_CASE("fit: a budget that is smaller than the run, or than one step") {
              {"w.toml:3:10", "budget = 0.001 node-hours is less than one step of stage.pretrain, which costs at least",
               "holds all its steps", "--allow budget goes on all the same"}));
   const std::string refused = with("budget = 1000\n").refused();
-  CHECK(says(refused, {"w.toml:3:10", "trainings cost ", "node-hours by the forecast, and budget = 1000",
+  CHECK(says(refused, {"w.toml:3:10", "the stages cost ", "node-hours by the forecast (pretrain), and budget = 1000",
                        "of stage.pretrain fit"}));
   const std::string enough = between(refused, "; budget = ", " holds"),
                     steps = between(refused, "steps = ", " of stage");
   CHECK(with("budget = " + enough + "\n").report().nothing_found());
   CHECK(with("budget = 1000\n", {"stage.pretrain.steps=" + steps}).report().refused().empty());
   CHECK(says(with("", {"site.budget_gpu_hours=100"}).refused(),
-             {"GPU-hours by the forecast, and budget_gpu_hours = 100"}));
+             {"GPU-hours by the forecast (pretrain), and budget_gpu_hours = 100"}));
   FittedWorkflow done = with("budget = 1\n");
   done.cached = {"pretrain"};
   CHECK(done.report().nothing_found());
+}
+
+TEST_CASE("fit: a budget counts all stages, and says which part is forecast and which is limits") {
+  const auto with = [](const std::string& budget, const std::string& stages, std::vector<std::string> sets = {}) {
+    sets.emplace_back("site.account=\"a-x01\"");
+    return FittedWorkflow("[workflow]\nname = \"w\"\n" + budget + stages, "w.toml", "alps-clariden", sets);
+  };
+  // Two programs of which nobody knows more than when they end.
+  const std::string limited =
+      "[stage.look]\nkind = \"command\"\nargv = [\"x\"]\nnodes = 2\nranks = 2\ntime_limit = \"10h\"\n"
+      "[stage.after]\nkind = \"command\"\nargv = [\"y\"]\ntime_limit = \"3h\"\n";
+  CHECK(with("budget = 24\n", limited).report().nothing_found());
+  const FittedWorkflow close = with("budget = 22\n", limited);
+  CHECK(close.report().refused().empty());
+  CHECK(says(close.report().warnings_text(),
+             {"w.toml:3:10", "the stages cost up to 23.0 node-hours by their limits (look, after), and budget = 22",
+              "it may be used up before they end", "budget = 24 holds all of them"}));
+  FittedWorkflow done = with("budget = 22\n", limited);
+  done.cached = {"look"};
+  CHECK(done.report().nothing_found());
+  // Beside a training: its forecast alone is what refuses.
+  const std::string training = cluster_training.substr(cluster_training.find("[stage.pretrain]"));
+  const FittedWorkflow first = with("budget = 1\n", training + limited);
+  const TrainingForecast& f = first.forecasts.front();
+  const double hours = 64 * f.duration() * f.high / f.seconds() / 3600;
+  CHECK(says(with("budget = 1000\n", training + limited).refused(),
+             {"node-hours by the forecast (pretrain), up to 23.0 by their limits (look, after), and budget = 1000"}));
+  const FittedWorkflow both = with(format("budget = {:.0f}\n", hours + 5), training + limited);
+  CHECK(both.report().refused().empty());
+  CHECK(says(both.report().warnings_text(), {"up to 23.0 by their limits (look, after)", "it may be used up"}));
+  CHECK(with(format("budget = {:.0f}\n", hours + 25), training + limited).report().nothing_found());
+  // Of work on processors there is a forecast, which its job's wall time comes from.
+  FittedWorkflow work = with("budget = 2\n", "[stage.corpus]\nkind = \"curate\"\ninputs = { documents = \"pages\" }\n");
+  work.planned.plan.stages.front().forecast_s = 4 * 3600;
+  work.jobs.front().wall_s = 8 * 3600;
+  CHECK(says(work.report().warnings_text(), {"the stages cost 1.3 to 8.0 node-hours by the forecast (corpus)"}));
+  work.planned.plan.stages.front().forecast_s = 12 * 3600;
+  CHECK(says(work.refused(), {"the stages cost 4.0 to 8.0 node-hours by the forecast (corpus)"}));
+  // What has neither is named.
+  FittedWorkflow unknown = with("budget = 22\n", limited + training);
+  unknown.forecasts.front().problem = "a model that nobody knows";
+  CHECK(unknown.jobs[unknown.planned.plan.stages.size() - 1].chain);
+  CHECK(says(unknown.report().warnings_text(), {"(not counted: pretrain, without forecast and limit)"}));
+}
+
+TEST_CASE("fit: a workflow for several nodes of which nobody said where it runs is not judged by this machine") {
+  FittedWorkflow wide(replace_all(small_training, "steps = 100\n", "steps = 100\nnodes = 8\nranks = 8\n"), "w.toml",
+                      "local");
+  wide.machine.cores = 1, wide.machine.memory = 1, wide.machine.free_bytes = 1;
+  CHECK(!wide.report().refused().empty());
+  wide.no_site = true;
+  const FitFindings report = wide.report();
+  CHECK(report.nothing_found());
+  CHECK(says(report.warnings_text(), {"note: no site was given, and stage.pretrain asks for 8 nodes: ", "cores, memory",
+                                      "are not checked; --site NAME checks them"}));
 }
 
 TEST_CASE("fit: checkpoints that are more than the quota, or than what is free") {
@@ -145,6 +237,15 @@ TEST_CASE("fit: checkpoints that are more than the quota, or than what is free")
   CHECK(says(on_cluster("milestone_every = 1000\n", {"site.paths.scratch_quota=\"1TiB\""}).refused(),
              {"99 milestones of", "milestone_every = "}));
   CHECK(says(on_cluster("", {"site.paths.scratch_quota=\"50GiB\""}).refused(), {"optimizer.moments = \"bf16\""}));
+  // Nobody set how often: on 64 nodes it is chosen, and two are kept while the third is written.
+  CHECK(says(on_cluster("", {"site.paths.scratch_quota=\"200GiB\""}).refused(),
+             {"most of it stage.pretrain: 3 checkpoints of 89.7 GiB (every ", ", as it is expected to be chosen)",
+              "checkpoint.keep_last = 1 fits"}));
+  CHECK(on_cluster("checkpoint = { keep_last = 1 }\n", {"site.paths.scratch_quota=\"200GiB\""})
+            .report()
+            .refused()
+            .empty());
+  CHECK(on_cluster("", {"site.paths.scratch_quota=\"320GiB\""}).report().nothing_found());
   CHECK(says(on_cluster("checkpoint = { every_steps = 500, keep_every = 500 }\n", {"site.paths.scratch_inodes=1000"})
                  .refused(),
              {"checkpoints are at least ", "scratch_inodes is 1000"}));

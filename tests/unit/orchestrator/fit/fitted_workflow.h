@@ -38,6 +38,7 @@ struct FittedWorkflow {
   std::vector<TrainingForecast> forecasts;
   std::vector<ServingForecast> servers;
   FitMachine machine = {};  // a cluster's is another
+  bool no_site = false;
   std::set<std::string> cached = {};
 
   // `sets`: as on the command line, "site.account=..." among them.
@@ -73,7 +74,7 @@ struct FittedWorkflow {
   }
 
   FitFindings report(const std::vector<std::string>& allowed = {}) const {
-    return check_fit({site, planned.plan, planned.written, jobs, forecasts, servers, machine, cached}, allowed);
+    return check_fit({site, planned.plan, planned.written, jobs, forecasts, servers, machine, no_site, cached}, allowed);
   }
   std::string refused(const std::vector<std::string>& allowed = {}) const {
     return report(allowed).refused().render("");

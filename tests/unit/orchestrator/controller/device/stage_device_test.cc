@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "contracts/features/feature_table.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/workflow/planner.h"
@@ -279,6 +282,54 @@ TEST_CASE("what is not there on GPUs is refused where auto means them, and model
   CHECK(plan.device("pretrain") == "gpu");
   CHECK(plan.device("measure") == "cpu");
   CHECK(device_text_has(plan.stage("measure").device_why, "experts"));
+}
+
+// For each row of the table that runs on processors and is refused on GPUs: a workflow that asks for it without a word
+// about its device.
+struct AskedOnGpu {
+  std::string feature, stages, says;
+};
+
+TEST_CASE("all that the table of features refuses on GPUs is refused where auto means them") {
+  const std::string experts = replace_all(pretrain_stage, "model = { ",
+                                          "model = { architecture = \"mixtral\", num_local_experts = 4, "
+                                          "num_experts_per_tok = 2, vocab_size = 300, ");
+  const std::string wide_heads = replace_all(pretrain_stage, "num_attention_heads = 4, num_key_value_heads = 4",
+                                             "num_attention_heads = 1, num_key_value_heads = 1, head_dim = 264");
+  const std::vector<AskedOnGpu> asked = {
+      {"heads of more than 256 elements", wide_heads, "264"},
+      {"`optimizer.offload = \"host\"`", pretrain_stage + "optimizer = { offload = \"host\" }\n", "offload = \"host\""},
+      {"`optimizer.offload = \"node_local\"`",
+       pretrain_stage + "optimizer = { offload = \"node_local\", offload_dir = \"/x\" }\n", "offload = \"node_local\""},
+      {"`corruption.check = \"replay\"`", pretrain_stage + "corruption = { check = \"replay\" }\n", "replay"},
+      {"an expert split over ranks (`etp`)",
+       experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", "etp = 2"},
+      {"models with experts",
+       experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
+  };
+  const Site site = device_site(devices_gpu_site);
+  const EngineDevices engine = engine_with(EngineCuda::built_in);
+  for (const AskedOnGpu& one : asked) {
+    CAPTURE(one.feature);
+    if (one.says.empty()) continue;  // auto answers those on processors: the test above
+    CHECK(device_text_has(decide_all(one.stages, site, engine).problems, one.says));
+    CHECK(decide_all(one.stages, device_site("name = \"here\"\n"), engine_with(EngineCuda::none)).problems == "");
+  }
+  // A stage that takes the model of another has its shape.
+  const std::string tuned =
+      decide_all(replace_all(wide_heads, "[stage.pretrain]\n",
+                             "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
+                     "[stage.chat]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@pretrain\", data = "
+                     "\"data\" }\n",
+                 site, engine)
+          .problems;
+  CHECK(device_text_has(tuned, "stage.chat: "));
+  CHECK(device_text_has(tuned, "264"));
+  // Nothing is left out: a row that is added to the table has to be added here.
+  for (const EngineFeature& row : engine_features()) {
+    if (row.gpu.state != FeatureState::refused || row.processor.state == FeatureState::refused) continue;
+    CHECK_MESSAGE(std::ranges::any_of(asked, [&](const AskedOnGpu& one) { return one.feature == row.name; }), row.name);
+  }
 }
 
 TEST_CASE("trials of a tune stage are on the device that was decided for them") {
