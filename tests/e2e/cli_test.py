@@ -166,7 +166,6 @@ def main():
         for command in (["validate"], ["plan"]):
             expect_call(f"{command[0]} of one for a cluster that nobody named", [*command, large[0]], 0,
                         err="note: no site was given, and stage.pretrain asks for 64 nodes", cwd=here)
-        expect_call("who runs it here means this machine", ["run", large[0]], 3, err="--set params.ranks=", cwd=here)
         expect_call("a large training fits where it is meant to run", ["plan", *large, "--no-queue"], 0, out="of 86.7 GiB", cwd=here)
         large += ["--set", "stage.pretrain.parallel={dp_replicate=256}"]
         unfit = "stage.pretrain does not fit: a rank needs"
@@ -179,6 +178,7 @@ def main():
         expect("no run was made", not (here / "runs").exists())
         expect_call("who knows better", ["plan", *large, "--no-queue", "--allow", "memory"], 0, out="predicted", cwd=here)
         expect_call("as the option was called", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
+        expect_call("who runs it here means this machine", ["run", large[0]], 3, err="--set params.ranks=", cwd=here)
         expect_call("what nobody checks", ["validate", *large, "--allow", "memroy"], 2, err="memroy", cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")
     return 1 if failures else 0
