@@ -89,7 +89,7 @@ PlanCost cost_of_plan(const RunPlan& plan, const std::vector<JobPlan>& jobs,
     const PlannedStage& stage = plan.stages[i];
     const std::string id = stage.id();
     const JobPlan* job = i < jobs.size() ? &jobs[i] : nullptr;
-    const int nodes = job ? job->nodes : stage.common.nodes_with_spares();
+    const int nodes = stage.common.nodes_with_spares();  // spares are held as long
     CostRange end;
     for (const std::string& need : stage.needs) {
       const CostRange& before = ends[need];

@@ -56,6 +56,11 @@ TEST_CASE("node-hours are summed, days are those of the longest way, and what is
   CHECK(cost.energy_kwh->expected == doctest::Approx(10));
   CHECK(cost.energy_kwh->high == doctest::Approx(12));
   CHECK(cost_text(cost).find("10.5 node-hours (9.45 to 12.6)") != std::string::npos);
+  // A job holds its spare nodes as long as the others.
+  plan.stages[1].common.resiliency.spares = 1;
+  const std::vector<JobPlan> jobs(plan.stages.size());
+  CHECK(cost_of_plan(plan, jobs, forecasts, {cached("old")}).node_hours.expected ==
+        doctest::Approx(3 * 1 + 4 * 2 + 0.5));
   CHECK(cost_text(cost).find(cost.energy_from[0]) != std::string::npos);
 }
 
