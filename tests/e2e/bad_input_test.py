@@ -58,8 +58,8 @@ FIRST = 10  # line of the first setting of pretrain()
 def gpus_and_what_is_not_there_for_them(here):
     refused(here, pretrain(device='"tpu"'), f"w.toml:{FIRST}:", "device", "cpu, gpu")
     refused(here, pretrain(device='"gpu"', optimizer='{ offload = "node_local", offload_dir = "/tmp" }'),
-            f"w.toml:{FIRST}:", 'optimizer.offload = "node_local"', "stay in their memory")
-    refused(here, pretrain(device='"gpu"', corruption='{ check = "replay" }'), f"w.toml:{FIRST}:",
+            f"w.toml:{FIRST + 1}:", 'optimizer.offload = "node_local"', "stay in their memory")
+    refused(here, pretrain(device='"gpu"', corruption='{ check = "replay" }'), f"w.toml:{FIRST + 1}:",
             "corruption.check", "processors only")
     experts = MODEL.replace("{ ", '{ architecture = "mixtral", num_local_experts = 4, ')
     refused(here, pretrain(device='"gpu"', ranks=2, parallel="{ tp = 2, etp = 2 }") + experts,

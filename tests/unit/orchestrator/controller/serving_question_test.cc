@@ -166,6 +166,11 @@ TEST_CASE("what a budget buys can be pasted: the stage that is printed is read a
   CHECK_MESSAGE(problems.empty(), problems.render(""));
   CHECK(resolve_shape(settings.model).value() == answer->task.shape);
   CHECK(settings.steps == answer->steps);
+  CHECK(!settings.low_precision.on());
+  q.precision = "fp8";
+  const auto fewer_bits = size_training(size_question(q, SiteConfig(), constants(), device, notes).value());
+  REQUIRE(fewer_bits.ok());
+  CHECK(size_toml(*fewer_bits, 8).find("low_precision = { recipe = \"delayed\" }") != std::string::npos);
   SiteConfig none;
   CHECK(!size_question(BudgetQuestion(), none, constants(), device, notes)->where);
 }

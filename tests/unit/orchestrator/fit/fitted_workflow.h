@@ -74,7 +74,8 @@ struct FittedWorkflow {
   }
 
   FitFindings report(const std::vector<std::string>& allowed = {}) const {
-    return check_fit({site, planned.plan, planned.written, jobs, forecasts, servers, machine, no_site, cached}, allowed);
+    return check_fit({site, planned.plan, planned.written, jobs, forecasts, servers, machine, no_site, cached},
+                     allowed);
   }
   std::string refused(const std::vector<std::string>& allowed = {}) const {
     return report(allowed).refused().render("");
