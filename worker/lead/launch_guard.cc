@@ -137,10 +137,14 @@ void LaunchGuard::take(const std::vector<Event>& events) {
 }
 
 std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string& host) const {
-  std::int64_t newest = begun_ms_;
-  for (const auto& [rank, progress] : progress_)
-    if (progress.host != host) newest = std::max(newest, progress.at_ms);
-  return now_ms - newest;
+  // Of ranks that are heard of: until their last report, for what came after it is not known yet.
+  std::int64_t least = now_ms - begun_ms_;
+  for (const auto& [rank, progress] : progress_) {
+    if (progress.host == host) continue;
+    const bool heard = progress.seen && now_ms - progress.heard_ms <= heard_of_within_ms;
+    least = std::min(least, (heard ? progress.heard_ms : now_ms) - progress.at_ms);
+  }
+  return least;
 }
 
 std::int64_t LaunchGuard::stillness_ms(const std::vector<RankObservation>& ranks, std::int64_t untimed_ms) const {

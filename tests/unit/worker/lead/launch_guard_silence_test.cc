@@ -89,6 +89,17 @@ TEST_CASE(
   CHECK(!rig.wait(20'000, {1}));
 }
 
+TEST_CASE("guard: what the others have done since their last report is not known, and no standing still") {
+  LongSteps long_steps;
+  long_steps.work_well(200);
+  long_steps.stand_for("n2");
+  CHECK(!long_steps.work({1}, true));  // a second, as long as any section took
+  // The reports of the others are 400 ms late: they stood for a second when they were last heard.
+  for (const std::size_t host : {0U, 2U}) long_steps.hosts[host].silent_ms = 350;
+  long_steps.hosts[1].silent_ms = 70'000;
+  CHECK(!long_steps.wait(50, {0, 1, 2}));
+}
+
 TEST_CASE("guard: where no page says whom it waits for, a node is lost after three steps without a word") {
   ResiliencySettings settings;
   settings.hang_floor = Seconds{100};
