@@ -49,7 +49,7 @@ constexpr const char* usage =
     "                                                      it is not fit to work\n"
     "       longhaul-worker doctor --order FILE            looks at the job that it is in, for `longhaul doctor "
     "--job`\n"
-    "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
+    "       longhaul-worker rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM\n"
     "                                                      becomes one rank below mpirun or srun, with a log file and "
     "a\n"
     "                                                      heartbeat page of its own\n"
@@ -274,8 +274,7 @@ int main(int argc, char** argv) {
   if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "stacks") return stacks(words);
   if (const auto rank = longhaul::parse_rank_words(words)) {
-    const auto failed = longhaul::exec_rank(rank->log_dir, rank->beat_dir, longhaul::launcher_rank(variable),
-                                            longhaul::slurm_step(variable), rank->program);
+    const auto failed = longhaul::exec_rank(*rank, variable);
     longhaul::print(stderr, "longhaul-worker: {}\n", failed.error().message());
     return 127;
   }

@@ -91,7 +91,8 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
           .field("mpi", &L::mpi,
                  {.help = "srun --mpi=, of ranks that call MPI: that of the MPI which the engine is linked with; "
                           "`srun --mpi=list` says which there are, and jobs with another one are refused"})
-          .field("cpu_bind", &L::cpu_bind, {.help = "srun --cpu-bind=; empty: as srun likes"})
+          .field("cpu_bind", &L::cpu_bind,
+                 {.help = "srun --cpu-bind=; empty: as srun likes, and ranks on GPUs put themselves beside those"})
           .field("options", &L::options, {.help = "further options of srun or mpirun, a word each"});
   return table;
 }

@@ -1,18 +1,15 @@
-// `longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM ...`: stands between mpirun and one rank, sends its
-// output to a file of its own and becomes the program. Only returns on an error.
+// `longhaul-worker rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM ...`: stands between mpirun and one rank,
+// sends its output to a file of its own and becomes the program. Only returns on an error.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/result.h"
+#include "worker/launch/rank_words.h"
 
 namespace longhaul {
 
-// `rank_text` is what the launcher's environment says (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK or SLURM_PROCID).
-// `slurm_step` is "JOB.STEP" where the lead has to know it to signal the step; the first rank leaves it for the lead.
-// `beat_dir`: where its page is to lie on this node; it is made where it is not there.
-Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const std::string& rank_text,
-                 const std::string& slurm_step, const std::vector<std::string>& program);
+// Its rank is what the launcher's environment says (launcher_rank). Of one of several programs in a job the first rank
+// leaves the step's number for the lead, which signals it. Its page lies in words.beat_dir, which is made where it is
+// not there.
+Status exec_rank(const RankWords& words, const Variable& variable);
 
 }  // namespace longhaul

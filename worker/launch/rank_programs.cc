@@ -86,6 +86,17 @@ std::string starter_in_container(const LaunchSpec& spec) {
   return file_exists(starter) ? starter : spec.worker_program;
 }
 
+// Ranks on GPUs are put beside them, unless the site has said where its launcher is to put them.
+bool goes_near_gpu(const LaunchSpec& spec, const std::vector<std::string>& launcher) {
+  if (spec.task.settings.get_string("device") != "gpu") return false;
+  std::string bound;  // the last one counts
+  for (std::size_t i = 0; i < launcher.size(); ++i) {
+    if (starts_with(launcher[i], "--cpu-bind") || starts_with(launcher[i], "--cpu_bind")) return false;
+    if (launcher[i] == "--bind-to" && i + 1 < launcher.size()) bound = launcher[i + 1];
+  }
+  return bound.empty() || bound == "none";
+}
+
 // Puts a launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
 SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launcher, const std::string& log_dir,
                    SpawnSpec program) {
@@ -95,7 +106,9 @@ SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launc
   std::vector<std::string> argv = launcher;
   if (inside) argv.insert(argv.end(), container.begin(), container.end());
   argv.insert(argv.end(), {inside ? starter_in_container(spec) : spec.worker_program, "rank", "--log-dir", log_dir,
-                           "--beat-dir", beat_dir, "--"});
+                           "--beat-dir", beat_dir});
+  if (goes_near_gpu(spec, launcher)) argv.emplace_back("--near-gpu");
+  argv.emplace_back("--");
   if (!inside) argv.insert(argv.end(), container.begin(), container.end());
   argv.insert(argv.end(), program.argv.begin(), program.argv.end());
   program.argv = std::move(argv);

@@ -10,9 +10,10 @@ namespace longhaul {
 
 struct RankWords {
   std::string log_dir, beat_dir;
+  bool near_gpu = false;  // it is to run beside its GPU (near_gpu.h)
   std::vector<std::string> program;
 };
-// "rank --log-dir DIR --beat-dir DIR -- PROGRAM ..."; nullopt: something else.
+// "rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM ..."; nullopt: something else.
 std::optional<RankWords> parse_rank_words(const std::vector<std::string>& words);
 
 // A variable of the environment; "" where there is none.

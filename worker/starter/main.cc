@@ -12,16 +12,14 @@
 int main(int argc, char** argv) {
   const auto words = longhaul::parse_rank_words({argv + 1, argv + argc});
   if (!words) {
-    longhaul::print_text(stderr, "usage: longhaul-rank rank --log-dir DIR --beat-dir DIR -- PROGRAM\n");
+    longhaul::print_text(stderr, "usage: longhaul-rank rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM\n");
     return 2;
   }
   const auto variable = [](const char* name) -> std::string {
     const char* value = std::getenv(name);
     return value ? value : "";
   };
-  const longhaul::Status failed =
-      longhaul::exec_rank(words->log_dir, words->beat_dir, longhaul::launcher_rank(variable),
-                          longhaul::slurm_step(variable), words->program);
+  const longhaul::Status failed = longhaul::exec_rank(*words, variable);
   longhaul::print_text(stderr, "longhaul-rank: " + failed.error().message() + "\n");
   return 127;
 }

@@ -27,7 +27,7 @@ using Words = std::vector<std::string>;
 
 const std::string programs = parent_path(own_program_path());
 
-std::string words_of(const Words& launcher, const Words& container) {
+std::string words_of(const Words& launcher, const Words& container, const std::string& device = "cpu") {
   LaunchSpec spec;
   spec.attempt.launcher = launcher;
   spec.attempt.container = container;
@@ -35,6 +35,7 @@ std::string words_of(const Words& launcher, const Words& container) {
   spec.task.kind = "command";
   CommandSettings settings;
   settings.argv = {"train"};
+  settings.device = device;
   spec.task.settings = command_fields().to_value(settings);
   spec.launch.launch_dir = "/run/launches/1";
   spec.launch.output_dir = "/run/out";
@@ -127,6 +128,17 @@ TEST_CASE("containers: a starter in a root without any C library makes log and p
   CHECK(absent.log.find("cannot start /no-such-program") != std::string::npos);
 }
 
+TEST_CASE("ranks on GPUs are put beside them, where the site has not said where its launcher puts ranks") {
+  const auto near = [](const Words& launcher, const std::string& device) {
+    return words_of(launcher, {}, device).find(" --near-gpu -- train") != std::string::npos;
+  };
+  CHECK(near({"srun", "--ntasks=8"}, "gpu"));
+  CHECK(near({"mpirun", "-np", "8", "--bind-to", "none"}, "gpu"));
+  CHECK(!near({"srun", "--ntasks=8"}, "cpu"));
+  CHECK(!near({"srun", "--ntasks=8", "--cpu-bind=map_ldom:3,2,1,0"}, "gpu"));
+  CHECK(!near({"mpirun", "-np", "8", "--bind-to", "none", "--bind-to", "numa"}, "gpu"));
+}
+
 TEST_CASE("containers: words of a starter") {
   const Words good = {"rank", "--log-dir", "/l", "--beat-dir", "/b", "--", "train", "--", "x"};
   const auto words = parse_rank_words(good);
@@ -134,7 +146,13 @@ TEST_CASE("containers: words of a starter") {
   CHECK(words->log_dir == "/l");
   CHECK(words->beat_dir == "/b");
   CHECK(words->program == Words{"train", "--", "x"});
+  CHECK(!words->near_gpu);
+  const auto beside = parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--", "train"});
+  REQUIRE(beside);
+  CHECK(beside->near_gpu);
+  CHECK(beside->program == Words{"train"});
   CHECK(!parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--"}));
+  CHECK(!parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--"}));
   CHECK(!parse_rank_words({}));
   const auto only = [](const std::string& name, const std::string& value) {
     return [=](const char* asked) { return name == asked ? value : std::string(); };
