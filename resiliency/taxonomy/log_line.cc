@@ -75,6 +75,8 @@ constexpr LinePattern patterns[] = {
     {"application launch failed", "", F::ranks_not_started, confirmation},
     {"was unable to reliably start one or more daemons", "", F::ranks_not_started, root},
     {"daemon has unexpectedly failed after launch", "", F::ranks_not_started, root},
+    {"mpiexec@", "unrecognized argument", F::ranks_not_started,
+     root},  // MPICH's and Intel's, asked in Open MPI's words
     {"job step aborted", "", F::interrupted, cascade},
     {"step", " cancelled at ", F::interrupted, cascade},
     {"job", " cancelled at ", F::interrupted, cascade},
@@ -124,6 +126,7 @@ constexpr LinePattern patterns[] = {
     // MPI.
     {"mpi_abort was invoked", "", F::mpi_error, confirmation},
     {"mpirun noticed that process", "", F::program, confirmation},
+    {"prterun noticed that process", "", F::program, confirmation},  // Open MPI 5
     {"primary job", "terminated normally", F::program, confirmation},
     {"an error occurred in mpi_", "", F::mpi_error, root},
     {"mpi_err_", "", F::mpi_error, root},

@@ -14,7 +14,12 @@ namespace {
 constexpr std::size_t tail_bytes = 4096, length_max = 800;
 constexpr const char* engine_error = "longhaul-engine";  // begins each error of the engine
 constexpr const char* blames = ": rank ";
-constexpr const char* mpirun_news = "mpirun noticed that process rank ";  // "1 with PID 7 on node a exited on signal 9"
+// "1 with PID 7 on node a exited on signal 9": of Open MPI 4, and of 5, which breaks it in two lines.
+constexpr const char* mpirun_news[] = {"mpirun noticed that process rank ", "prterun noticed that process rank "};
+constexpr const char* of_hydra = "[mpiexec@";
+constexpr const char* for_hydra =
+    "; this mpirun is MPICH's or Intel's, and ranks are started by Open MPI's: load its module, or set launcher.kind = "
+    "\"srun\" in the site file";
 
 std::string tail_of(const std::string& path) {
   const auto map = MappedFile::open(path);
@@ -108,6 +113,19 @@ std::string words_of_launcher(const std::string& path) {
   return repair_utf8(box.size() > length_max ? box.substr(0, length_max) : box);
 }
 
+std::optional<LastWords> news_of_launcher(const std::string& path) {
+  const std::vector<std::string> lines = last_lines(path);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    for (const char* beginning : mpirun_news) {
+      if (!starts_with(lines[i], beginning)) continue;
+      const bool goes_on =
+          lines[i].find(" signal ") == std::string::npos && i + 1 < lines.size() && !is_ruler(lines[i + 1]);
+      const std::string text = goes_on ? lines[i] + " " + lines[i + 1] : lines[i];
+      return LastWords{std::atoi(text.c_str() + std::string_view(beginning).size()), repair_utf8(text), {}};
+    }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int blamed_rank(std::string_view words) {
@@ -143,12 +161,10 @@ LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<R
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
   if (auto launcher = root_of_launcher(mpirun_log, ranks)) {
     const int rank = launcher->rank;
-    std::string line = launcher->line;
+    std::string line = launcher->line + (starts_with(launcher->line, of_hydra) ? for_hydra : "");
     return {rank, std::move(line), std::move(launcher)};
   }
-  for (const std::string& line : last_lines(mpirun_log))
-    if (starts_with(line, mpirun_news))
-      return {std::atoi(line.c_str() + std::string_view(mpirun_news).size()), repair_utf8(line), {}};
+  if (auto news = news_of_launcher(mpirun_log)) return *std::move(news);
   if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}};
   LastWords said{0, last_words(rank_log_path(launch_dir, 0)), {}};
   if (said.text.empty()) said.text = words_of_launcher(mpirun_log);

@@ -40,6 +40,8 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
       {"*** An error occurred in MPI_Allreduce", F::mpi_error, R::root},
       {"MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", F::mpi_error, R::confirmation},
       {"mpirun noticed that process rank 1 with PID 7 on node a exited on signal 9", F::program, R::confirmation},
+      {"prterun noticed that process rank 1 with PID 7 on node a exited on", F::program, R::confirmation},
+      {"[mpiexec@n1] match_arg (utils/args/args.c:163): unrecognized argument mca", F::ranks_not_started, R::root},
       {"srun: error: n1: task 3: Exited with exit code 1", F::program, R::confirmation},
       {"slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-03-02T04:11:09 ***", F::interrupted, R::cascade},
       {"slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-03-02T04:11:09 DUE TO TIME LIMIT ***", F::wall_time,

@@ -29,6 +29,29 @@ TEST_CASE("the last words of a log are its last line, or all lines of the engine
   CHECK(last_words(path).size() <= 820);
 }
 
+// Recorded of Open MPI 5.0.7 (Debian 13) and of MPICH 4.0.2 (Debian 12), both asked as a lead asks.
+TEST_CASE("the launchers of other releases say it in their own words") {
+  const testing::Scratch scratch;
+  put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
+  put_log(scratch, "rank-1.log", "");
+  const std::string ruler(74, '-');
+  put_log(scratch, "mpirun.log",
+          ruler + "\nprterun noticed that process rank 1 with PID 15500 on node a exited on\nsignal 9 (Killed).\n" +
+              ruler + "\n");
+  const std::vector<RankLog> ranks = {{0, "a", 0}, {1, "a", 0}};
+  LastWords said = last_words_of_ranks(scratch.path(), ranks);
+  CHECK(said.rank == 1);
+  CHECK(said.text == "prterun noticed that process rank 1 with PID 15500 on node a exited on signal 9 (Killed).");
+  put_log(scratch, "rank-0.log", "");
+  put_log(scratch, "mpirun.log",
+          "[mpiexec@a] match_arg (utils/args/args.c:163): unrecognized argument mca\n"
+          "[mpiexec@a] HYDU_parse_array (utils/args/args.c:178): argument matching returned error\n"
+          "[mpiexec@a] main (ui/mpich/mpiexec.c:127): error parsing parameters\n");
+  said = last_words_of_ranks(scratch.path(), ranks);
+  CHECK(said.text.find("unrecognized argument mca; this mpirun is MPICH's or Intel's") != std::string::npos);
+  CHECK(said.text.find("launcher.kind = \"srun\"") != std::string::npos);
+}
+
 TEST_CASE("of several ranks the one that ended for its own reason speaks") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
