@@ -311,8 +311,10 @@ Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPl
                   Diagnostics& diagnostics) {
   const auto jobs = plan_jobs(site, plan, diagnostics);
   if (!diagnostics.empty()) return {};
-  Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, runs, diagnostics) : Status(opened.error());
-  if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
+  using Unseen = Result<std::vector<std::string>>;
+  const Unseen asked =
+      opened.ok() ? check_with_slurm(*opened->port, plan, jobs, runs, diagnostics) : Unseen(opened.error());
+  if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked.error();
   if (asked.ok()) check_gpus_with_slurm(*opened->port, site, plan, jobs, diagnostics);
   if (asked.ok())
     if (const auto slurm = opened->port->configuration(); slurm.ok()) {
@@ -321,6 +323,8 @@ Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPl
       if (const auto known = ask_mpi_types(); known.ok()) check_mpi_types(site, jobs, *known, diagnostics);
     }
   if (!asked.ok()) print(stderr, "not checked with Slurm: {}\n", asked.error().message());
+  for (const std::string& unseen : asked.ok() ? *asked : std::vector<std::string>())
+    print(stderr, "not checked with Slurm: {}\n", unseen);
   check_modules(site, plan, diagnostics);
   return {};
 }

@@ -26,9 +26,11 @@ const Directive* find_directive(const JobPlan& job, const std::string& option) {
 class ClusterCheck {
  public:
   ClusterCheck(const ClusterWord& word, Diagnostics& diagnostics)
-      : partitions_(word.partitions), reservations_(word.reservations), diagnostics_(diagnostics) {
+      : partitions_(word.partitions), reservations_(word.reservations), slurm_(word.slurm), diagnostics_(diagnostics) {
     for (const QueueAnswer& answer : word.answers) answers_.emplace(answer.stage, &answer);
   }
+
+  std::vector<std::string> not_looked_at() const { return {not_looked_at_.begin(), not_looked_at_.end()}; }
 
   void check(const PlannedStage& stage, const JobPlan& job) {
     stage_ = &stage;
@@ -56,10 +58,13 @@ class ClusterCheck {
     } else {
       for (const std::string& name : split(job.partition, ',')) {
         const SlurmPartition* found = find(name);
+        if (!found && shows_less(slurm_, "partitions"))
+          return hidden("partitions", "partition '" + one_line(name) + "'");
         if (!found) return no_partition(name, job);
         asked.push_back(found);
       }
     }
+    if (asked.empty() && shows_less(slurm_, "partitions")) return hidden("partitions", "the default partition");
     if (asked.empty())
       return problem("job.partition", "the cluster has no default partition, and no other is asked for",
                      "name one: " + names());
@@ -89,11 +94,20 @@ class ClusterCheck {
             nearest.empty() ? "there are: " + names() : "did you mean '" + nearest + "'?");
   }
   void check_reservation(const Directive& directive) {
-    for (const std::string& name : split(directive.value, ','))
-      if (std::none_of(reservations_.begin(), reservations_.end(),
-                       [&](const SlurmReservation& one) { return one.name == name; }))
+    for (const std::string& name : split(directive.value, ',')) {
+      if (std::any_of(reservations_.begin(), reservations_.end(),
+                      [&](const SlurmReservation& one) { return one.name == name; }))
+        continue;
+      if (shows_less(slurm_, "reservations"))
+        hidden("reservations", "reservation '" + one_line(name) + "'");
+      else
         problem("job.reservation", "the cluster has no reservation '" + one_line(name) + "'",
                 "see `scontrol show reservation`");
+    }
+  }
+  void hidden(const std::string& kind, const std::string& what) {
+    not_looked_at_.insert(what + " is not among those that Slurm shows to you (PrivateData=" + kind +
+                          "): whether it is there Slurm says when the job is submitted");
   }
 
   static int nodes_of(const SlurmPartition& partition) {
@@ -128,12 +142,13 @@ class ClusterCheck {
 
   const std::vector<SlurmPartition>& partitions_;
   const std::vector<SlurmReservation>& reservations_;
+  const SlurmConfiguration& slurm_;
   Diagnostics& diagnostics_;
   std::map<std::string, const QueueAnswer*> answers_;
   const PlannedStage* stage_ = nullptr;
   const QueueAnswer* answer_ = nullptr;  // to that stage; nullptr: not asked
   bool found_ = false;                   // a problem of that stage
-  std::set<std::string> told_;
+  std::set<std::string> told_, not_looked_at_;
 };
 
 bool has_other_processors(const Site& site) {
@@ -161,14 +176,16 @@ std::string first_missing_module(const std::vector<std::string>& modules) {
 
 }  // namespace
 
-void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs, const ClusterWord& word,
-                           Diagnostics& diagnostics) {
+std::vector<std::string> check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                                               const ClusterWord& word, Diagnostics& diagnostics) {
   ClusterCheck check(word, diagnostics);
   for (std::size_t i = 0; i < jobs.size(); ++i) check.check(plan.stages[i], jobs[i]);
+  return check.not_looked_at();
 }
 
-Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                        const std::string& runs_dir, Diagnostics& diagnostics) {
+Result<std::vector<std::string>> check_with_slurm(SlurmPort& port, const RunPlan& plan,
+                                                  const std::vector<JobPlan>& jobs, const std::string& runs_dir,
+                                                  Diagnostics& diagnostics) {
   ClusterWord word;
   LH_TRY(word.partitions, port.partitions());
   const bool reserved = std::any_of(jobs.begin(), jobs.end(),
@@ -177,8 +194,8 @@ Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<
     LH_TRY(word.reservations, port.reservations());
   }
   word.answers = ask_queue(port, plan, jobs, runs_dir).answers;
-  check_against_cluster(plan, jobs, word, diagnostics);
-  return {};
+  if (auto slurm = port.configuration(); slurm.ok()) word.slurm = *std::move(slurm);
+  return check_against_cluster(plan, jobs, word, diagnostics);
 }
 
 void check_gpus_with_slurm(SlurmPort& port, const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,

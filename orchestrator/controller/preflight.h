@@ -18,17 +18,21 @@ struct ClusterWord {
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmReservation> reservations;
   std::vector<QueueAnswer> answers;  // of queue_outlook.h; empty: not asked
+  SlurmConfiguration slurm = {};
 };
 
 // Pure. `jobs` in the order of the plan's stages; a problem that several stages share is reported once. Of a job that
 // names a QOS or a constraint and no partition nothing is known but what Slurm answers: a filter of the site routes it.
-void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs, const ClusterWord& word,
-                           Diagnostics& diagnostics);
+// Returns what could not be looked at, a sentence each: a partition or reservation that Slurm does not show to
+// everybody (PrivateData) is not taken for one that is not there.
+std::vector<std::string> check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                                               const ClusterWord& word, Diagnostics& diagnostics);
 
 // Asks the cluster and checks. unavailable: it does not answer now; Slurm will say it when the jobs are submitted.
-// `runs_dir`: of the runs, as for ask_queue().
-Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                        const std::string& runs_dir, Diagnostics& diagnostics);
+// `runs_dir`: of the runs, as for ask_queue(). Returns what could not be looked at, as check_against_cluster().
+Result<std::vector<std::string>> check_with_slurm(SlurmPort& port, const RunPlan& plan,
+                                                  const std::vector<JobPlan>& jobs, const std::string& runs_dir,
+                                                  Diagnostics& diagnostics);
 
 // Asks for the cluster's nodes, where a job asks for GPUs, and compares (device/promised_gpus.h). A cluster that does
 // not answer says it when the jobs come.

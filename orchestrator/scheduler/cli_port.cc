@@ -357,6 +357,8 @@ Result<SlurmConfiguration> CliPort::configuration() {
   made.task_plugin = pairs["TaskPlugin"];
   made.mpi_default = pairs["MpiDefault"];
   made.cli_filters = read_slurm_text(pairs["CliFilterPlugins"]);
+  made.private_data = read_slurm_text(pairs["PrivateData"]);
+  if (made.private_data == "none") made.private_data.clear();
   return made;
 }
 

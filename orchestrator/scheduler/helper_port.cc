@@ -478,6 +478,7 @@ Result<SlurmConfiguration> HelperPort::configuration() {
   made.mpi_default = answer.get_string("mpi_default");
   made.stepmgr = answer.get_bool("stepmgr", false);
   made.cli_filters = answer.get_string("cli_filters");
+  made.private_data = answer.get_string("private_data");
   return made;
 }
 

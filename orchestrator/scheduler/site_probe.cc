@@ -95,11 +95,29 @@ class Comparison {
                          origin == site_.origins.end() ? SourcePos() : origin->second.where});
   }
 
+  // What Slurm does not show to everybody is not known to be missing.
+  bool hides(const std::string& what) const { return shows_less(facts_.configuration, what); }
+  void ask(const std::string& path, const std::string& said, const std::string& found, const std::string& remedy) {
+    change(path, said, found, remedy);
+    findings_.back().kind = SiteFinding::Kind::ask;
+  }
+  void hidden_partition(const std::string& path, const std::string& name) {
+    ask(path, name, "not among those that Slurm shows to you (PrivateData=partitions)",
+        "ask whoever may see all: scontrol -a show partitions");
+  }
+
   void compare_partitions() {
+    if (facts_.nodes.empty() && hides("nodes"))
+      ask("node", "", "Slurm shows you no nodes (PrivateData=nodes)",
+          "look at them from inside of a job: longhaul doctor --job");
     for (const SlurmPartition& one : facts_.partitions) live_.push_back(one.name);
     const auto& said = site_.config.partitions;
     for (const std::string& name : said)
-      if (std::find(live_.begin(), live_.end(), name) == live_.end())
+      if (std::find(live_.begin(), live_.end(), name) != live_.end())
+        continue;
+      else if (hides("partitions"))
+        hidden_partition("partitions", name);
+      else
         change("partitions", name, "no such partition", "remove it; there are: " + join(live_, ", "));
     if (said.empty()) return;
     for (const std::string& name : live_)
@@ -116,6 +134,7 @@ class Comparison {
     const auto live = std::find_if(facts_.partitions.begin(), facts_.partitions.end(),
                                    [&](const SlurmPartition& p) { return p.name == name; });
     if (live == facts_.partitions.end()) {
+      if (hides("partitions")) return hidden_partition(path + "partition", name);
       const std::string nearest = nearest_word(name, live_);
       change(path + "partition", name, "no such partition",
              nearest.empty() ? "one of: " + join(live_, ", ") : "did you mean " + quoted(nearest) + "?");
@@ -212,7 +231,9 @@ Result<ClusterFacts> ask_cluster(SlurmPort& port) {
   ClusterFacts facts;
   LH_TRY(facts.configuration, port.configuration());
   LH_TRY(facts.partitions, port.partitions());
-  LH_TRY(facts.nodes, port.nodes());
+  auto nodes = port.nodes();
+  if (!nodes.ok() && !shows_less(facts.configuration, "nodes")) return nodes.error();
+  if (nodes.ok()) facts.nodes = *std::move(nodes);
   return facts;
 }
 
@@ -229,14 +250,17 @@ std::string probed_site_text(const std::string& name, const ClusterFacts& facts)
   Value& partitions = site.set("partitions", Value::make_array());
   for (const SlurmPartition& one : facts.partitions) partitions.push_back(one.name);
   site.set("unverified", ValueArray{"ask.gpu_request", "launcher.mpi", "node.threads_per_core", "can.shared_nodes"});
-  Value& node = site.set("node", Value::make_table());
-  node.set("cores", shape.cpus);
-  node.set("threads_per_core", 1);
-  node.set("memory", format("{}MiB", shape.memory_mib));
-  node.set("gpus", shape.gpus);
-  Value& ask = site.set("ask", Value::make_table());
-  ask.set("gpu_request", shape.gpus > 0 ? "gres" : "none");
-  if (!shape.gpu_type.empty()) ask.set("gpu_type", shape.gpu_type);
+  const bool hidden = facts.nodes.empty() && shows_less(facts.configuration, "nodes");
+  if (!hidden) {
+    Value& node = site.set("node", Value::make_table());
+    node.set("cores", shape.cpus);
+    node.set("threads_per_core", 1);
+    node.set("memory", format("{}MiB", shape.memory_mib));
+    node.set("gpus", shape.gpus);
+    Value& ask = site.set("ask", Value::make_table());
+    ask.set("gpu_request", shape.gpus > 0 ? "gres" : "none");
+    if (!shape.gpu_type.empty()) ask.set("gpu_type", shape.gpu_type);
+  }
   Value& launcher = site.set("launcher", Value::make_table());
   const std::string& mpi = facts.configuration.mpi_default;
   launcher.set("mpi", mpi.empty() || mpi == "none" || mpi == "(null)" ? "pmix" : mpi);
@@ -248,7 +272,8 @@ std::string probed_site_text(const std::string& name, const ClusterFacts& facts)
     classes.set(class_name(one.name), probed_class(one, usual_shape(facts.nodes, one.name), shape));
   site.set("classes", std::move(classes));
   Value& sources = site.set("sources", Value::make_table());
-  for (const char* path : {"default_class", "partitions", "node", "ask", "can", "classes"}) sources.set(path, source);
+  for (const char* path : {"default_class", "partitions", "node", "ask", "can", "classes"})
+    if (site.find(path)) sources.set(path, source);
   return "# Written by `longhaul sites probe`: what slurmctld says. Only people know the rest; `longhaul doctor "
          "--site " +
          name +
@@ -256,6 +281,9 @@ std::string probed_site_text(const std::string& name, const ClusterFacts& facts)
          "modules and "
          "environment\n# of the network, container.runtime, paths, can.submit_from_compute, can.no_kill, can.exclude, "
          "can.internet.\n" +
+         (hidden ? "# It shows you no nodes (PrivateData=nodes): write [node] and [ask] yourself, or have `longhaul "
+                   "doctor --job` look at one.\n"
+                 : "") +
          to_toml(site);
 }
 

@@ -17,6 +17,7 @@ struct ClusterFacts {
   std::vector<SlurmNode> nodes;
   std::vector<std::string> mpi_types;  // that srun takes (mpi_types.h); empty: not known
 };
+// Nodes that Slurm does not show to everybody (PrivateData) are no error, and not none: `nodes` is empty then.
 Result<ClusterFacts> ask_cluster(SlurmPort& port);
 
 // "gpu:a100:4(S:0-1),tmp:1" holds {"a100", 4}. The type is empty where there is none.

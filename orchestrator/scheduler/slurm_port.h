@@ -73,7 +73,13 @@ struct SlurmConfiguration {
   bool stepmgr = false;     // SlurmctldParameters=enable_stepmgr: a job's steps are made by its first node
   std::string select_type, task_plugin, mpi_default;
   std::string cli_filters;  // CliFilterPlugins: what sbatch and its kin ask before they submit; "": none
+  // PrivateData, "jobs,reservations": of what Slurm shows less to whoever may not see all; "": of nothing. What such a
+  // list lacks may be there.
+  std::string private_data;
 };
+// Whether it names "reservations", "partitions", ...
+bool shows_less(const SlurmConfiguration& slurm, const std::string& what);
+
 struct SlurmWillRun {
   std::int64_t start_s = 0;
   std::string nodes, partition;

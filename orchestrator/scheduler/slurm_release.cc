@@ -1,11 +1,17 @@
 #include "orchestrator/scheduler/slurm_release.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 
 #include "base/text.h"
 
 namespace longhaul {
+
+bool shows_less(const SlurmConfiguration& slurm, const std::string& what) {
+  const std::vector<std::string> all = split(slurm.private_data, ',');
+  return std::find(all.begin(), all.end(), what) != all.end();
+}
 
 std::string SlurmRelease::text() const {
   return format("{}.{:02}.{}", year, month, patch);

@@ -42,6 +42,18 @@ Error last_error(const std::string& what, int result) {
   return slurm_error(what, result > 0 ? result : errno);
 }
 
+// As `scontrol show config` writes it; "" where everybody sees all.
+std::string private_data_text(std::uint16_t private_data) {
+  std::vector<std::string> kinds;
+  for (const auto& [bit, name] :
+       {std::pair(PRIVATE_DATA_ACCOUNTS, "accounts"), std::pair(PRIVATE_DATA_EVENTS, "events"),
+        std::pair(PRIVATE_DATA_JOBS, "jobs"), std::pair(PRIVATE_DATA_NODES, "nodes"),
+        std::pair(PRIVATE_DATA_PARTITIONS, "partitions"), std::pair(PRIVATE_DATA_RESERVATIONS, "reservations"),
+        std::pair(PRIVATE_DATA_USAGE, "usage"), std::pair(PRIVATE_DATA_USERS, "users")})
+    if (private_data & bit) kinds.emplace_back(name);
+  return join(kinds, ",");
+}
+
 std::int64_t minutes_as_seconds(std::uint32_t minutes) {
   return minutes >= NO_VAL ? 0 : static_cast<std::int64_t>(minutes) * 60;
 }
@@ -358,6 +370,7 @@ Result<ControllerFacts> read_controller() {
   row.text("task_plugin", configuration->task_plugin);
   row.text("mpi_default", configuration->mpi_default);
   row.text("cli_filters", configuration->cli_filter_plugins);
+  row.text("private_data", private_data_text(configuration->private_data));
   facts.configuration = row.take();
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
   slurm_free_conf(configuration);

@@ -93,6 +93,22 @@ DoctorFact srun_ports(const Settings& settings) {
   return {"srun_ports", range->text(), "leads and agents listen there, unless network.ports says otherwise"};
 }
 
+// What runs lose where Slurm shows less to those who may not see all. Jobs are no such thing: a run asks for its own.
+DoctorFact private_data(const Settings& settings) {
+  const std::string list = setting(settings, "PrivateData");
+  std::vector<std::string> lost;
+  if (has_word(list, "reservations"))
+    lost.emplace_back("maintenance is not seen before it begins, and jobs that could be shortened wait for it");
+  if (has_word(list, "partitions"))
+    lost.emplace_back("a partition that is not shown is not checked before jobs are submitted");
+  if (has_word(list, "nodes"))
+    lost.emplace_back("the node that a job has lost is not known, and none is avoided for it");
+  if (has_word(list, "usage") || has_word(list, "jobs"))
+    lost.emplace_back("accounting and queue show your own jobs, which is all that a run asks for");
+  if (list.empty() || list == "none") return {"private_data", "no", "Slurm shows everybody all (PrivateData)"};
+  return {"private_data", list, lost.empty() ? "nothing of it concerns runs" : join(lost, "; ")};
+}
+
 DoctorFact requeues(const Settings& settings) {
   const std::string most = setting(settings, "MaxBatchRequeue");
   return {"requeue", setting(settings, "JobRequeue") == "0" ? "no" : "yes",
@@ -121,7 +137,7 @@ std::vector<DoctorFact> facts_of_slurm(const Settings& settings, const std::vect
   std::vector<DoctorFact> facts = {
       stepmgr(settings),    tokens(settings, has_token), clusters_known(settings, clusters),
       preemption(settings), cgroups(settings),           filters(settings),
-      srun_ports(settings), requeues(settings)};
+      srun_ports(settings), requeues(settings),          private_data(settings)};
   if (const std::string mpi = setting(settings, "MpiDefault"); !mpi.empty())
     facts.push_back({"mpi_default", mpi, "what srun takes without --mpi"});
   if (const std::string wait = setting(settings, "KillWait"); !wait.empty())

@@ -20,6 +20,8 @@ struct AskedCluster {
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmReservation> reservations;
   std::vector<QueueAnswer> answers;
+  std::string private_data;
+  mutable std::vector<std::string> not_looked_at;
 
   AskedCluster() {
     SlurmPartition main, debug;
@@ -48,7 +50,9 @@ struct AskedCluster {
   }
   std::vector<std::string> problems() const {
     Diagnostics diagnostics;
-    check_against_cluster(plan, jobs, {partitions, reservations, answers}, diagnostics);
+    ClusterWord word{partitions, reservations, answers, {}};
+    word.slurm.private_data = private_data;
+    not_looked_at = check_against_cluster(plan, jobs, word, diagnostics);
     std::vector<std::string> messages;
     for (const Error& error : diagnostics.errors()) messages.push_back(error.message());
     return messages;
@@ -110,6 +114,27 @@ TEST_CASE("preflight: each thing that the cluster does not have is told, with pl
   school.name = "school";
   asked.reservations = {school};
   CHECK(asked.problems().size() == 4);
+}
+
+TEST_CASE("preflight: what Slurm does not show to everybody is not taken for what is not there") {
+  AskedCluster asked;
+  asked.job("secret", 1, 60);
+  asked.job("", 1, 60).directives.push_back({"reservation", "school", "workflow: stage.s.job.reservation"});
+  CHECK(asked.problems().size() == 2);
+  CHECK(asked.not_looked_at.empty());
+  asked.private_data = "jobs,reservations";
+  REQUIRE(asked.problems().size() == 1);
+  CHECK(asked.problems()[0].find("no partition 'secret'") != std::string::npos);
+  REQUIRE(asked.not_looked_at.size() == 1);
+  CHECK(asked.not_looked_at[0].find(
+            "reservation 'school' is not among those that Slurm shows to you (PrivateData=reservations)") == 0);
+  asked.private_data = "partitions,reservations";
+  CHECK(asked.problems().empty());
+  CHECK(asked.not_looked_at.size() == 2);
+  asked.partitions[0].is_default = false;
+  CHECK(asked.problems().empty());
+  REQUIRE(asked.not_looked_at.size() == 3);
+  CHECK(asked.not_looked_at[2].find("the default partition is not among those") == 0);
 }
 
 TEST_CASE("preflight: a problem of a thousand stages is told once; a cluster without partitions says nothing") {

@@ -100,6 +100,30 @@ TEST_CASE("a probed cluster gives a site file that can be read and that fits the
   CHECK(std::any_of(asked.begin(), asked.end(), [](const SiteFinding& f) { return f.path == "ask.gpu_request"; }));
 }
 
+TEST_CASE("what Slurm does not show to everybody is asked about, and not called missing") {
+  ClusterFacts facts = probed_cluster();
+  const Site site = probed_site(probed_site_text("tiny", facts));
+  facts.partitions.resize(2);
+  facts.nodes.clear();
+  CHECK(changes_of(compare_site(site, facts)).size() == 2);  // gpu.debug, in the list and in its class
+  facts.configuration.private_data = "nodes,partitions";
+  const auto findings = compare_site(site, facts);
+  CHECK(changes_of(findings).empty());
+  const auto asked = [&](const std::string& path, const std::string& found) {
+    return std::any_of(findings.begin(), findings.end(), [&](const SiteFinding& one) {
+      return one.kind == SiteFinding::Kind::ask && one.path == path && one.found.find(found) != std::string::npos;
+    });
+  };
+  CHECK(asked("partitions", "PrivateData=partitions"));
+  CHECK(asked("classes.gpu_debug.partition", "PrivateData=partitions"));
+  CHECK(asked("node", "PrivateData=nodes"));
+  // A first file says nothing of nodes then, and that it does not.
+  const std::string text = probed_site_text("tiny", facts);
+  CHECK(text.find("It shows you no nodes (PrivateData=nodes)") != std::string::npos);
+  CHECK(text.find("gpu_request =") == std::string::npos);
+  CHECK(probed_site(text).config.node.cores == 0);
+}
+
 TEST_CASE("a file that does not fit its cluster: what to change, value by value") {
   const Site site = probed_site(R"(
 scheduler = "slurm"

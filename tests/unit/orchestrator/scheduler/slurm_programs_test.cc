@@ -35,6 +35,29 @@ TEST_CASE("trust: what a wrapper of Slurm writes to stderr comes out visible") {
   CHECK(visible(status.error().message()).find("\\u001b[2J\\u009b0m gone") != std::string::npos);
 }
 
+// As scontrol of 22.05.8 and 26.05.5 prints it.
+TEST_CASE("what Slurm shows less of is read from its configuration") {
+  const testing::Scratch scratch;
+  const auto private_data_of = [&](const std::string& written) {
+    const std::string path = scratch.file("scontrol");
+    REQUIRE(write_file_atomic(
+                path, "#!/bin/sh\necho 'ClusterName             = alpha\nPrivateData             = " + written + "'\n",
+                0755)
+                .ok());
+    CliPort port(20'000, {{"scontrol", path}});
+    const auto configuration = port.configuration();
+    REQUIRE(configuration.ok());
+    CHECK(configuration->cluster == "alpha");
+    return *configuration;
+  };
+  CHECK(private_data_of("none").private_data.empty());
+  const SlurmConfiguration slurm = private_data_of("jobs,reservations");
+  CHECK(slurm.private_data == "jobs,reservations");
+  CHECK(shows_less(slurm, "reservations"));
+  CHECK(!shows_less(slurm, "reservation"));
+  CHECK(!shows_less(slurm, "nodes"));
+}
+
 TEST_CASE("squeue's exit codes, as releases write them") {
   struct Case {
     const char* text;

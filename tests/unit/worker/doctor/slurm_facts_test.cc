@@ -15,7 +15,8 @@ const std::string plain =
     "PreemptMode             = OFF\nPreemptType             = preempt/none\nPreemptParameters       = (null)\n"
     "SrunPortRange           = 0-0\nJobSubmitPlugins        = (null)\nCliFilterPlugins        = (null)\n"
     "MpiDefault              = none\nKillWait                = 30 sec\nMaxBatchRequeue         = 5\n"
-    "JobRequeue              = 1\n\nCgroup Support Configuration:\nConstrainDevices        = no\n";
+    "JobRequeue              = 1\nPrivateData             = none\n\nCgroup Support Configuration:\nConstrainDevices    "
+    "    = no\n";
 
 DoctorFact fact(const std::string& config, const std::string& name,
                 const std::vector<std::string>& clusters = {"alpha"}, bool token = false) {
@@ -38,7 +39,8 @@ std::string with(const std::string& key, const std::string& value) {
 
 TEST_CASE("slurm facts: a plain cluster") {
   CHECK(slurm_release(slurm_settings(plain)) == "22.05.8");
-  for (const char* name : {"stepmgr", "jwt", "multi_cluster", "preemption", "constrain_devices", "submit_filters"})
+  for (const char* name :
+       {"stepmgr", "jwt", "multi_cluster", "preemption", "constrain_devices", "submit_filters", "private_data"})
     CHECK_MESSAGE(fact(plain, name).answer == "no", name);
   CHECK(fact(plain, "srun_ports").answer == "any");
   CHECK(fact(plain, "requeue").answer == "yes");
@@ -62,6 +64,10 @@ TEST_CASE("slurm facts: each setting that changes what a run can rely on") {
   CHECK(fact(with("CliFilterPlugins", "lua"), "submit_filters").detail.find("slurm_backend") != std::string::npos);
   CHECK(fact(with("SrunPortRange", "60001-63000"), "srun_ports").answer == "60001-63000");
   CHECK(fact(with("JobRequeue", "0"), "requeue").answer == "no");
+  CHECK(fact(with("PrivateData", "jobs,reservations"), "private_data").answer == "jobs,reservations");
+  CHECK(fact(with("PrivateData", "jobs,reservations"), "private_data").detail.find("maintenance is not seen") !=
+        std::string::npos);
+  CHECK(fact(with("PrivateData", "events"), "private_data").detail == "nothing of it concerns runs");
 }
 
 TEST_CASE("slurm facts: plugins of MPI in the layouts of several releases") {
