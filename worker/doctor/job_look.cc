@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/files.h"
@@ -18,6 +19,7 @@
 #include "worker/doctor/node_look.h"
 #include "worker/doctor/pair_checks.h"
 #include "worker/doctor/slurm_facts.h"
+#include "worker/launch/agent_launcher.h"
 
 namespace longhaul {
 namespace {
@@ -28,7 +30,10 @@ constexpr std::int64_t ranks_ms = 60'000;    // from their start to their end
 constexpr std::int64_t meet_ms = 30'000;     // of agents, and of ranks
 constexpr std::int64_t cancelled_ms = 120'000;
 constexpr std::int64_t job_look_ms = 100;
+constexpr std::int64_t stands_after_ms = 2'000;  // of the other agents, once one was killed
+constexpr std::int64_t again_ms = 30'000;        // until another one is at work on its node
 constexpr const char* go_home = "go-home";
+constexpr const char* fall = "fall";  // the agent that it names in its text ends as if it were killed
 
 std::string nodes_folder(const DoctorOrder& order) {
   return join_path(order.folder, "nodes");
@@ -236,6 +241,7 @@ class JobLook {
       sights.ranks_done = !ranks.running() && ranks.ended_well();
       sights.beside = beside;
     }
+    kill_an_agent(agents, sights);
     (void)write_file_renamed(join_path(nodes_folder(order_), go_home), "").ok();
     (void)wait_for(2 * meet_ms, [&] { return !agents.running(); });
     sights.agents = sights_of(order_, "agent", order_.nodes);
@@ -243,6 +249,32 @@ class JobLook {
     sights.ports = ports_;
     sights.ranks_said = last_line(ranks_log), sights.agents_said = last_line(agents_log);
     add(facts_of_nodes(order_, sights));
+  }
+
+  // The last one, by SIGKILL, as when a node runs out of memory; and another one in its place, as a lead starts it.
+  void kill_an_agent(Step& agents, DoctorSights& sights) {
+    (void)wait_for(2 * meet_ms,
+                   [&] { return count_files(nodes_folder(order_), "agent-") >= order_.nodes || !agents.running(); });
+    const std::vector<Value> there = sights_of(order_, "agent", order_.nodes);
+    if (order_.nodes < 2 || order_.agent_launcher.empty() || static_cast<int>(there.size()) < order_.nodes ||
+        !agents.running())
+      return;
+    const Value* place = there.back().find("place");
+    const std::string node = place ? place->get_string("node") : "";
+    if (node.empty() ||
+        !write_file_renamed(join_path(nodes_folder(order_), fall), std::to_string(order_.nodes - 1)).ok())
+      return;
+    sights.agent_killed = true;
+    (void)wait_for(2 * stands_after_ms,
+                   [&] { return count_files(nodes_folder(order_), "stands-") >= order_.nodes - 1; });
+    sights.stood = count_files(nodes_folder(order_), "stands-");
+    const std::string log = join_path(order_.folder, "agent-again.log");
+    const std::int64_t begin_ns = clock_.monotonic_ns();
+    Step again(step_words(launcher_on(order_.agent_launcher, node), "again"), log);
+    if (wait_for(again_ms, [&] { return count_files(nodes_folder(order_), "again-") > 0 || !again.running(); }) &&
+        count_files(nodes_folder(order_), "again-") > 0)
+      sights.again_s = static_cast<double>(clock_.monotonic_ns() - begin_ns) * 1e-9;
+    sights.again_said = last_line(log);
   }
 
   // Beside a step that does not listen to SIGTERM, as ranks in a call of a driver do not.
@@ -288,6 +320,24 @@ std::string with_variables(const std::string& path, const Variable& variable) {
   return out;
 }
 
+// Until all go home. The agent that `fall` names ends as if it were killed, and the others say two seconds later that
+// they stand.
+Status stay(const DoctorOrder& order, int task, Clock& clock) {
+  const std::string folder = nodes_folder(order), stands_path = join_path(folder, format("stands-{}", task));
+  std::optional<Deadline> stands;
+  for (const Deadline deadline(clock, agents_ms + ranks_ms + again_ms); !deadline.passed();
+       clock.sleep_ms(job_look_ms)) {
+    if (count_files(folder, go_home) > 0) break;
+    if (stands && stands->passed() && !file_exists(stands_path)) LH_CHECK(write_file_renamed(stands_path, ""));
+    if (stands) continue;
+    const auto falls = read_file(join_path(folder, fall));
+    if (!falls.ok()) continue;
+    if (std::atoi(falls->c_str()) == task) ::raise(SIGKILL);
+    stands.emplace(clock, stands_after_ms);
+  }
+  return {};
+}
+
 Status be_agent(DoctorOrder order, int task, Value sight, const Variable& variable, Clock& clock) {
   const auto written = read_file(ports_path(order));
   LH_TRY(const PortRange ports, parse_port_range(written.ok() ? *written : order.ports));
@@ -296,9 +346,7 @@ Status be_agent(DoctorOrder order, int task, Value sight, const Variable& variab
   PairOrder pair{nodes_folder(order), task, order.nodes, ports, meet_ms};
   sight.set("pair", check_pair(pair, clock));
   LH_CHECK(write_file_renamed(sight_path(order, "agent", task), to_json_pretty(sight)));
-  for (const Deadline deadline(clock, agents_ms + ranks_ms); !deadline.passed(); clock.sleep_ms(job_look_ms))
-    if (count_files(nodes_folder(order), go_home) > 0) break;
-  return {};
+  return stay(order, task, clock);
 }
 
 }  // namespace
@@ -319,6 +367,7 @@ Status look_as(const std::string& role, const DoctorOrder& order, const Variable
   const int task = std::atoi(number.c_str());
   Value sight = Value::make_table();
   sight.set("place", look_at_place(variable));
+  if (role == "again") return write_file_renamed(sight_path(order, "again", task), to_json_pretty(sight));
   if (role == "agent") return be_agent(order, task, std::move(sight), variable, clock);
   if (role != "rank") return make_error(ErrorCode::invalid_input, "nobody is '" + role + "' in a doctor's job");
   LH_CHECK(write_file_renamed(sight_path(order, "rank", task), to_json_pretty(sight)));

@@ -51,6 +51,21 @@ DoctorFact overlap(const DoctorOrder& order, const DoctorSights& sights) {
           format("srun --overlap ran {} agents beside {} ranks", order.nodes, order.ranks)};
 }
 
+// What a lead relies on when an agent dies: that Slurm ends no other for it, and makes another step on its node.
+DoctorFact killed_agent(const DoctorOrder& order, const DoctorSights& sights) {
+  if (!sights.agent_killed) return {"killed_agent", "unknown", "no agent was there beside another one to be killed"};
+  const int others = order.nodes - 1;
+  const std::string stood = format("{} of the {} other{} went on", sights.stood, others, others == 1 ? "" : "s");
+  if (sights.stood < others)
+    return {"killed_agent", "no", "an agent was killed: " + stood + ", which leads expect of all"};
+  if (sights.again_s < 0)
+    return {"killed_agent", "no",
+            "an agent was killed: " + stood + ", and no other one started on its node: " + sights.again_said};
+  return {
+      "killed_agent", "yes",
+      format("an agent was killed: {}, and another one was at work on its node {:.1f} s later", stood, sights.again_s)};
+}
+
 DoctorFact ranks_started(const DoctorOrder& order, const DoctorSights& sights) {
   DoctorFact fact{"mpi_starts_ranks", "no", ""};
   std::set<std::string> ranks, by;
@@ -196,7 +211,9 @@ int gpus_seen(const Value& place) {
 }
 
 std::vector<DoctorFact> facts_of_nodes(const DoctorOrder& order, const DoctorSights& sights) {
-  std::vector<DoctorFact> facts = {overlap(order, sights), ranks_started(order, sights),
+  std::vector<DoctorFact> facts = {overlap(order, sights),
+                                   ranks_started(order, sights),
+                                   killed_agent(order, sights),
                                    gpus_of("gpus_seen_by_agents", "agents", order.gpus_per_node, sights.agents),
                                    gpus_of("gpus_seen_by_ranks", "ranks", order.gpus_per_node, sights.ranks),
                                    ports(sights, order)};

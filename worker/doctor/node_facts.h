@@ -14,6 +14,10 @@ struct DoctorSights {
   bool ranks_done = false;              // all of them met, and their step ended well
   bool beside = false;                  // agents were at work while the ranks were
   std::string ranks_said, agents_said;  // the last line of their steps' output
+  bool agent_killed = false;            // one was, by a signal, while the others were at work
+  int stood = 0;                        // of the others: still there two seconds later
+  double again_s = -1;                  // until another agent was at work on its node; < 0: none came
+  std::string again_said;               // the last line of that one's step
   std::string ports;                    // that the agents listened on: the site's, or those of Slurm's srun
 };
 std::vector<DoctorFact> facts_of_nodes(const DoctorOrder& order, const DoctorSights& sights);

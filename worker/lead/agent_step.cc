@@ -8,7 +8,7 @@
 
 #include "base/process.h"
 #include "base/text.h"
-#include "worker/lead/agent_launcher.h"
+#include "worker/launch/agent_launcher.h"
 
 namespace longhaul {
 namespace {

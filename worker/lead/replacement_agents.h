@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "worker/lead/agent_launcher.h"
+#include "worker/launch/agent_launcher.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/host_answers.h"

@@ -47,7 +47,8 @@ DoctorSights good_sights() {
   DoctorSights sights;
   sights.agents = {agent(0), agent(1)};
   for (int i = 0; i < 8; ++i) sights.ranks.push_back(rank(i));
-  sights.ranks_done = sights.beside = true;
+  sights.ranks_done = sights.beside = sights.agent_killed = true;
+  sights.stood = 1, sights.again_s = 0.4;
   sights.ports = "60001-63000";
   return sights;
 }
@@ -63,8 +64,8 @@ DoctorFact fact(const DoctorSights& sights, const std::string& name, const Docto
 
 TEST_CASE("node facts: two nodes where all is well") {
   const DoctorSights sights = good_sights();
-  for (const char* name : {"agents_beside_ranks", "mpi_starts_ranks", "ports_both_ways", "exclusive_create",
-                           "exclusive_link", "whole_renames", "modes_survive"})
+  for (const char* name : {"agents_beside_ranks", "killed_agent", "mpi_starts_ranks", "ports_both_ways",
+                           "exclusive_create", "exclusive_link", "whole_renames", "modes_survive"})
     CHECK_MESSAGE(fact(sights, name).answer == "yes", name);
   CHECK(fact(sights, "mpi_starts_ranks").key == "launcher.mpi");
   CHECK(fact(sights, "mpi_starts_ranks").value == Value("pmix"));
@@ -83,6 +84,18 @@ TEST_CASE("node facts: what is not as it should be says so, and verifies nothing
   CHECK(gpus_seen(json(R"({"nvml":-1,"devices":0,"named":-1})")) == 0);
   CHECK(gpus_seen(json(R"({"nvml":-1,"devices":0,"named":2})")) == 2);
   CHECK(gpus_seen(json(R"({"nvml":4,"devices":2,"named":2})")) == 4);
+
+  DoctorSights fell_together = good_sights();
+  fell_together.stood = 0;
+  CHECK(fact(fell_together, "killed_agent").answer == "no");
+  CHECK(fact(fell_together, "killed_agent").detail.find("0 of the 1 other went on") != std::string::npos);
+  DoctorSights for_good = good_sights();
+  for_good.again_s = -1, for_good.again_said = "srun: error: Unable to create step";
+  CHECK(fact(for_good, "killed_agent").answer == "no");
+  CHECK(fact(for_good, "killed_agent").detail.find("Unable to create step") != std::string::npos);
+  DoctorSights unkilled = good_sights();
+  unkilled.agent_killed = false;
+  CHECK(fact(unkilled, "killed_agent").answer == "unknown");
 
   DoctorSights singletons = good_sights();
   singletons.ranks.clear();

@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "tests/support/scratch.h"
-#include "worker/lead/agent_launcher.h"
+#include "worker/launch/agent_launcher.h"
 
 using namespace longhaul;
 

@@ -1,4 +1,4 @@
-#include "worker/lead/agent_launcher.h"
+#include "worker/launch/agent_launcher.h"
 
 #include "base/text.h"
 
