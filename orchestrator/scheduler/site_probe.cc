@@ -112,13 +112,13 @@ class Comparison {
           "look at them from inside of a job: longhaul doctor --job");
     for (const SlurmPartition& one : facts_.partitions) live_.push_back(one.name);
     const auto& said = site_.config.partitions;
-    for (const std::string& name : said)
-      if (std::find(live_.begin(), live_.end(), name) != live_.end())
-        continue;
-      else if (hides("partitions"))
+    for (const std::string& name : said) {
+      if (std::find(live_.begin(), live_.end(), name) != live_.end()) continue;
+      if (hides("partitions"))
         hidden_partition("partitions", name);
       else
         change("partitions", name, "no such partition", "remove it; there are: " + join(live_, ", "));
+    }
     if (said.empty()) return;
     for (const std::string& name : live_)
       if (std::find(said.begin(), said.end(), name) == said.end())
