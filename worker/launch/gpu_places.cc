@@ -32,10 +32,10 @@ std::vector<GpuPlace> openable_gpus(const std::string& root) {
   for (const std::string& address : addresses.ok() ? *addresses : std::vector<std::string>()) {
     const auto information = read_file(join_path(folder, address + "/information"));
     if (!information.ok()) continue;
-    const std::string device = root + "/dev/nvidia" + line_of(*information, "Device Minor");
+    const std::string device = format("{}/dev/nvidia{}", root, line_of(*information, "Device Minor"));
     if (::access(device.c_str(), R_OK | W_OK) != 0) continue;  // its control group keeps the step from it
     GpuPlace gpu{address, line_of(*information, "GPU UUID"), -1, {}};
-    const std::string at_bus = root + "/sys/bus/pci/devices/" + address;
+    const std::string at_bus = format("{}/sys/bus/pci/devices/{}", root, address);
     gpu.cpus = read_cpu_numbers(first_line(at_bus + "/local_cpulist"));
     const std::string node = first_line(at_bus + "/numa_node");
     (void)std::from_chars(node.data(), node.data() + node.size(), gpu.numa_node);
