@@ -13,6 +13,8 @@
 #include "base/json.h"
 #include "base/owned_files.h"
 #include "base/text.h"
+#include "engine/interop/folder/json_keys.h"
+#include "engine/interop/folder/weight_files.h"
 
 namespace longhaul {
 namespace {
@@ -173,6 +175,8 @@ Status SafetensorsFile::read_header() {
   Result<Value> json = parse_json(header, path_);
   if (!json.ok()) return json.error().with_context("header of a safetensors file");
   if (!json->is_table()) return broken(path_, "the header is not a JSON object");
+  if (const auto key = doubled_json_key(header))
+    return broken(path_, format("the key '{}' stands twice in the header", *key));
 
   const std::string_view data = all.substr(8 + header_bytes);
   std::vector<HeaderEntry> entries;
@@ -218,35 +222,23 @@ Result<SafetensorView> SafetensorsFile::find(const std::string& name) const {
 }
 
 Result<SafetensorsModel> SafetensorsModel::open(const std::string& folder) {
+  LH_TRY(WeightFiles found, find_weight_files(folder));
   SafetensorsModel model;
-  const std::string index_path = join_path(folder, "model.safetensors.index.json");
-  if (!file_exists(index_path)) {
-    LH_TRY(SafetensorsFile file, SafetensorsFile::open(join_path(folder, "model.safetensors")));
-    for (const auto& [name, view] : file.tensors()) model.file_of_[name] = 0;
-    model.files_.push_back(std::move(file));
-    return model;
-  }
-  LH_TRY(const std::string text, read_file(index_path));
-  LH_TRY(const Value index, parse_json(text, index_path));
-  const Value* weights = index.find("weight_map");
-  if (!weights || !weights->is_table()) return broken(index_path, "weight_map is missing");
-  std::map<std::string, std::size_t> opened;
-  for (const ValueMember& member : weights->as_table()) {
-    if (!member.value.is_string()) return broken(index_path, format("weight_map.{} is not a file name", member.key));
-    const std::string& shard = member.value.as_string();
-    if (shard.empty() || shard.find('/') != std::string::npos)
-      return broken(index_path, format("weight_map.{}: '{}' is not a file name in the same folder", member.key, shard));
-    if (!opened.contains(shard)) {
-      LH_TRY(SafetensorsFile file, SafetensorsFile::open(join_path(folder, shard)).with_context(index_path));
-      opened[shard] = model.files_.size();
-      model.files_.push_back(std::move(file));
-    }
-    const SafetensorsFile& file = model.files_[opened[shard]];
-    if (!file.tensors().contains(member.key))
-      return broken(index_path, format("tensor '{}' is not in {}", member.key, shard));
-    model.file_of_[member.key] = opened[shard];
-  }
+  model.files_ = std::move(found.files);
+  model.file_of_ = std::move(found.file_of);
   return model;
+}
+
+Status SafetensorsModel::tie(const std::string& name, const std::string& other) {
+  const auto here = file_of_.find(name), there = file_of_.find(other);
+  if (here == file_of_.end() && there != file_of_.end()) other_names_[name] = other;
+  if (here == file_of_.end() || there == file_of_.end()) return {};
+  LH_TRY(const SafetensorView a, files_[here->second].find(name));
+  LH_TRY(const SafetensorView b, files_[there->second].find(other));
+  if (a.type == b.type && a.shape == b.shape && a.bytes == b.bytes) return {};
+  return make_error(ErrorCode::invalid_input,
+                    format("config.json ties {} to {}, but the files hold different weights for the two", other, name),
+                    "set tie_word_embeddings to false, or leave one of the two out");
 }
 
 std::vector<std::string> SafetensorsModel::names() const {
@@ -255,7 +247,9 @@ std::vector<std::string> SafetensorsModel::names() const {
   return names;
 }
 
-Result<SafetensorView> SafetensorsModel::find(const std::string& name) const {
+Result<SafetensorView> SafetensorsModel::find(const std::string& wanted) const {
+  const auto tied = other_names_.find(wanted);
+  const std::string& name = tied == other_names_.end() ? wanted : tied->second;
   const auto at = file_of_.find(name);
   if (at != file_of_.end()) return files_[at->second].find(name);
   const std::string nearest = nearest_word(name, names());

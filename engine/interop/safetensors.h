@@ -5,7 +5,7 @@
 //   Offsets count from the start of the data; tensors cover it without holes or overlaps, C order, little-endian.
 //
 // Reading is strict: header at most 100,000,000 bytes, every number in bounds, sizes as dtype and shape say, nothing
-// missing and nothing left over. The error names the file and what is missing.
+// missing, nothing left over and no key twice. The error names the file and what is missing.
 #pragma once
 
 #include <cstdint>
@@ -64,16 +64,20 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// A model's weights: FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names.
+// A model's weights: FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names
+// (engine/interop/folder/weight_files.h).
 class SafetensorsModel {
  public:
   static Result<SafetensorsModel> open(const std::string& folder);
   std::vector<std::string> names() const;
   Result<SafetensorView> find(const std::string& name) const;
+  // The two are one tensor: each is found under either's name. An error where the files hold both, and they differ.
+  Status tie(const std::string& name, const std::string& other);
 
  private:
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::size_t> file_of_;
+  std::map<std::string, std::string> other_names_;
 };
 
 // Writes beside `path`, syncs, renames in finish(). Tensors may be written in any order and in parts; the file is laid

@@ -281,7 +281,8 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     weights.memory->device = device;
   }
   if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder, std::move(weights));
-  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
+  LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
+  LH_CHECK(tie_embeddings(file, s).with_context(folder));
   const WeightReader reader(file, dtype, weights.memory.get());
   const std::int64_t h = s.hidden_size;
   LH_TRY(weights.embedding, reader.matrix({{"model.embed_tokens.weight", s.vocab_size}}, h));

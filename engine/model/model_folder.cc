@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/interop/folder/model_companions.h"
 
 namespace longhaul {
 
@@ -14,7 +15,8 @@ Result<HfConfig> load_model_config(const std::string& folder) {
     return make_error(ErrorCode::not_found, "there is no " + path,
                       "a model is a folder with config.json, model.safetensors and tokenizer.json");
   LH_TRY(HfConfig config, load_hf_config(path));
-  LH_CHECK(SafetensorsModel::open(folder));  // whole, as far as its headers tell
+  LH_TRY(SafetensorsModel weights, SafetensorsModel::open(folder));  // whole, as far as its headers tell
+  LH_CHECK(tie_embeddings(weights, config.shape).with_context(folder));
   LH_TRY(const std::vector<std::string> names, list_directory(folder));
   std::uint64_t bytes = 0;
   for (const std::string& name : names)
@@ -93,6 +95,7 @@ Status read_int8(const SafetensorsModel& file, const ParameterSpec& spec, const 
 
 Result<ModelFolderReader> ModelFolderReader::open(const std::string& folder, const ModelShape& shape) {
   LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
+  LH_CHECK(tie_embeddings(file, shape).with_context(folder));
   ModelFolderReader reader(folder, std::move(file));
   reader.tensors_ = stored_tensors(shape);
   for (std::size_t i = 0; i < reader.tensors_.size(); ++i)
@@ -161,8 +164,8 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
 
 namespace {
 
-Value generation_config(const HfConfig& config) {
-  Value value = Value::make_table();
+// What the folder's own says, with the ids of this model.
+Value generation_config(Value value, const HfConfig& config) {
   if (config.bos_token_id >= 0) value.set("bos_token_id", config.bos_token_id);
   if (config.eos_token_ids.size() == 1) value.set("eos_token_id", config.eos_token_ids.front());
   if (config.eos_token_ids.size() > 1) {
@@ -221,15 +224,13 @@ Status ModelFolderWriter::finish() {
   HfConfig config = options_.config;
   config.dtype = options_.dtype == "bf16" ? "bfloat16" : "float32";
   LH_CHECK(write_file_atomic(join_path(folder_, "config.json"), to_json_pretty(write_hf_config(config))));
-  LH_CHECK(write_file_atomic(join_path(folder_, "generation_config.json"), to_json_pretty(generation_config(config))));
-  if (options_.tokenizer_folder.empty()) return {};
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    const std::string from = join_path(options_.tokenizer_folder, name);
-    if (!file_exists(from)) continue;
-    LH_TRY(const std::string text, read_file(from));
-    LH_CHECK(write_file_atomic(join_path(folder_, name), text));
+  Value generation = Value::make_table();
+  if (!options_.tokenizer_folder.empty()) {
+    LH_CHECK(copy_model_companions(options_.tokenizer_folder, folder_));
+    LH_TRY(generation, read_generation_config(options_.tokenizer_folder));
   }
-  return {};
+  return write_file_atomic(join_path(folder_, "generation_config.json"),
+                           to_json_pretty(generation_config(std::move(generation), config)));
 }
 
 Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {

@@ -1,5 +1,6 @@
 // A model on disk: a Hugging Face folder, which is also what pretrain, sft, align and convert leave as their artifact:
-//   config.json  model.safetensors  tokenizer.json  tokenizer_config.json  generation_config.json
+//   config.json  model.safetensors  tokenizer.json  tokenizer_config.json  chat_template.jinja  generation_config.json
+//   ...
 // Models of any size: a reader takes from the mapped files only what it is asked for, a writer is given one tensor at a
 // time.
 #pragma once
@@ -48,7 +49,7 @@ class ModelFolderReader {
 struct ModelFolderOptions {
   std::string dtype = "f32";     // "f32" | "bf16": how the weights are stored
   HfConfig config;               // shape and token ids; the dtype is set from above
-  std::string tokenizer_folder;  // tokenizer.json and tokenizer_config.json are copied from here; "" for none
+  std::string tokenizer_folder;  // the model's companions (interop/folder) are copied from here; "" for none
   std::int64_t shard_bytes_max = 5'000'000'000;  // above it several files and an index; 0: one file
 };
 Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options);

@@ -79,6 +79,13 @@ void put_part(const StoredTensor& tensor, std::size_t part, std::span<const floa
   each_element(tensor, part, [&](std::size_t mine, std::size_t theirs) { stored[theirs] = values[mine]; });
 }
 
+Status tie_embeddings(SafetensorsModel& file, const ModelShape& shape) {
+  if (!shape.tie_word_embeddings) return {};
+  if (!shape.is_gpt2()) return file.tie("model.embed_tokens.weight", "lm_head.weight");
+  LH_CHECK(file.tie("transformer.wte.weight", "lm_head.weight"));
+  return file.tie("wte.weight", "lm_head.weight");
+}
+
 Result<SafetensorView> find_stored(const SafetensorsModel& file, const StoredTensor& tensor) {
   auto found = file.find(tensor.name);
   constexpr std::string_view prefix = "transformer.";

@@ -33,6 +33,10 @@ std::vector<StoredTensor> stored_tensors(const ModelShape& shape);
 void take_part(const StoredTensor& tensor, std::size_t part, std::span<const float> stored, std::span<float> out);
 void put_part(const StoredTensor& tensor, std::size_t part, std::span<const float> values, std::span<float> stored);
 
+// Where output and embedding are one matrix, a file may hold it under either name; one that holds two different ones is
+// refused.
+Status tie_embeddings(SafetensorsModel& file, const ModelShape& shape);
+
 // Under its name or, of GPT-2, without "transformer.".
 Result<SafetensorView> find_stored(const SafetensorsModel& file, const StoredTensor& tensor);
 

@@ -2,25 +2,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "contracts/features/feature_table.h"
+#include "engine/interop/folder/model_companions.h"
 #include "engine/quantize/weight_format.h"
 
 namespace longhaul {
-namespace {
-
-// Everything beside weights and config.json that belongs to the model.
-Status copy_companions(const std::string& from, const std::string& to) {
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json"}) {
-    const std::string path = join_path(from, name);
-    if (!file_exists(path)) continue;
-    LH_TRY(const std::string text, read_file(path));
-    LH_CHECK(write_file_atomic(join_path(to, name), text));
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<QuantizedBytes> quantize_folder(const std::string& model, const std::string& out, WeightCodes codes,
                                        bool embedding) {
   LH_TRY(const std::string config_text, read_file(join_path(model, "config.json")));
@@ -67,7 +52,7 @@ Result<QuantizedBytes> quantize_folder(const std::string& model, const std::stri
   LH_CHECK(writer.finish());
   config.set("quantization_config", quantization_config(codes, embedding));
   LH_CHECK(write_file_atomic(join_path(out, "config.json"), to_json_pretty(config)));
-  LH_CHECK(copy_companions(model, out));
+  LH_CHECK(copy_model_companions(model, out));
   return bytes;
 }
 

@@ -17,7 +17,7 @@ Status run_convert(TaskRun& run) {
   ModelFolderOptions options;
   options.dtype = settings.dtype;
   options.config = config;
-  options.tokenizer_folder = file_exists(join_path(model, "tokenizer.json")) ? model : "";
+  options.tokenizer_folder = model;
   // One parameter after the other: models of any size.
   LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(model, config.shape));
   LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(run.launch.output_dir, options));

@@ -256,6 +256,7 @@ TEST_CASE("a model of several files, and of one") {
   };
   shard("model.safetensors", "only", 'o');
   CHECK(SafetensorsModel::open(folder.path.string())->find("only")->bytes == "oooo");
+  REQUIRE(std::filesystem::remove(folder.file("model.safetensors")));
   shard("a.safetensors", "x", 'x');
   shard("b.safetensors", "y", 'y');
   const auto with_index = [&](const std::string& map) {

@@ -146,3 +146,23 @@ TEST_CASE("above a size the weights are several files with an index, and read ba
   REQUIRE(write_model_folder(small_folder, setup.store, options).ok());
   CHECK_FALSE(file_exists(join_path(small_folder, "model.safetensors.index.json")));
 }
+
+TEST_CASE("a model that is written keeps its templates, all its end tokens and how it is meant to be sampled") {
+  const testing::Scratch from, to;
+  const std::string generation = R"({"temperature":0.6,"eos_token_id":[5,6],"bos_token_id":1})";
+  for (const auto& [name, text] : {std::pair{"chat_template.jinja", "{{ x }}\n"},
+                                   {"tokenizer_config.json", "{ }"},
+                                   {"generation_config.json", generation.c_str()}})
+    REQUIRE(write_file_atomic(from.file(name), text).ok());
+  const test::TrainingSetup setup(8, 2);
+  ModelFolderOptions options;
+  options.config.eos_token_ids = {5, 6}, options.config.bos_token_id = 1;
+  options.tokenizer_folder = from.path();
+  REQUIRE(write_model_folder(to.path(), setup.store, options).ok());
+  CHECK(read_file(to.file("chat_template.jinja")).value() == "{{ x }}\n");
+  CHECK(read_file(to.file("tokenizer_config.json")).value() == "{ }");
+  const Value made = parse_json(read_file(to.file("generation_config.json")).value()).value();
+  CHECK(made.get_number("temperature") == 0.6);
+  CHECK(to_json(*made.find("eos_token_id")) == "[5,6]");
+  CHECK(load_hf_config(to.file("config.json"))->eos_token_ids == std::vector<std::int64_t>{5, 6});
+}
