@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/text.h"
+#include "engine/data/template/template_encoder.h"
 
 namespace longhaul {
 namespace {
@@ -70,8 +71,41 @@ Result<ChatEncoder> ChatEncoder::create(const Tokenizer& tokenizer) {
   return encoder;
 }
 
+Result<ChatEncoder> ChatEncoder::create(const Tokenizer& tokenizer, const std::string& folder) {
+  LH_TRY(std::optional<ChatTemplate> chat, ChatTemplate::load(folder));
+  if (!chat || chat->source() == chat_template_jinja()) return create(tokenizer);
+  ChatEncoder encoder;
+  encoder.tokenizer_ = &tokenizer;
+  encoder.end_of_turn_ = encoder.end_of_text_ = -1;
+  if (const JinjaValue* end = chat->special_tokens().find("eos_token"))
+    encoder.end_of_text_ = encoder.end_of_turn_ = tokenizer.added_id(end->as_text()).value_or(-1);
+  encoder.template_ = std::make_shared<const TemplateEncoder>(tokenizer, std::move(*chat));
+  return encoder;
+}
+
+Result<std::vector<std::int32_t>> ChatEncoder::encode_prompt(std::span<const ChatMessage> messages) const {
+  const bool begun = !messages.empty() && messages.back().role == "assistant";
+  if (template_) return begun ? template_->encode_begun(messages) : template_->encode(messages, true);
+  LH_TRY(ChatTokens tokens, encode(messages, !begun));
+  if (begun) tokens.ids.pop_back();  // the token that ends its turn
+  return std::move(tokens.ids);
+}
+
+Result<ChatTokens> ChatEncoder::encode_answer(std::span<const ChatMessage> messages, const std::string& answer) const {
+  std::vector<ChatMessage> all(messages.begin(), messages.end());
+  for (ChatMessage& message : all) message.trained = false;  // earlier turns are given
+  all.push_back({"assistant", answer});
+  return encode(all);
+}
+
 Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bool open) const {
+  if (template_ && !open) return template_->encode_trained(messages);
   ChatTokens tokens;
+  if (template_) {
+    LH_TRY(tokens.ids, template_->encode(messages, true));
+    tokens.loss_mask.assign(tokens.ids.size(), 0);
+    return tokens;
+  }
   const auto learn_from = [&](std::uint8_t learn) { tokens.loss_mask.resize(tokens.ids.size(), learn); };
   const auto role_id = [&](const std::string& role) {
     const auto at = std::find(chat_roles().begin(), chat_roles().end(), role);
@@ -96,6 +130,9 @@ Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bo
 Result<ChatTokens> ChatEncoder::encode_text(const std::string& text) const {
   ChatTokens tokens;
   LH_TRY(tokens.ids, tokenizer_->encode(text));
+  if (end_of_text_ < 0)
+    return make_error(ErrorCode::invalid_input, "the model's folder names no eos_token, with which a text would end",
+                      "write eos_token into its tokenizer_config.json");
   tokens.ids.push_back(end_of_text_);
   tokens.loss_mask.assign(tokens.ids.size(), 1);
   return tokens;

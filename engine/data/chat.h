@@ -1,5 +1,6 @@
-// How a conversation becomes tokens. One fixed form, without white space of its own, so that every boundary is a
-// special token and text is tokenized the same in training and in service:
+// How a conversation becomes tokens: by the chat template of the model's folder (engine/data/template), or, where it
+// has none or Longhaul's own, by one fixed form, without white space of its own, so that every boundary is a special
+// token and text is tokenized the same in training and in service:
 //
 //   <|system|>You are brief.<|end|><|user|>2+2?<|assistant|>   ... the model goes on: 4<|end|>
 //
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,16 +46,25 @@ struct ChatTokens {
   std::vector<std::uint8_t> loss_mask;  // same length; 1: this token is learnt (answers and the token that ends them)
 };
 
+class TemplateEncoder;
+
 // Looks up the special tokens once. Contents are always text: a "<|end|>" that somebody wrote ends nothing.
 class ChatEncoder {
  public:
   // ErrorCode::invalid_input if a special token is missing from the tokenizer. `tokenizer` must outlive the encoder.
   static Result<ChatEncoder> create(const Tokenizer& tokenizer);
+  // By the template of a model's folder where it has one of its own.
+  static Result<ChatEncoder> create(const Tokenizer& tokenizer, const std::string& folder);
 
   // `open` adds <|assistant|>, for generation. Thread-safe.
   Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false) const;
+  // What a model goes on from: the assistant's turn is opened, or, where it has the last message, goes on.
+  Result<std::vector<std::int32_t>> encode_prompt(std::span<const ChatMessage> messages) const;
+  // A conversation and an answer to it, which alone is learnt.
+  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, const std::string& answer) const;
   // A text that is no conversation: learnt whole, with the token that ends a text.
   Result<ChatTokens> encode_text(const std::string& text) const;
+  // -1 where the folder's own template names none.
   std::int32_t end_of_turn() const { return end_of_turn_; }
   std::int32_t end_of_text() const { return end_of_text_; }
 
@@ -61,6 +72,7 @@ class ChatEncoder {
   const Tokenizer* tokenizer_ = nullptr;
   std::vector<std::int32_t> role_ids_;  // as chat_roles()
   std::int32_t end_of_turn_ = 0, end_of_text_ = 0;
+  std::shared_ptr<const TemplateEncoder> template_;  // null: Longhaul's form
 };
 
 // tokenizer_config.json for an exported tokenizer: class, special tokens, chat_template.

@@ -108,18 +108,9 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
 Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
                                                   const ChatEncoder& encoder, std::int64_t sequence_length) {
   TokenizedPreferences made;
-  const auto answered = [&](const PreferenceExample& example, const std::string& answer) -> Result<ChatTokens> {
-    LH_TRY(ChatTokens tokens, encoder.encode(example.prompt));
-    std::fill(tokens.loss_mask.begin(), tokens.loss_mask.end(), std::uint8_t{0});  // earlier turns are given
-    const ChatMessage last[] = {{"assistant", answer}};
-    LH_TRY(const ChatTokens tail, encoder.encode(last));
-    tokens.ids.insert(tokens.ids.end(), tail.ids.begin(), tail.ids.end());
-    tokens.loss_mask.insert(tokens.loss_mask.end(), tail.loss_mask.begin(), tail.loss_mask.end());
-    return tokens;
-  };
   for (const PreferenceExample& example : examples) {
-    LH_TRY(ChatTokens chosen, answered(example, example.chosen));
-    LH_TRY(ChatTokens rejected, answered(example, example.rejected));
+    LH_TRY(ChatTokens chosen, encoder.encode_answer(example.prompt, example.chosen));
+    LH_TRY(ChatTokens rejected, encoder.encode_answer(example.prompt, example.rejected));
     PreferencePair pair{std::move(chosen), std::move(rejected)};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
     if (static_cast<std::int64_t>(longest) > sequence_length + 1)

@@ -12,6 +12,7 @@
 #include "engine/data/chat.h"
 #include "engine/data/document_lines.h"
 #include "engine/data/indexed_dataset.h"
+#include "engine/data/template/post_processor.h"
 #include "engine/data/tokenizer.h"
 
 namespace longhaul {
@@ -48,9 +49,9 @@ class TokenizeTask {
                         "the corpus is a folder as the stage kind curate makes it");
     LH_TRY(Tokenizer tokenizer, inputs_.tokenizer.empty() ? train(documents) : load_tokenizer());
     LH_TRY(end_of_text_, tokenizer.require_special(settings_.end_of_text));
+    LH_TRY(around_, PostProcessor::create(tokenizer, inputs_.tokenizer));
     LH_CHECK(tokenizer.save(join_path(out_, "tokenizer.json")));
-    const Value config = tokenizer_config(tokenizer, settings_.end_of_text);
-    LH_CHECK(write_file_atomic(join_path(out_, "tokenizer_config.json"), to_json_pretty(config)));
+    LH_CHECK(write_companions(tokenizer));
 
     Value stats = Value::make_table();
     stats.set("vocab_size", tokenizer.vocab_size());
@@ -71,6 +72,22 @@ class TokenizeTask {
  private:
   void report(std::string_view what, double fraction) const {
     if (progress_) progress_(what, fraction);
+  }
+
+  // A folder that was given keeps what it says of its chat template and special tokens.
+  Status write_companions(const Tokenizer& tokenizer) const {
+    const std::string path = join_path(out_, "tokenizer_config.json");
+    if (is_directory(inputs_.tokenizer)) {
+      for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                               "chat_template.json", "generation_config.json"}) {
+        const std::string from = join_path(inputs_.tokenizer, name);
+        if (!file_exists(from)) continue;
+        LH_TRY(const std::string text, read_file(from));
+        LH_CHECK(write_file_atomic(join_path(out_, name), text));
+      }
+    }
+    if (file_exists(path)) return {};
+    return write_file_atomic(path, to_json_pretty(tokenizer_config(tokenizer, settings_.end_of_text)));
   }
 
   Result<Tokenizer> load_tokenizer() const {
@@ -130,11 +147,14 @@ class TokenizeTask {
       std::vector<std::int32_t>& out = ids[index];
       out.clear();
       const auto lane = static_cast<std::size_t>(thread);
+      out = around_.before();
       const Status encoded = tokenizer.encode(document.text, false, scratch[lane], out);
       if (!encoded.ok() && !problems[lane])
         problems[lane] = encoded.error().with_context(format("{}, document {}", path, written + index + 1));
       tallies[lane][document.language].add(
           {1, static_cast<std::int64_t>(out.size()), static_cast<std::int64_t>(document.text.size())});
+      for (const std::int32_t id : around_.behind())
+        if (id != end_of_text_) out.push_back(id);
       out.push_back(end_of_text_);
       if (keep_text) texts[index] = document.text;
     };
@@ -177,6 +197,7 @@ class TokenizeTask {
   int threads_ = 1;
   const TokenizeProgress& progress_;
   std::int32_t end_of_text_ = 0;
+  PostProcessor around_;  // of a tokenizer that was given
 };
 
 }  // namespace

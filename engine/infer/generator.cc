@@ -297,7 +297,7 @@ void Generator::finish_prompt(Sequence& s) {
   std::size_t index = 0;
   for (const std::int32_t token : s.request.prompt) {
     if (index < s.pending.size()) s.pending[index++].text_offset = count_characters(text);
-    text += gate.push(model_.token_bytes(token));
+    text += gate.push(text_of(s, token));
   }
   text += gate.finish();
   s.text_characters = count_characters(text);
@@ -330,10 +330,14 @@ std::optional<FinishReason> Generator::take_token(Sequence& s, std::int32_t toke
     PositionLogprobs p = logprobs_of(raw_logits, token, *s.request.logprobs);
     s.pending.push_back({token, s.text_characters, p.chosen.logprob, std::move(p.top)});
   }
-  release_text(s, model_.token_bytes(token));
+  release_text(s, text_of(s, token));
   if (s.stops.stopped()) return FinishReason::stop;
   if (s.usage.completion_tokens >= s.request.max_tokens) return FinishReason::length;
   return std::nullopt;
+}
+
+std::string Generator::text_of(const Sequence& s, std::int32_t token) const {
+  return s.request.show_special ? model_.token_name(token) : model_.token_bytes(token);
 }
 
 void Generator::release_text(Sequence& s, const std::string& bytes) {

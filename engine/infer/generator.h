@@ -51,6 +51,7 @@ struct GenerationRequest {
   std::vector<std::string> stops;      // matched in the text, not part of the answer
   std::int64_t max_tokens = 16;        // 0: only read the prompt
   bool echo = false;                   // the prompt comes back before the answer
+  bool show_special = false;           // control tokens are written by their names; the end token never
   std::optional<int> logprobs;         // log-probabilities, with so many alternatives
   std::int64_t deadline_ms = 120'000;  // from submission to end, waiting included
 };
@@ -136,6 +137,7 @@ class Generator {
   std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token, std::span<const float> raw_logits);
   void finish_prompt(Sequence& sequence);
   void release_text(Sequence& sequence, const std::string& bytes);
+  std::string text_of(const Sequence& sequence, std::int32_t token) const;
 
   TextModel& model_;
   const Clock& clock_;

@@ -7,6 +7,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/hf_config.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/data/template/post_processor.h"
 #include "engine/infer/generator.h"
 #include "engine/model/inference_memory.h"
 #include "engine/model/inference_model.h"
@@ -17,11 +19,13 @@ namespace {
 class InferenceTextModel final : public TextModel {
  public:
   // gpu: the model's, whose caches lie in so many pages then; null: it computes on the host.
-  InferenceTextModel(std::unique_ptr<Gpu> gpu, InferenceModel model, Tokenizer tokenizer, TextModelInfo info,
-                     const InferenceLoad& load, std::int64_t pages, int threads)
+  InferenceTextModel(std::unique_ptr<Gpu> gpu, InferenceModel model, Tokenizer tokenizer, PostProcessor around,
+                     const std::string& folder, TextModelInfo info, const InferenceLoad& load, std::int64_t pages,
+                     int threads)
       : gpu_(std::move(gpu)),
         model_(std::move(model)),
         tokenizer_(std::move(tokenizer)),
+        around_(std::move(around)),
         info_(std::move(info)),
         context_(gpu_ ? ComputeContext(gpu_->device(), gpu_->ops(), threads) : ComputeContext(threads)) {
     if (gpu_) {
@@ -32,10 +36,8 @@ class InferenceTextModel final : public TextModel {
     for (int slot = 0; slot < info_.slots; ++slot)
       caches_.push_back(pool_ ? KvCache(*pool_) : model_.make_cache(info_.context_length));
     seen_until_.resize(static_cast<std::size_t>(info_.slots), -1);
-    if (auto chat = ChatEncoder::create(tokenizer_)) {
+    if (auto chat = ChatEncoder::create(tokenizer_, folder)) {
       chat_ = *chat;
-      info_.end_tokens.push_back(chat_->end_of_turn());
-      info_.end_tokens.push_back(chat_->end_of_text());
     } else {
       no_chat_ = chat.error().message();
     }
@@ -45,13 +47,14 @@ class InferenceTextModel final : public TextModel {
 
   const TextModelInfo& info() const override { return info_; }
   Result<std::vector<std::int32_t>> encode(std::string_view text) const override { return tokenizer_.encode(text); }
+  Result<std::vector<std::int32_t>> encode_with_special(std::string_view text) const override {
+    LH_TRY(std::vector<std::int32_t> ids, encode(text));
+    return around_.around(std::move(ids));
+  }
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
     if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
     LH_CHECK(check_conversation(messages));
-    const bool begun = messages.back().role == "assistant";
-    LH_TRY(ChatTokens tokens, chat_->encode(messages, !begun));
-    if (begun) tokens.ids.pop_back();  // the token that ends its turn
-    return std::move(tokens.ids);
+    return chat_->encode_prompt(messages);
   }
   std::string token_bytes(std::int32_t token) const override {
     return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
@@ -85,6 +88,7 @@ class InferenceTextModel final : public TextModel {
   std::unique_ptr<Gpu> gpu_;  // before what lies in its memory
   InferenceModel model_;
   const Tokenizer tokenizer_;
+  const PostProcessor around_;
   TextModelInfo info_;
   const ComputeContext context_;
   std::unique_ptr<KvPool> pool_;  // on a GPU
@@ -220,11 +224,14 @@ Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& 
     LH_TRY(pages, plan_cache_pages(config.shape, dtype, load, gpu->device(), planned));
   }
   LH_TRY(InferenceModel model, InferenceModel::load(folder, dtype, gpu ? &gpu->device() : nullptr));
-  for (const std::int64_t id : config.eos_token_ids) info.end_tokens.push_back(static_cast<std::int32_t>(id));
+  LH_TRY(const ModelTokens named, tokens_of_folder(folder, tokenizer));
+  for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
+  LH_TRY(PostProcessor around, PostProcessor::create(tokenizer, join_path(folder, "tokenizer.json")));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
-  return std::unique_ptr<TextModel>(std::make_unique<InferenceTextModel>(
-      std::move(gpu), std::move(model), std::move(tokenizer), std::move(info), load, pages, threads));
+  return std::unique_ptr<TextModel>(
+      std::make_unique<InferenceTextModel>(std::move(gpu), std::move(model), std::move(tokenizer), std::move(around),
+                                           folder, std::move(info), load, pages, threads));
 }
 
 }  // namespace longhaul

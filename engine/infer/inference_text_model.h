@@ -20,9 +20,9 @@ struct InferenceTextModelOptions {
 
 // A model artifact or a Hugging Face folder with config.json, model.safetensors (int8 too) and tokenizer.json. Takes
 // the memory of all caches at once: on a processor the context for each slot; on a GPU what all slots could fill, or
-// what it has left, at least one context. An answer ends at any of the config's eos tokens and at the end-of-turn and
-// end-of-text tokens of the chat form; a tokenizer without these tokens serves completions but no chat. A GPU with too
-// little memory for all of it is refused before anything is loaded.
+// what it has left, at least one context. An answer ends at any of the tokens of engine/data/template/end_tokens.h; a
+// folder with neither a chat template nor the tokens of Longhaul's chat form serves completions but no chat. A GPU with
+// too little memory for all of it is refused before anything is loaded.
 Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
                                                              const InferenceTextModelOptions& options,
                                                              const OpenGpu& open_gpu = {});

@@ -294,7 +294,8 @@ Result<std::vector<GenerationRequest>> ModelServerImpl::requests_of(CompletionCa
     if (prompt.is_tokens) {
       prompts.push_back(std::move(prompt.tokens));
     } else {
-      LH_TRY(auto tokens, model_->encode(prompt.text));
+      LH_TRY(auto tokens,
+             call.add_special_tokens ? model_->encode_with_special(prompt.text) : model_->encode(prompt.text));
       prompts.push_back(std::move(tokens));
     }
   }
@@ -314,6 +315,7 @@ Result<std::vector<GenerationRequest>> ModelServerImpl::requests_of(CompletionCa
       request.max_tokens =
           std::min(call.max_tokens.value_or(settings_.api.max_tokens), std::max<std::int64_t>(room, 1));
       request.echo = call.echo;
+      request.show_special = !call.skip_special_tokens;
       request.logprobs = call.logprobs;
       request.deadline_ms = settings_.request_deadline_ms;
       out.push_back(std::move(request));

@@ -154,6 +154,17 @@ void read_beginning(Reader& reader, const CompletionCall& call) {
   if (opens == begun) reader.fail("add_generation_prompt", is);
 }
 
+// Around a prompt the tokenizer's begin and end tokens are added unless that is not wanted. A chat's come with its
+// template: there it is refused to add them once more.
+void read_special(Reader& reader, bool chat, CompletionCall& out) {
+  reader.read("skip_special_tokens", out.skip_special_tokens);
+  bool add = !chat;
+  reader.read("add_special_tokens", add);
+  if (chat && add)
+    reader.fail("add_special_tokens", "add_special_tokens is not done here for chats: the chat template writes them");
+  out.add_special_tokens = add;
+}
+
 void read_undone(Reader& reader) {
   for (const UndoneField& field : undone_fields())
     if (const Value* value = reader.get(field.key); value && !asks_for_nothing(field, *value))
@@ -251,6 +262,7 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
     read_prompts(reader, limits, out);
     reader.read("echo", out.echo);
   }
+  read_special(reader, chat, out);
   out.answers = reader.integer("n", 1, limits.answers_max).value_or(1);
   constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
   out.max_tokens = reader.integer("max_tokens", chat ? 1 : 0, any);

@@ -50,6 +50,8 @@ struct CompletionCall {
   bool stream = false;
   bool include_usage = false;
   bool echo = false;
+  bool add_special_tokens = true;  // of prompts that are texts: a chat template writes its own
+  bool skip_special_tokens = true;
   std::optional<int> logprobs;
   std::vector<std::string> stops;
   SamplingParameters sampling;

@@ -37,7 +37,6 @@ std::span<const UndoneField> undone_fields() {
       {"stop_token_ids", {"[]"}, "stop takes texts"},
       {"include_stop_str_in_output", {"false"}, "a stop text is no part of the answer"},
       {"prompt_logprobs", {}, "echo with logprobs tells those of the prompt"},
-      {"skip_special_tokens", {"true"}, "special tokens are no text"},
       {"modalities", {"[\"text\"]"}, "models served here write text alone"},
       {"audio", {}, "models served here write text alone"},
   };

@@ -55,6 +55,8 @@ class TextModel {
 
   // Text; thread-safe.
   virtual Result<std::vector<std::int32_t>> encode(std::string_view text) const = 0;
+  // The same with what the tokenizer's post-processor puts around a text, such as a begin token.
+  virtual Result<std::vector<std::int32_t>> encode_with_special(std::string_view text) const { return encode(text); }
   // The prompt of a conversation, ready for the assistant's answer; where the last message is the assistant's, its
   // answer is begun and goes on.
   virtual Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const = 0;

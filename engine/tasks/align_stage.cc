@@ -57,7 +57,7 @@ Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
-  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(TokenizedPreferences train,
          read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"}, encoder, settings));
   TokenizedPreferences held;

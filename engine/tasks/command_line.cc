@@ -44,6 +44,8 @@ constexpr const char* kUsage =
     "       longhaul-engine info [--only cuda | --only gpu [--rank N] [--shared yes]]\n"
     "       longhaul-engine measure [--ranks N] [--threads N] [--precision bf16|f32] [--seconds S] [--only identity]\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
+    "       longhaul-engine render-chat --template FILE --variables FILE    (a JSON table a line; prints a line for "
+    "each)\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
     "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
     "                                [--device cpu|gpu]\n"
@@ -354,6 +356,11 @@ Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankPro
     LH_TRY(const std::string tokenizer, options.require("tokenizer"));
     LH_TRY(const std::string documents, options.require("documents"));
     return print_token_ids(tokenizer, documents);
+  }
+  if (command == "render-chat") {
+    LH_TRY(const std::string chat, options.require("template"));
+    LH_TRY(const std::string variables, options.require("variables"));
+    return print_rendered(chat, variables);
   }
   const InferenceChoice choice{options.get("precision", "f32"), options.get("device", "cpu")};
   if (command == "logits") {

@@ -2,6 +2,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/data/template/post_processor.h"
 #include "engine/model/model_folder.h"
 #include "engine/tasks/measure.h"
 #include "engine/tasks/parity_commands.h"
@@ -49,12 +51,15 @@ Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std
 Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSettings& settings) {
   if (settings.prompts.empty()) return {};
   run.section("samples");
-  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_CHECK(load_model_config(folder));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  LH_TRY(const PostProcessor around, PostProcessor::create(tokenizer, join_path(folder, "tokenizer.json")));
+  LH_TRY(const ModelTokens named, tokens_of_folder(folder, tokenizer));
   std::vector<std::vector<std::int32_t>> prompts;
   std::int64_t longest = 0;
   for (const std::string& prompt : settings.prompts) {
-    LH_TRY(std::vector<std::int32_t> ids, tokenizer.encode(prompt, true));
+    LH_TRY(std::vector<std::int32_t> text, tokenizer.encode(prompt, true));
+    std::vector<std::int32_t> ids = around.around(std::move(text));
     prompts.push_back(std::move(ids));
     longest = std::max(longest, static_cast<std::int64_t>(prompts.back().size()));
   }
@@ -64,7 +69,7 @@ Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSett
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const std::vector<std::int32_t>& ids = prompts[i];
     LH_TRY(const std::vector<std::int32_t> out,
-           generate_greedy(run.compute, model, ids, settings.prompt_tokens, config.eos_token_ids));
+           generate_greedy(run.compute, model, ids, settings.prompt_tokens, named.ends));
     Value fields = Value::make_table();
     fields.set("prompt", settings.prompts[i]);
     fields.set("text", repair_utf8(tokenizer.decode(out, true)));

@@ -134,7 +134,7 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
 
 Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
                                                 std::span<const std::string> ignore) {
-  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer()));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::vector<InstructExample> examples, read_instructions(file, ignore));
   LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.context_length()));
   std::vector<ScoreRequest> requests;
@@ -149,7 +149,7 @@ Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& mode
 
 Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
                                                 std::span<const std::string> ignore) {
-  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer()));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore));
   LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.context_length()));
   std::vector<ScoreRequest> requests;
@@ -175,7 +175,7 @@ Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& mode
 }
 
 Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file) {
-  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer()));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::string text, read_file(file));
   std::vector<ChatTokens> sequences;
   struct Question {

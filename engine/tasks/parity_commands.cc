@@ -9,6 +9,9 @@
 #include "base/json.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "engine/data/jinja/jinja_template.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/data/template/post_processor.h"
 #include "engine/model/inference_memory.h"
 #include "engine/model/model_folder.h"
 
@@ -54,6 +57,33 @@ Status print_token_ids(const std::string& tokenizer_path, const std::string& doc
     if (trim(line).empty()) continue;
     LH_TRY(const Value document, parse_json(line, format("{}:{}", documents_path, line_number)));
     LH_CHECK(print_ids(document.get_string("text")));
+  }
+  return {};
+}
+
+Status print_rendered(const std::string& template_path, const std::string& variables_path) {
+  LH_TRY(const std::string source, read_file(template_path));
+  LH_TRY(const std::string lines, read_file(variables_path));
+  LH_TRY(const JinjaTemplate chat, JinjaTemplate::parse(source, template_path));
+  std::tm now{};  // the same in every run: Friday, 27 November 2026, 9:00
+  now.tm_year = 126, now.tm_mon = 10, now.tm_mday = 27, now.tm_hour = 9, now.tm_wday = 5, now.tm_yday = 330;
+  for (const std::string& line : split(lines, '\n')) {
+    if (trim(line).empty()) continue;
+    LH_TRY(const Value variables, parse_json(line, variables_path));
+    const JinjaValue table = JinjaValue::from(variables);
+    if (!table.is(JinjaValue::Kind::table))
+      return make_error(ErrorCode::invalid_input, variables_path + ": a line is not a JSON object");
+    const Result<JinjaRendering> made = chat.render(table.as_table(), now);
+    Value out = Value::make_table();
+    if (made.ok()) {
+      out.set("text", made->text);
+      Value answers = Value::make_array();
+      for (const auto& [begin, end] : made->answers) answers.push_back(ValueArray{Value(begin), Value(end)});
+      out.set("answers", std::move(answers));
+    } else {
+      out.set("error", made.error().message());
+    }
+    print_line(out);
   }
   return {};
 }
@@ -153,12 +183,16 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   LH_TRY(const DType dtype, dtype_of(choice.precision));
   LH_TRY(const std::unique_ptr<Gpu> gpu, open_device(choice.device, open_gpu));
   const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
-  LH_TRY(const HfConfig config, load_model_config(model_folder));
-  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model_folder, "tokenizer.json")));
-  LH_TRY(const std::vector<std::int32_t> ids, tokenizer.encode(prompt, true));
+  LH_CHECK(load_model_config(model_folder));
+  const std::string tokenizer_path = join_path(model_folder, "tokenizer.json");
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(tokenizer_path));
+  LH_TRY(const PostProcessor around, PostProcessor::create(tokenizer, tokenizer_path));
+  LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokenizer));
+  LH_TRY(std::vector<std::int32_t> text_ids, tokenizer.encode(prompt, true));
+  const std::vector<std::int32_t> ids = around.around(std::move(text_ids));
   const auto count = static_cast<std::int64_t>(ids.size());
   LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count + tokens_max, count));
-  LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
+  LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, named.ends));
   const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";  // a token may be a zero byte
   (::isatty(STDOUT_FILENO) == 1 ? print_text : print_bytes)(stdout, text);   // in a pipe it is data
   return {};

@@ -11,6 +11,9 @@ namespace longhaul {
 
 // `documents`: JSON Lines with a "text" each, or any other file as one text.
 Status print_token_ids(const std::string& tokenizer_path, const std::string& documents_path);
+// Renders a chat template with each line of `variables`, a JSON table of what the template sees (messages, tools,
+// add_generation_prompt, bos_token, ...). Prints {"text", "answers": [[begin, end], ...]} or {"error"} a line.
+Status print_rendered(const std::string& template_path, const std::string& variables_path);
 // How the two below compute: precision f32 or bf16, device cpu or gpu.
 struct InferenceChoice {
   std::string precision = "f32", device = "cpu";

@@ -56,7 +56,7 @@ Status run_sft(TaskRun& run) {
   LH_TRY(const SftSettings settings, run.settings(sft_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
-  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const Instructions examples, read_examples(run, settings));
   LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length));
   if (train.too_long > 0)

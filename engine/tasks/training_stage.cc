@@ -15,6 +15,7 @@
 #include "contracts/fault_event.h"
 #include "contracts/memory_plan.h"
 #include "engine/data/chat.h"
+#include "engine/data/template/end_tokens.h"
 #include "engine/model/model_folder.h"
 #include "engine/ops/gemm.h"
 #include "engine/parallel/gather_masters.h"
@@ -28,10 +29,10 @@ namespace longhaul {
 Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
   HfConfig config;
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(tokenizer_folder, "tokenizer.json")));
-  // A foreign tokenizer may have neither; then generation ends at its length only.
-  for (const char* name : {end_of_turn_token, end_of_text_token})
-    if (const auto id = tokenizer.added_id(name)) config.eos_token_ids.push_back(*id);
-  if (const auto id = tokenizer.added_id(end_of_text_token)) config.bos_token_id = config.pad_token_id = *id;
+  // A foreign folder may name none; then generation ends at its length only.
+  LH_TRY(const ModelTokens named, tokens_of_folder(tokenizer_folder, tokenizer));
+  config.eos_token_ids = named.ends;
+  config.bos_token_id = named.bos, config.pad_token_id = named.pad;
   return config;
 }
 
