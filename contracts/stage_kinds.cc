@@ -187,7 +187,7 @@ std::vector<StageKind> make_kinds() {
                           {{"documents", {"command"}, true, true, "files, folders or globs of HTML and text"}},
                           curate_fields()));
   kinds.push_back(
-      kind_of("tokenize", 1, "documents to a byte-level BPE vocabulary and token files",
+      kind_of("tokenize", 2, "documents to a byte-level BPE vocabulary and token files",
               {{"corpus", {"curate", "command"}, true, true, "a folder with documents.jsonl"},
                {"tokenizer", {"tokenize", "convert"}, true, false, "use this tokenizer.json instead of training one"}},
               tokenize_fields()));
@@ -215,12 +215,12 @@ std::vector<StageKind> make_kinds() {
                {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
                {"baseline", models, true, false, "measured beside it"}},
               evaluate_fields()));
-  kinds.push_back(kind_of("quantize", 1, "smaller weights for serving",
+  kinds.push_back(kind_of("quantize", 2, "smaller weights for serving",
                           {{"model", trained, true, true, "the model to quantize"},
                            {"tokens", {"tokenize"}, true, false, "held-out text for the perplexity before and after"}},
                           quantize_fields()));
   kinds.push_back(
-      kind_of("convert", 1, "to and from the Hugging Face layout",
+      kind_of("convert", 2, "to and from the Hugging Face layout",
               {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"}},
               convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
