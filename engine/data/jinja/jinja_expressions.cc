@@ -131,7 +131,7 @@ Result<JinjaNodePtr> JinjaExpressionParser::read_power() {
 
 Result<JinjaNodePtr> JinjaExpressionParser::read_unary(bool with_filters) {
   const Deeper deeper(depth_);
-  if (depth_ > nesting_max) return wrong("too many signs in a row");
+  if (depth_ > nesting_max) return wrong(format("more than {} expressions within each other", nesting_max));
   JinjaNodePtr made;
   if (is_sign("-") || is_sign("+")) {
     made = node(Kind::unary);

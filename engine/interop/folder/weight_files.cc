@@ -99,9 +99,20 @@ bool is_same(const WeightFiles& a, const WeightFiles& b) {
 
 // The number of files in "model-00001-of-00003.safetensors"; 0: another name.
 int shards_of(const std::string& name, int& which) {
-  int count = 0, read = 0;
-  if (std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &which, &count, &read) != 2) return 0;
-  return static_cast<std::size_t>(read) == name.size() ? count : 0;
+  constexpr std::string_view form = "model-ddddd-of-ddddd.safetensors";
+  if (name.size() != form.size()) return 0;
+  int numbers[2] = {0, 0};
+  for (std::size_t i = 0; i < form.size(); ++i) {
+    if (i < 6 || (i > 10 && i < 15) || i > 19) {
+      if (name[i] != form[i]) return 0;
+      continue;
+    }
+    if (name[i] < '0' || name[i] > '9') return 0;
+    int& number = numbers[i < 15 ? 0 : 1];
+    number = 10 * number + (name[i] - '0');
+  }
+  which = numbers[0];
+  return numbers[1];
 }
 
 Result<WeightFiles> open_shards(const std::string& folder) {
@@ -117,7 +128,8 @@ Result<WeightFiles> open_shards(const std::string& folder) {
     LH_CHECK(open_file(folder, name, made));
   }
   if (made.files.empty()) return open_single(folder);  // names the file that is missing
-  if (counts.size() != 1 || static_cast<int>(there.size()) != *counts.begin() || *there.begin() != 1)
+  if (counts.size() != 1 || static_cast<int>(there.size()) != *counts.begin() || *there.begin() != 1 ||
+      *there.rbegin() != *counts.begin())
     return broken(folder, format("holds {} weight files of the {} that their names speak of, and no {}", there.size(),
                                  *counts.rbegin(), index_name));
   LH_CHECK(add_unnamed(made, folder));
