@@ -125,6 +125,7 @@ Value processor_speed_to_value(const ProcessorSpeed& speed) {
       entry.set(key, static_cast<long long>(value));
     entry.set("seconds", one.seconds);
   }
+  if (speed.serving.known()) document.set("serving", serving_speed_to_value(speed.serving));
   return document;
 }
 
@@ -147,6 +148,9 @@ Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std:
     return no_measurement(name, "a product lacks its pass, its sizes or its time");
   if (!read_timed(value, "steps", read_step, speed.steps))
     return no_measurement(name, "a step lacks its sizes or its time");
+  const Value* serving = value.find("serving");
+  if (serving && !serving_speed_from_value(*serving, speed.serving))
+    return no_measurement(name, "what a server's operations take is not whole");
   return speed;
 }
 

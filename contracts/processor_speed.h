@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/value.h"
+#include "contracts/serving_speed.h"
 
 namespace longhaul {
 
@@ -40,7 +41,7 @@ struct TimedStep {
 };
 
 struct ProcessorSpeed {
-  static constexpr int version = 1;  // of what is timed, and how: another one is another measurement
+  static constexpr int version = 2;  // of what is timed, and how: another one is another measurement
   ProcessorIdentity identity;
   int ranks = 1, threads = 1;  // of a rank
   std::string precision = "bf16";
@@ -48,6 +49,7 @@ struct ProcessorSpeed {
   double call_seconds = 0;             // of an operation on a few numbers
   std::vector<TimedProduct> products;  // in `precision`
   std::vector<TimedStep> steps;
+  ServingSpeed serving;  // of a rank alone: where ranks is 1
   double spent_seconds = 0;
   std::int64_t at_ms = 0;  // since 1970
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autotune/hardware/measured_serving.h"
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
 #include "base/clock.h"
@@ -32,6 +33,13 @@ struct SectionLine {
   std::string name, unit;
   double value = 0;
 };
+
+void add_serving_lines(const ServingSpeed& speed, std::vector<SectionLine>& lines) {
+  for (const ServedProduct& one : speed.products)
+    lines.push_back({served_product_name(one.rows, one.set_bytes), "ns a weight", one.seconds * 1e9});
+  if (!speed.known()) return;
+  for (const ServingField& field : serving_fields()) lines.push_back({field.name, field.unit, speed.*field.at * 1e9});
+}
 
 Precision speed_precision(const ProcessorSpeed& speed) {
   return speed.precision == "f32" ? Precision::f32 : Precision::bf16;
@@ -154,9 +162,11 @@ Result<ProcessorConstants> processor_constants(const ConstantTable& assumed, con
   for (const TimedRun& run : found.trainings)
     out.steps.push_back({run.name, run.seconds, run.predicted(before), run.predicted(after)});
   out.deviation = prediction_error(out.steps, &CalibratedRun::after).deviation;
+  add_serving_lines(speed.serving, lines);
   for (SectionLine& line : lines) {
-    if (const Constant* c = table.find(path + line.name)) line.value = four_digits(c->value);
-    if (line.name == "spread_seen") line.value = four_digits(std::max(step_spread_least, out.deviation));
+    if (const Constant* c = table.find(path + line.name)) line.value = c->value;
+    if (line.name == "spread_seen") line.value = std::max(step_spread_least, out.deviation);
+    line.value = four_digits(line.value);
   }
   out.section = processor_section(key, lines, source);
   return out;

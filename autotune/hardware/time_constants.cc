@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autotune/hardware/measured_serving.h"
 #include "base/files.h"
 #include "base/text.h"
 
@@ -183,6 +184,7 @@ MeasuredProcessor read_measured(const ConstantTable& table, const std::string& k
   fill(table, "processor", key, gpu_bindings(), one.rank, said_above);
   fill(table, "processor", key, common_bindings(), one.common, said_above);
   fill(table, "processor", key, framework_bindings(), one.framework, said_above);
+  one.serving = read_measured_serving(table, "processor." + key);
   one.rank.measured = true, one.rank.key = key;
   return one;
 }

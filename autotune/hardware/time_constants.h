@@ -7,6 +7,7 @@
 #include "autotune/hardware/framework_profile.h"
 #include "autotune/hardware/gpu_type.h"
 #include "autotune/hardware/serving_constants.h"
+#include "contracts/serving_speed.h"
 
 namespace longhaul {
 
@@ -47,6 +48,7 @@ struct MeasuredProcessor {
   GpuType rank;
   CommonConstants common;
   FrameworkProfile framework;
+  ServingSpeed serving = {};  // of a rank alone on its node
 };
 std::string measured_processor_key(int ranks_on_node, int threads, Precision precision);
 

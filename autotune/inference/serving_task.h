@@ -6,6 +6,7 @@
 
 #include "autotune/hardware/cluster.h"
 #include "autotune/inference/number_format.h"
+#include "contracts/serving_speed.h"
 
 namespace longhaul {
 
@@ -61,8 +62,9 @@ struct ServingPlace {
   Cluster cluster;
   CommonConstants common;
   ServingConstants serving;
-  double attention_scale = 1;  // of the GPU's share for fused attention
-  double product_memory = 1;   // share of the memory's rate at which products read
+  double attention_scale = 1;   // of the GPU's share for fused attention
+  double product_memory = 1;    // share of the memory's rate at which products read
+  ServingSpeed processor = {};  // known where our own server answers on a rank that was measured
 };
 
 }  // namespace longhaul

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autotune/inference/processor_serving.h"
 #include "autotune/inference/serving_memory.h"
 
 namespace longhaul {
@@ -91,6 +92,7 @@ double serving_group_sum(const ServingLayout& layout, const ServingPlace& place,
 
 ServingStepTime serving_step_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
                                   const StepWork& work) {
+  if (is_timed_there(place, layout)) return processor_step_time(shape, layout, place, work);
   const auto layers = static_cast<double>(shape.num_hidden_layers), h = static_cast<double>(shape.hidden_size);
   const double tokens = work.decodes + work.prefill, rows = work.decodes + work.ended_prompts;
   ServingStepTime time;

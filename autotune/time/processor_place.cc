@@ -26,4 +26,11 @@ Result<TrainingPlace> processor_place(const TimeConstants& constants, int thread
   return place;
 }
 
+ServingSpeed processor_serving(const TimeConstants& constants, int threads, Precision precision) {
+  const std::string key = measured_processor_key(1, threads, precision);
+  for (const MeasuredProcessor& measured : constants.measured_processors)
+    if (measured.key == key) return measured.serving;
+  return {};
+}
+
 }  // namespace longhaul

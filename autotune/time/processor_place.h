@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autotune/time/training_case.h"
+#include "contracts/serving_speed.h"
 
 namespace longhaul {
 
@@ -9,5 +10,7 @@ namespace longhaul {
 // were, else as many cores as [gpu.cpu-core] assumes. not_found: constants that lack that section or the framework's.
 Result<TrainingPlace> processor_place(const TimeConstants& constants, int threads, int ranks_on_node,
                                       Precision precision);
+// What a server's operations take on a rank that has its node for itself; not known where none was measured.
+ServingSpeed processor_serving(const TimeConstants& constants, int threads, Precision precision);
 
 }  // namespace longhaul

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "contracts/pipeline_stages.h"
 #include "engine/comm/threads_communicator.h"
+#include "engine/infer/serving_speed.h"
 #include "engine/ops/cpu/gemm/gemm_onednn.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/elementwise.h"
@@ -342,6 +343,11 @@ Result<ProcessorSpeed> measure_processor(const MeasureOptions& options, const Cl
   for (const std::vector<double>& of_rank : times)
     for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], of_rank[i]);
   put_times(slowest, speed);
+  if (options.ranks == 1) {
+    const ComputeContext context(options.threads);
+    const DType dtype = options.precision == "bf16" ? DType::bf16 : DType::f32;
+    LH_TRY(speed.serving, measure_serving(context, {dtype, options.seconds / 2, options.stop}, clock));
+  }
   speed.spent_seconds = static_cast<double>(clock.monotonic_ns() - begun) * 1e-9;
   return speed;
 }

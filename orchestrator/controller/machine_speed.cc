@@ -172,14 +172,15 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
   const bool tuned = std::any_of(plan.stages.begin(), plan.stages.end(),
                                  [](const PlannedStage& stage) { return stage.kind == "tune"; });
   const auto add = [&](const PlannedStage& stage) {
-    if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") return;
+    const bool trains = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
+    if (!trains && stage.kind != "deploy") return;
     if (may_use_gpus(stage) && site.node.gpus > 0) return;
     RankUse use;
-    use.ranks = std::max(1, stage.dims.world_size() / std::max(1, stage.common.nodes));
+    if (trains) use.ranks = std::max(1, stage.dims.world_size() / std::max(1, stage.common.nodes));
     use.threads = rank_threads(site, stage.common.threads, use.ranks);
     use.precision = stage.settings.get_string("precision") == "f32" ? "f32" : "bf16";
     uses.insert(use);
-    if (tuned) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
+    if (tuned && trains) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
   };
   for (const PlannedStage& stage : plan.stages) {
     add(stage);

@@ -24,7 +24,7 @@ struct RankUse {
   auto operator<=>(const RankUse&) const = default;
   std::string text() const;  // "2x1-bf16"
 };
-// Of the plan's trainings on processors, each once.
+// Of the plan's trainings and servers on processors, each once.
 std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site);
 
 // What can be asked of the engine; replaced in tests.

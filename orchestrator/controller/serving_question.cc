@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autotune/inference/processor_serving.h"
+#include "autotune/time/processor_place.h"
 #include "base/diagnostics.h"
 #include "base/text.h"
 #include "contracts/features/feature_table.h"
@@ -33,14 +35,15 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
   if (stage.device == "gpu" && site.node.gpus == 0)
     return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
                       "write node.gpus and node.gpu into its file");
-  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), stage.common.threads, 1, notes));
+  const bool f32 = settings.precision == "f32";
+  const Precision precision = f32 ? Precision::f32 : Precision::bf16;
+  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), stage.common.threads, 1, notes, precision));
   if (auto asked = engine_case_of_stage(stage.kind, stage.settings, model.shape, stage.dims)) {
     asked->gpu = rank.on_gpus;
     LH_CHECK(check_engine(*asked));
   }
   Cluster& cluster = rank.place.cluster;
 
-  const bool f32 = settings.precision == "f32";
   ServingTask task;
   task.gpus = 1, task.tp = 1;
   task.context_length = model.shape.max_position_embeddings;
@@ -55,11 +58,22 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
   const bool known = rank.memory_limit > 0;
   cluster.gpu.memory = known ? rank.memory_limit : 1e15;
   const ServingLayout layout{1, 1, task.weights.front(), task.caches.front(), settings.slots, 1, 256};
-  const ServingPlace place{cluster, rank.place.common, constants.serving, rank.place.framework.attention_scale,
-                           rank.place.framework.product_memory};
+  ServingPlace place{cluster,
+                     rank.place.common,
+                     constants.serving,
+                     rank.place.framework.attention_scale,
+                     rank.place.framework.product_memory,
+                     {}};
+  // Steps of published servers cost a millisecond of Python's time; ours goes round in microseconds.
+  if (!rank.on_gpus) place.serving.step_cost = 0;
+  if (!rank.on_gpus)
+    place.processor = processor_serving(constants, rank_threads(site, stage.common.threads, 1), precision);
   LH_TRY(ServingForecast made, forecast_serving(model.shape, task, layout, place));
   made.device = rank.device, made.source = rank.source;
+  if (!rank.on_gpus && !is_timed_there(place, layout)) made.source = ForecastSource::arithmetic;
   if (!known) made.memory_limit = 0;
+  if (!rank.on_gpus && place.processor.known() && model.int8)
+    notes.emplace_back("products of int8 weights were not timed: a rough figure");
   if (!cluster.gpu.measured) notes.emplace_back("no run on such a processor was measured: a rough figure");
   made.notes = std::move(notes);
   return made;

@@ -1,9 +1,11 @@
-// The time model of serving against our own server on this machine: a Llama of random weights behind the generator that
-// serves (engine/infer/generator.h), 1, 4 and 16 answers at a time. The processor stands as a "GPU" of one processor
-// whose memory rate, product rate and call latency this very program measures first. Only steps in which all slots
-// answer and no prompt is read are counted; the median of them.
+// Forecasts of our own server on the machine at hand beside the server itself, made as `longhaul plan` makes them: the
+// processor is measured for some seconds (engine/tasks/measure_processor.h), its constants are fitted, and a step is
+// forecast from them (autotune/inference/processor_serving.h). Then models of random weights answer behind the
+// generator that serves (engine/infer/generator.h). Measured are the median of the steps in which all slots answer and
+// no prompt is read, and of those that read one prompt. Nothing of what is measured here goes into the forecast.
 //
-//   serving_cpu [--layers 12] [--answer 48] [--threads 2]
+//   serving_cpu --constants autotune/constants.toml [--threads 2] [--precision bf16] [--answer 48] [--quick 1]
+//               [--model 1]
 #include <time.h>
 
 #include <algorithm>
@@ -11,48 +13,86 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <thread>
+#include <string>
 
+#include "autotune/calibrate/processor_constants.h"
 #include "autotune/inference/serving_time.h"
+#include "autotune/time/processor_place.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "engine/infer/generator.h"
 #include "engine/model/inference_model.h"
-#include "engine/ops/gemm.h"
+#include "engine/tasks/measure_processor.h"
 
 namespace longhaul {
 namespace {
 
-ModelShape bench_shape(int layers) {
+constexpr double bar = 0.2;
+
+// One thread is timed by its own processor time, so that who else computes meanwhile counts for less.
+class BenchClock final : public Clock {
+ public:
+  explicit BenchClock(bool own_time) : own_time_(own_time) {}
+  std::int64_t wall_ms() const override { return clock_.wall_ms(); }
+  std::int64_t monotonic_ns() const override {
+    if (!own_time_) return clock_.monotonic_ns();
+    struct timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+  }
+  void sleep_ms(std::int64_t ms) override { clock_.sleep_ms(ms); }
+
+ private:
+  bool own_time_;
+  SystemClock clock_;
+};
+
+struct BenchModel {
+  const char* name;
+  std::int64_t hidden, inner, layers, heads, kv_heads, vocabulary;
+};
+// Weights that a core's cache holds, that a processor's does, and that come from memory.
+constexpr BenchModel bench_models[] = {{"1 M (the quickstart's)", 128, 384, 4, 4, 4, 3072},
+                                       {"12 M", 384, 1024, 6, 6, 2, 4096},
+                                       {"170 M", 1024, 2816, 12, 16, 4, 16384}};
+
+ModelShape bench_shape(const BenchModel& m) {
   ModelShape s;
-  s.hidden_size = 1024, s.intermediate_size = 2816, s.num_hidden_layers = layers, s.num_attention_heads = 16;
-  s.num_key_value_heads = 4, s.head_dim = 64, s.vocab_size = 16384, s.max_position_embeddings = 512;
-  s.tie_word_embeddings = true;
+  s.hidden_size = m.hidden, s.intermediate_size = m.inner, s.num_hidden_layers = m.layers;
+  s.num_attention_heads = m.heads, s.num_key_value_heads = m.kv_heads, s.head_dim = m.hidden / m.heads;
+  s.vocab_size = m.vocabulary, s.max_position_embeddings = 512, s.tie_word_embeddings = true;
   return s;
 }
 
 // Small numbers of both signs that depend on their place.
-Tensor bench_tensor(Shape shape) {
-  Tensor tensor(DType::bf16, shape);
-  auto* bits = static_cast<std::uint16_t*>(static_cast<void*>(tensor.view().data()));
-  for (std::int64_t i = 0; i < shape.size(); ++i)
-    bits[i] = static_cast<std::uint16_t>(0x3c00 + (i * 7919) % 128 + (i * 31 % 64 < 32 ? 0x8000 : 0));
+Tensor bench_tensor(DType dtype, Shape shape) {
+  Tensor tensor(dtype, shape);
+  auto* bits = static_cast<std::byte*>(tensor.view().data());
+  for (std::int64_t i = 0; i < shape.size(); ++i) {
+    const auto upper = static_cast<std::uint16_t>(0x3c00 + (i * 7919) % 128 + (i * 31 % 64 < 32 ? 0x8000 : 0));
+    const auto whole = static_cast<std::uint32_t>(upper) << 16;
+    if (dtype == DType::bf16)
+      std::memcpy(bits + 2 * i, &upper, 2);
+    else
+      std::memcpy(bits + 4 * i, &whole, 4);
+  }
   return tensor;
 }
 
-LinearWeights bench_linear(std::int64_t out, std::int64_t in) {
-  return LinearWeights(DenseWeights{bench_tensor({out, in}), {}});
-}
-
-InferenceWeights bench_weights(const ModelShape& s) {
+InferenceWeights bench_weights(const ModelShape& s, DType dtype) {
+  const auto vector = [&] { return bench_tensor(dtype, {s.hidden_size}); };
+  const auto linear = [&](std::int64_t out, std::int64_t in) {
+    return LinearWeights(DenseWeights{bench_tensor(dtype, {out, in}), {}});
+  };
   InferenceWeights w;
-  w.dtype = DType::bf16;
-  w.embedding = bench_linear(s.vocab_size, s.hidden_size);
-  w.final_norm.weight = bench_tensor({s.hidden_size});
+  w.dtype = dtype;
+  w.embedding = linear(s.vocab_size, s.hidden_size);
+  w.final_norm.weight = vector();
   for (int layer = 0; layer < s.num_hidden_layers; ++layer) {
     InferenceWeights::Block b;
-    b.input_norm.weight = bench_tensor({s.hidden_size}), b.post_attention_norm.weight = bench_tensor({s.hidden_size});
-    b.qkv = bench_linear(s.q_size() + 2 * s.kv_size(), s.hidden_size), b.o = bench_linear(s.hidden_size, s.q_size());
-    b.gate_up = bench_linear(s.mlp_width(), s.hidden_size), b.down = bench_linear(s.hidden_size, s.intermediate_size);
+    b.input_norm.weight = vector(), b.post_attention_norm.weight = vector();
+    b.qkv = linear(s.q_size() + 2 * s.kv_size(), s.hidden_size), b.o = linear(s.hidden_size, s.q_size());
+    b.gate_up = linear(s.mlp_width(), s.hidden_size), b.down = linear(s.hidden_size, s.intermediate_size);
     w.blocks.push_back(std::move(b));
   }
   return w;
@@ -90,130 +130,133 @@ struct Silent final : GenerationListener {
   void on_end(FinishReason, const GenerationUsage&, const std::string&) override {}
 };
 
-// Seconds, of the wall or of this thread.
-class Stopwatch {
- public:
-  explicit Stopwatch(int threads) : alone_(threads == 1) {}
-  double now() const {
-    if (!alone_) return static_cast<double>(clock_.monotonic_ns()) * 1e-9;
-    struct timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-  }
-  template <class Work>
-  double best(int rounds, const Work& work) const {
-    double best = 1e9;
-    for (int i = 0; i <= rounds; ++i) {
-      const double begin = now();
-      work();
-      if (i > 0) best = std::min(best, now() - begin);
-    }
-    return best;
-  }
+double middle(std::vector<double> seconds) {
+  if (seconds.empty()) return 0;
+  const auto at = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), at, seconds.end());
+  return *at;
+}
 
- private:
-  SystemClock clock_;
-  bool alone_;
+struct BenchTimes {
+  double decode = 0, prompt = 0;  // seconds of a step
 };
 
-double product_seconds(const Stopwatch& watch, const ComputeContext& context, std::int64_t m, std::int64_t n,
-                       std::int64_t k) {
-  const Tensor x = bench_tensor({m, k}), w = bench_tensor({n, k});
-  Tensor y(DType::bf16, {m, n});
-  return watch.best(10, [&] { linear_forward(context, {m, k, n}, x, w, y.view()); });
-}
+struct BenchLoad {
+  int slots = 1, prompt = 32, answer = 48;
+};
 
-// FLOP/s of products of so many rows whose weights lie in the cache: what arithmetic alone allows.
-double product_rate(const Stopwatch& watch, const ComputeContext& context, std::int64_t rows) {
-  return 2.0 * static_cast<double>(rows) * 1024 * 1024 / product_seconds(watch, context, rows, 1024, 1024);
-}
-
-// memchr for a byte that is not there reads as fast as the C library can.
-double read_rate(const Stopwatch& watch, int threads) {
-  const std::vector<char> memory(std::size_t{1} << 29, 3);
-  std::size_t found = 0;
-  const std::size_t each = memory.size() / static_cast<std::size_t>(threads);
-  const auto read = [&](int part) {
-    return std::memchr(memory.data() + static_cast<std::size_t>(part) * each, 4, each) != nullptr ? std::size_t{1} : 0;
-  };
-  const double seconds = watch.best(5, [&] {
-    std::vector<std::thread> readers;
-    std::vector<std::size_t> hits(static_cast<std::size_t>(threads));
-    for (int t = 1; t < threads; ++t) readers.emplace_back([&, t] { hits[static_cast<std::size_t>(t)] = read(t); });
-    found += read(0);
-    for (std::thread& reader : readers) reader.join();
-    for (const std::size_t hit : hits) found += hit;
-  });
-  if (found > 0) std::puts("a byte was found that nobody wrote");
-  return static_cast<double>(memory.size()) / seconds;
-}
-
-ServingPlace measured_place(const Stopwatch& watch, const ComputeContext& context) {
-  ServingPlace place;
-  GpuType& cpu = place.cluster.gpu;
-  cpu.key = "cpu", cpu.memory_rate = read_rate(watch, context.threads());
-  cpu.peak_bf16 = product_rate(watch, context, 512);
-  cpu.gemm_bf16 = 1, cpu.attention = 0.3;  // the latter assumed; contexts are short here
-  place.common.memory_share = 1, place.common.expert_share = 1;
-  place.common.kernel_latency = product_seconds(watch, context, 1, 64, 64);
-  std::printf("measured here: %.1f GB/s read, %.0f GFLOP/s of bf16 products, %.1f us a call, %d threads\n",
-              cpu.memory_rate / 1e9, cpu.peak_bf16 / 1e9, place.common.kernel_latency * 1e6, context.threads());
-  return place;
-}
-
-// Seconds of a step that decodes for all slots.
-double measured_step(const Stopwatch& watch, const Clock& clock, InferenceModel& model, const ComputeContext& context,
-                     int slots, int answer) {
-  BenchTextModel text(model, context, slots);
-  Generator generator(text, clock, {slots, 1 << 20});
+BenchTimes measured_steps(const Clock& clock, InferenceModel& model, const ComputeContext& context,
+                          const BenchLoad& load) {
+  BenchTextModel text(model, context, load.slots);
+  Generator generator(text, clock, {load.slots, 1 << 20});
   std::vector<Generator::Submission> all;
-  for (int i = 0; i < slots; ++i) {
+  for (int i = 0; i < load.slots; ++i) {
     GenerationRequest request;
-    request.prompt.assign(32, 100 + i);
-    request.sampling.temperature = 0, request.max_tokens = answer;
+    request.prompt.assign(static_cast<std::size_t>(load.prompt), 100 + i);
+    request.max_tokens = load.answer;
     all.push_back({request, std::make_shared<Silent>()});
   }
-  if (!generator.submit(std::move(all)).ok()) return 0;
-  std::vector<double> seconds;
+  if (!generator.submit(std::move(all)).ok()) return {};
+  std::vector<double> decodes, prompts;
   for (bool more = true; more;) {
     const GeneratorCounters before = generator.counters();
-    const double begin = watch.now();
+    const std::int64_t begin = clock.monotonic_ns();
     more = generator.step();
-    const double took = watch.now() - begin;
+    const double took = static_cast<double>(clock.monotonic_ns() - begin) * 1e-9;
     const GeneratorCounters after = generator.counters();
-    if (after.prompt_tokens == before.prompt_tokens && after.generated_tokens - before.generated_tokens == slots)
-      seconds.push_back(took);
+    const auto read = after.prompt_tokens - before.prompt_tokens;
+    if (read == load.prompt && load.slots == 1) prompts.push_back(took);
+    if (read == 0 && after.generated_tokens - before.generated_tokens == load.slots) decodes.push_back(took);
   }
-  if (seconds.empty()) return 0;
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
+  return {middle(decodes), middle(prompts)};
 }
 
+struct Score {
+  int rows = 0, met = 0;
+  void print(const char* model, const char* what, const ServingStepTime& parts, double measured) {
+    const double forecast = parts.total(), ratio = forecast / measured;
+    const bool within = std::abs(ratio - 1) <= bar;
+    ++rows, met += within;
+    std::printf("%-24s %-28s %9.3f %9.3f %6.2f   %-6s (products %.0f %%, attention %.0f, small %.0f, draws %.0f)\n",
+                model, what, 1e3 * forecast, 1e3 * measured, ratio, within ? "met" : "MISSED",
+                100 * parts.products / forecast, 100 * parts.attention / forecast, 100 * parts.streams / forecast,
+                100 * parts.host / forecast);
+    std::fflush(stdout);
+  }
+};
+
+struct Bench {
+  int threads = 1, answer = 48;
+  Precision precision = Precision::bf16;
+  ServingPlace place;
+
+  Status look_at_the_machine(const Clock& clock, const std::string& constants) {
+    MeasureOptions options;
+    options.threads = threads, options.precision = to_string(precision);
+    LH_TRY(const ProcessorSpeed speed, measure_processor(options, clock));
+    LH_TRY(const std::string text, read_file(constants));
+    LH_TRY(const ConstantTable shipped, ConstantTable::parse(text, constants));
+    LH_TRY(const ProcessorConstants fitted, processor_constants(shipped, speed));
+    LH_TRY(const ConstantTable table, ConstantTable::parse(shipped.to_toml() + "\n" + fitted.section, "measured"));
+    LH_TRY(const TimeConstants all, make_time_constants(table));
+    LH_TRY(const TrainingPlace rank, processor_place(all, threads, 1, precision));
+    place.cluster = rank.cluster, place.common = rank.common, place.serving = all.serving;
+    place.attention_scale = rank.framework.attention_scale;
+    place.processor = processor_serving(all, threads, precision);
+    std::printf("%s, %s, %d threads, %s, measured in %.1f s; weights from memory: %.1f GB/s by products of one row\n",
+                speed.identity.processor.c_str(), speed.identity.kernels.c_str(), threads, to_string(precision),
+                speed.spent_seconds,
+                1e-9 * (precision == Precision::f32 ? 4 : 2) /
+                    place.processor.products[(std::size(serving_sets) - 1) * std::size(serving_rows)].seconds);
+    return {};
+  }
+
+  void walk(const Clock& clock, const BenchModel& which, Score& score) {
+    const ModelShape shape = bench_shape(which);
+    const ComputeContext context(threads);
+    const bool f32 = precision == Precision::f32;
+    InferenceModel model(shape, bench_weights(shape, f32 ? DType::f32 : DType::bf16));
+    ServingLayout layout;
+    layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
+    layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
+    const auto forecast = [&](const StepWork& work) { return serving_step_time(shape, layout, place, work); };
+    for (const BenchLoad load : {BenchLoad{1, 32, answer}, {4, 32, answer}, {16, 32, answer}, {4, 400, answer}}) {
+      const double context_seen = load.prompt + load.answer / 2.0;
+      const BenchTimes times = measured_steps(clock, model, context, load);
+      const std::string what = std::to_string(load.slots) + " answers, context " + std::to_string(int(context_seen));
+      score.print(which.name, what.c_str(), forecast({double(load.slots), context_seen, 0, 0, 0}), times.decode);
+    }
+    std::vector<double> prompts;
+    for (int i = 0; i < 7; ++i) prompts.push_back(measured_steps(clock, model, context, {1, 192, 2}).prompt);
+    score.print(which.name, "a prompt of 192", forecast({0, 0, 192, 96, 1}), middle(prompts));
+  }
+};
+
 int run(int argc, char** argv) {
-  int layers = 12, answer = 48, threads = 1;
+  Bench bench;
+  std::string constants;
+  bool quick = false;
+  int only = -1;  // of bench_models
   for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    (flag == "--layers" ? layers : flag == "--answer" ? answer : threads) = std::max(1, std::atoi(argv[i + 1]));
+    const std::string flag = argv[i], value = argv[i + 1];
+    if (flag == "--constants") constants = value;
+    if (flag == "--threads") bench.threads = std::max(1, std::atoi(value.c_str()));
+    if (flag == "--answer") bench.answer = std::max(2, std::atoi(value.c_str()));
+    if (flag == "--precision") bench.precision = value == "f32" ? Precision::f32 : Precision::bf16;
+    if (flag == "--quick") quick = value != "0";
+    if (flag == "--model") only = std::atoi(value.c_str());
   }
-  const SystemClock clock;
-  const Stopwatch watch(threads);
-  const ComputeContext context(threads);
-  const ModelShape shape = bench_shape(layers);
-  ServingPlace place = measured_place(watch, context);
-  InferenceModel model(shape, bench_weights(shape));
-  std::printf("%.0f MB of weights in bf16\n", 2e-6 * static_cast<double>(shape.parameter_count()));
-  std::printf("%5s %22s %14s %14s %20s\n", "slots", "products of as many rows", "predicted", "measured",
-              "time over predicted");
-  for (const int slots : {1, 4, 16}) {
-    // Unlike a GPU's, a core's rate depends on the rows from the first one on.
-    place.cluster.gpu.peak_bf16 = product_rate(watch, context, slots);
-    const double predicted =
-        serving_step_time(shape, {}, place, {static_cast<double>(slots), 32.0 + answer / 2.0, 0, 0, 0}).total();
-    const double measured = measured_step(watch, clock, model, context, slots, answer);
-    if (measured <= 0) return std::puts("no step was measured"), 1;
-    std::printf("%5d %15.0f GFLOP/s %10.1f t/s %10.1f t/s %20.2f\n", slots, place.cluster.gpu.peak_bf16 / 1e9,
-                slots / predicted, slots / measured, measured / predicted);
+  const BenchClock clock(bench.threads == 1);
+  if (const Status looked = bench.look_at_the_machine(clock, constants); !looked.ok())
+    return std::fprintf(stderr, "%s\n", looked.error().message().c_str()), 1;
+  std::printf("%-24s %-28s %9s %9s %6s   bar: within %.0f %%\n", "model", "step", "forecast", "measured", "ratio",
+              100 * bar);
+  Score score;
+  for (const BenchModel& model : bench_models) {
+    if (only < 0 || &model == &bench_models[only]) bench.walk(clock, model, score);
+    if (quick) break;
   }
+  std::printf("%d of %d within the bar\n", score.met, score.rows);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/json.h"
+#include "tests/support/made_up_serving.h"
 
 namespace longhaul {
 namespace {
@@ -15,6 +16,7 @@ ProcessorSpeed example() {
   speed.ranks = 2, speed.threads = 1, speed.copy_rate = 9e9, speed.call_seconds = 2e-7, speed.at_ms = 5;
   speed.products = {{ProductPass::weight, 512, 128, 256, 1e-3}};
   speed.steps = {{128, 2, 4, 384, 256, 64, 4, 2, 0.02}};
+  speed.serving = testing::made_up_serving();
   return speed;
 }
 
@@ -24,6 +26,14 @@ TEST_CASE("a measurement is read as it was written") {
   REQUIRE(read.ok());
   CHECK(read->identity == example().identity);
   CHECK(to_json(processor_speed_to_value(*read)) == to_json(document));
+}
+
+TEST_CASE("a measurement of several ranks has nothing of a server") {
+  ProcessorSpeed speed = example();
+  speed.serving = {};
+  const auto read = processor_speed_from_value(processor_speed_to_value(speed), "x");
+  REQUIRE(read.ok());
+  CHECK(!read->serving.known());
 }
 
 TEST_CASE("a measurement that is damaged or of another version is refused by name") {
@@ -44,6 +54,10 @@ TEST_CASE("a measurement that is damaged or of another version is refused by nam
   refused([](Value& v) { v.find("steps")->as_array()[0].set("seconds", 0.0); });
   refused([](Value& v) { v.find("steps")->as_array()[0].set("hidden", 1LL << 40); });
   refused([](Value& v) { v.find("products")->as_array()[0].set("pass", "sideways"); });
+  refused([](Value& v) { v.find("serving")->set("call_seconds", 0.0); });
+  refused([](Value& v) { v.find("serving")->find("products")->as_array().pop_back(); });
+  refused([](Value& v) { v.find("serving")->find("products")->as_array()[3].set("rows", 7); });
+  refused([](Value& v) { v.set("serving", "quick"); });
   refused([](Value& v) { v = Value("nothing"); });
 }
 

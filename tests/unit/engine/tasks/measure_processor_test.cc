@@ -23,6 +23,27 @@ TEST_CASE("two ranks that measure give what the contract asks for") {
   REQUIRE(read.ok());
   CHECK(read->steps.size() == speed->steps.size());
   CHECK(read->products.size() == speed->products.size());
+  CHECK(!speed->serving.known());
+}
+
+TEST_CASE("a rank alone is timed as a server, too: weights of more bytes and more rows take longer") {
+  const SystemClock clock;
+  MeasureOptions options;
+  options.seconds = 0.6;
+  const auto speed = measure_processor(options, clock);
+  REQUIRE(speed.ok());
+  const std::vector<ServedProduct>& products = speed->serving.products;
+  REQUIRE(products.size() == std::size(serving_rows) * std::size(serving_sets));
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    CHECK(products[i].rows == serving_rows[i % std::size(serving_rows)]);
+    CHECK(products[i].set_bytes == serving_sets[i / std::size(serving_rows)]);
+  }
+  for (std::size_t set = 0; set < std::size(serving_sets); ++set) {
+    const std::size_t first = set * std::size(serving_rows);
+    CHECK(products[first + std::size(serving_rows) - 1].seconds > 2 * products[first].seconds);
+  }
+  CHECK(speed->serving.attention > 1e-13);
+  CHECK(speed->serving.logit < 1e-6);
 }
 
 TEST_CASE("a measurement that cannot be is refused, and one that is stopped ends") {

@@ -120,6 +120,21 @@ TEST_CASE("more ranks than a machine can have are not measured on it") {
   CHECK(says(speeds, "4096 threads"));
 }
 
+TEST_CASE("a server on processors is a use of its own: one rank with the node for itself, in its precision") {
+  RunPlan plan;
+  PlannedStage deploy;
+  deploy.stage = deploy.kind = "deploy", deploy.settings = Value::make_table();
+  deploy.settings.set("precision", "f32");
+  plan.stages = {deploy};
+  SiteConfig site;
+  site.node.cores = 6;
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 6, "f32"}});
+  plan.stages[0].settings.set("precision", "bf16"), plan.stages[0].common.threads = 2;
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 2, "bf16"}});
+  plan.stages[0].kind = "convert";
+  CHECK(processor_uses(plan, site).empty());
+}
+
 TEST_CASE("where ranks run on other hosts nothing is measured here; a file from there is read") {
   Machine machine;
   machine.site.name = "Leonardo", machine.site.scheduler = "slurm";
