@@ -173,10 +173,16 @@ double kept_of_every_second(const Sizes& z) {
   return bf16 * 2 * z.rows * z.h + z.tokens * (bf16 * (2 * z.q + z.kv + z.ffn) + f32 * z.heads);
 }
 
-// Ring attention keeps two pairs of keys and values on their way, and sums in f32 (as
-// engine/parallel/ring_attention.cc).
+// What attention over a cp group takes beside its input and output, as engine/parallel/*_attention.cc do: the ring
+// keeps two pairs of keys and values on their way and sums in f32; gathering keeps those of whole sequences, in the
+// order of the ranks and of the text, and their gradients; an exchange what goes, what comes, and all heads' share of
+// both passes.
 double context_attention(const FrameworkTraining& t, const Sizes& z) {
   if (t.dims.cp == 1) return 0;
+  const double cp = t.dims.cp;
+  if (t.context == ContextKind::gather) return z.tokens * 2 * z.kv * (bf16 * (1 + 3 * cp) + f32 * (cp + 1));
+  if (t.context == ContextKind::a2a)
+    return z.tokens * bf16 * (2 * std::max(z.q + 2 * z.kv, 2 * z.q) + 2 * z.q + z.q + 2 * z.kv);
   return z.tokens * (2 * 2 * z.kv * bf16 + z.q * f32 + z.q * bf16 / 2 + z.kv * bf16 + 3 * 2 * z.kv * f32);
 }
 

@@ -32,6 +32,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include "autotune/time/context_kind.h"
 #include "contracts/model_shape.h"
 #include "contracts/parallel_dims.h"
 #include "contracts/pipeline_schedule.h"
@@ -64,7 +65,8 @@ struct FrameworkTraining {
   Recompute recompute;
   bool fp8 = false;  // the layers' matrices multiply in 8 bits
   bool dropout = false;
-  double host_optimizer = 0;  // part of the optimizer's state that host memory keeps, 0 to 1
+  ContextKind context = ContextKind::ring;  // where cp > 1
+  double host_optimizer = 0;                // part of the optimizer's state that host memory keeps, 0 to 1
 };
 
 // What a framework keeps, in bytes where nothing else is said.

@@ -23,6 +23,7 @@ FrameworkTraining framework_training(const TrainingTask& task, const TrainingLay
   t.recompute = layout.recompute;
   t.fp8 = layout.precision == Precision::fp8 || layout.precision == Precision::fp4;
   t.host_optimizer = layout.offload_moments ? 1 : 0;
+  t.context = layout.context;
   return t;
 }
 

@@ -209,7 +209,7 @@ void for_each_layout(const LayoutFamily& family, const SearchSpace& space, const
   const int inner = d.tp * d.cp;
   if (space.gpus % inner != 0) return;
   std::optional<EngineCase> asked = space.engine;
-  if (asked) asked->shape = task.shape;
+  if (asked) asked->shape = task.shape, layout.context = context_kind_of(asked->cp_attention);
   const auto is_refused = [&] {
     if (!asked) return false;
     if (layout.offload_moments) asked->optimizer.offload = space.engine->optimizer.offload;  // or "host"

@@ -112,6 +112,42 @@ double streamed_bytes(const TrainingTask& task, const TrainingLayout& layout) {
   return z.tokens * width * (13 * z.hidden / split + 3 * (z.q + 2 * z.kv) + ffn);
 }
 
+// Between the ranks of a cp group, as the engine sends them (engine/parallel/*_attention.cc).
+void add_context_messages(const Sizes& z, const TrainingLayout& layout, const TrainingPlace& place,
+                          double attention_forward, PassTime& forward, PassTime& backward) {
+  const int cp = layout.dims.cp, stride = layout.dims.tp;
+  const CommonConstants& c = place.common;
+  const double width = layout.precision == Precision::f32 ? 4 : 2;
+  const Link link = group_link(place.cluster, c, cp, stride);
+  switch (layout.context) {
+    case ContextKind::ring: {
+      // Keys and values go round the ring beside the attention of those at hand (Liu et al. 2023, arXiv 2310.01889); on
+      // the way back their gradients as well.
+      const double round = 2 * z.kv * z.tokens * width * (cp - 1) / link.rate;
+      forward.context = std::max(0.0, round - 0.8 * attention_forward) + link.latency * cp;
+      backward.context = 2 * forward.context;
+      return;
+    }
+    case ContextKind::gather: {
+      // Keys and values of all ranks before either pass, and the sums of their gradients in f32 after the second;
+      // nothing hides them.
+      const double whole = 2 * z.kv * z.tokens * cp;
+      forward.context = all_gather_time(cp, whole * width, link, c.ring_latency);
+      backward.context = forward.context + all_gather_time(cp, whole * 4, link, c.ring_latency);
+      return;
+    }
+    case ContextKind::a2a: {
+      // Queries, keys and values for whole sequences of some heads, and what attention gives of them back; on the way
+      // back that with its gradient, and the gradients of all three. Nothing hides them.
+      const Link all = exchange_link(place.cluster, c, cp, stride);
+      const auto exchange = [&](double columns) { return all_to_all_time(cp, z.tokens * columns * width, all); };
+      forward.context = exchange(z.q + 2 * z.kv) + exchange(z.q);
+      backward.context = exchange(2 * z.q) + exchange(z.q + 2 * z.kv);
+      return;
+    }
+  }
+}
+
 // Messages of one pass over a layer that nothing hides.
 void add_messages(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place,
                   double attention_forward, PassTime& forward, PassTime& backward) {
@@ -126,14 +162,7 @@ void add_messages(const TrainingTask& task, const TrainingLayout& layout, const 
     forward.tensor = sums * all_reduce_time(d.tp, z.tokens * z.hidden * width, link) * place.framework.tensor_exposed;
     backward.tensor = forward.tensor;
   }
-  if (d.cp > 1) {
-    // Keys and values go round the ring beside the attention of those at hand (Liu et al. 2023, arXiv 2310.01889); on
-    // the way back their gradients as well.
-    const Link link = group_link(place.cluster, c, d.cp, d.tp);
-    const double round = 2 * z.kv * z.tokens * width * (d.cp - 1) / link.rate;
-    forward.context = std::max(0.0, round - 0.8 * attention_forward) + link.latency * d.cp;
-    backward.context = 2 * forward.context;
-  }
+  if (d.cp > 1) add_context_messages(z, layout, place, attention_forward, forward, backward);
   if (task.shape.is_moe() && d.ep * d.etp > 1) {
     const Link link = exchange_link(place.cluster, c, d.ep * d.etp, 1);
     const double rows = z.tokens / d.tp * static_cast<double>(task.shape.num_experts_per_tok);

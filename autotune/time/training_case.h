@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "autotune/hardware/cluster.h"
+#include "autotune/time/context_kind.h"
 #include "contracts/model_shape.h"
 #include "contracts/parallel_dims.h"
 #include "contracts/pipeline_schedule.h"
@@ -26,8 +27,9 @@ struct TrainingLayout {
   Precision precision = Precision::bf16;
   Recompute recompute;
   PipelineKind schedule = PipelineKind::one_f_one_b;
-  int group = 0;                 // of interleaved schedules; 0: the smallest
-  bool offload_moments = false;  // to the host's memory between two updates
+  int group = 0;                            // of interleaved schedules; 0: the smallest
+  bool offload_moments = false;             // to the host's memory between two updates
+  ContextKind context = ContextKind::ring;  // where cp > 1
 
   std::int64_t micro_batches(const TrainingTask& task) const {
     return task.global_batch_size / micro_batch_size / dims.dp();

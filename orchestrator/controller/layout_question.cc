@@ -50,6 +50,7 @@ Result<TrainingLayout> layout_of(const PretrainSettings& settings, const Paralle
   LH_TRY(const PipelineScheduleSettings schedule, schedule_settings(settings.pipeline, dims, micro_batches));
   layout.schedule = schedule.kind, layout.group = schedule.group;
   layout.offload_moments = settings.optimizer.offload != "none";
+  layout.context = context_kind_of(settings.cp_attention);
   return layout;
 }
 
@@ -123,8 +124,17 @@ Result<PretrainSettings> as_pretraining(const PlannedStage& stage) {
   PretrainSettings same;
   same.pipeline = sft.pipeline, same.recompute = sft.recompute, same.optimizer = sft.optimizer;
   same.precision = sft.precision, same.sequence_length = sft.sequence_length;
+  same.cp_attention = sft.cp_attention;
   same.micro_batch_size = sft.micro_batch_size, same.global_batch_size = sft.global_batch_size;
   return same;
+}
+
+// On processors moments lie in the host's memory anyway, and what their way to a disk costs nobody has measured.
+void explain_offload(const OptimizerSettings& optimizer, LayoutQuestion& q) {
+  q.layout.offload_moments = false;
+  if (optimizer.offload == "node_local")
+    q.notes.push_back(format("without the way of the moments to {} and back: how fast that disk is nobody has measured",
+                             optimizer.offload_dir));
 }
 
 bool begins_with_a_model(const PlannedStage& stage) {
@@ -212,6 +222,7 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
   LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads,
                                     ranks_per_node > 0 ? ranks_per_node : ranks, q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
+  if (!q.on_gpus) explain_offload(settings.optimizer, q);
   q.search.measured = basis.measured.of(q.device);
   const bool here = !q.search.measured.empty() || (basis.calibrated && !q.on_gpus);
   q.source = here ? ForecastSource::measured_here : rank.source;

@@ -188,6 +188,25 @@ TEST_CASE("offload moves the optimizer's state to the host and nothing else") {
   CHECK(moved.total() == doctest::Approx(here.total() - moved.host));
 }
 
+TEST_CASE("attention over a cp group takes the buffers of its kind") {
+  const FrameworkModel model = framework_model(shape_of(16));
+  FrameworkTraining t = training_on(dims_of(1, 1, 2, 1));
+  t.dims.cp = 4;
+  const auto more_than_ring = [&](ContextKind kind) {
+    t.context = ContextKind::ring;
+    const double ring = stage_memory(megatron_memory(), model, t, 0).transient;
+    t.context = kind;
+    return stage_memory(megatron_memory(), model, t, 0).transient - ring;
+  };
+  // 2 x 2048 tokens on four ranks; 2048 columns of queries, 512 of keys and of values.
+  const double tokens = 1024, q = 2048, kv = 512;
+  const double ring = tokens * (8 * kv + 5 * q + 2 * kv + 24 * kv);
+  const double gather = tokens * 2 * kv * (2 + 4 + (6 + 4) * 4);
+  const double a2a = tokens * 2 * (2 * 2 * q + 2 * q + q + 2 * kv);
+  CHECK(more_than_ring(ContextKind::gather) == doctest::Approx(gather - ring));
+  CHECK(more_than_ring(ContextKind::a2a) == doctest::Approx(a2a - ring));
+}
+
 TEST_CASE("a profile is found by its name, and an unknown one names all") {
   for (const std::string& name : memory_profile_names()) CHECK(memory_profile(name).ok());
   const auto none = memory_profile("jax");

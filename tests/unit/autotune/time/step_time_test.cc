@@ -5,6 +5,7 @@
 #include <random>
 
 #include "autotune/time/collective_time.h"
+#include "autotune/time/layer_time.h"
 
 namespace longhaul {
 namespace {
@@ -64,6 +65,30 @@ TEST_CASE("an exchange beyond the domain goes through each rank's own cards, unl
   CHECK(two_nodes.rate == doctest::Approx(nic * 15 / 8));
   CHECK(two_nodes.rate < group_link(c, place.common, 16, 1).rate / 3);
   CHECK(exchange_link(c, place.common, 4, 8).rate == doctest::Approx(nic));  // nobody else of its group on its node
+}
+
+TEST_CASE("each way of attention over a cp group pays for the messages that the engine sends") {
+  const TrainingPlace place = place_of("H100", "longhaul");
+  const TrainingTask task = llama_task(4, 4096, 16);
+  TrainingLayout layout;
+  layout.dims.cp = 4, layout.dims.dp_replicate = 2;
+  const auto of = [&](ContextKind kind) {
+    layout.context = kind;
+    return layer_time(task, layout, place);
+  };
+  const Link link = group_link(place.cluster, place.common, 4, 1);
+  const double tokens = 8192.0 / 4, q = 4096, kv = 1024, hop = place.common.ring_latency;
+  const LayerTime gather = of(ContextKind::gather), a2a = of(ContextKind::a2a), ring = of(ContextKind::ring);
+  const double keys = all_gather_time(4, 2 * kv * 8192 * 2, link, hop);
+  CHECK(gather.forward.context == doctest::Approx(keys));
+  CHECK(gather.backward.context == doctest::Approx(keys + all_gather_time(4, 2 * kv * 8192 * 4, link, hop)));
+  const auto exchange = [&](double columns) { return all_to_all_time(4, tokens * columns * 2, link); };
+  CHECK(a2a.forward.context == doctest::Approx(exchange(q + 2 * kv) + exchange(q)));
+  CHECK(a2a.backward.context == doctest::Approx(exchange(2 * q) + exchange(q + 2 * kv)));
+  CHECK(ring.forward.context < gather.forward.context);  // it computes meanwhile
+  CHECK(ring.forward.attention == a2a.forward.attention);
+  layout.dims.cp = 1, layout.dims.dp_replicate = 8;
+  CHECK(of(ContextKind::a2a).forward.context == 0);
 }
 
 TEST_CASE("virtual stages hide the sums of gradients behind the last group of micro-batches") {

@@ -168,6 +168,26 @@ TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
   CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
 }
 
+TEST_CASE("moments on the host cost a processor nothing; those on a disk say that its rate is not known") {
+  RunPlan plan = plan_of(2);
+  SiteConfig site;
+  site.node.cores = 2;
+  const auto forecast = [&](const char* offload, const char* folder) {
+    PretrainSettings settings = pretrain_fields().parse(plan.stages[1].settings, "").value();
+    settings.optimizer.offload = offload, settings.optimizer.offload_dir = folder;
+    plan.stages[1].settings = pretrain_fields().to_value(settings);
+    return plan_forecasts(plan, site, {}, {constants()}).front();
+  };
+  const TrainingForecast none = forecast("none", ""), host = forecast("host", ""),
+                         disk = forecast("node_local", "/local/scratch");
+  REQUIRE(none.problem.empty());
+  CHECK(host.seconds() == none.seconds());
+  CHECK(host.memory == none.memory);
+  CHECK(forecast_text({host}).find("that disk") == std::string::npos);
+  CHECK(disk.memory < none.memory - 4e9);  // two moments of f32 of 8e9 weights lie elsewhere
+  CHECK(forecast_text({disk}).find("/local/scratch and back") != std::string::npos);
+}
+
 TEST_CASE("on processors the memory is the engine's own plan, beside a rank's part of the node's") {
   RunPlan plan = plan_of(2);
   PlannedStage& stage = plan.stages[1];
