@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autotune/inference/serving_search.h"
+#include "autotune/time/forecast_source.h"
 
 namespace longhaul {
 
@@ -25,6 +26,15 @@ struct ServingPlan {
   std::vector<ServingCandidate> pareto;
   std::vector<std::string> notes;  // GPUs that stay idle, a GPU type without measurements, queues that a rate needs
   int considered = 0, fitting = 0;
+
+  // What the rates are made from; 90 % of servers like the winner bring tokens/s between its rate over 1 + spread() and
+  // its rate times that.
+  ForecastSource source() const { return source_of_constants(place.cluster.gpu); }
+  double spread() const {
+    return 1.645 * (place.cluster.gpu.measured ? place.serving.spread_seen : place.serving.spread_new);
+  }
+  double low_rate() const { return winner.token_rate / (1 + spread()); }
+  double high_rate() const { return winner.token_rate * (1 + spread()); }
 };
 
 // Errors: invalid_input, all that is wrong with the question together; unavailable where nothing fits (by how much and

@@ -44,6 +44,8 @@ std::string serving_report(const ServingPlan& plan) {
                            plan.considered, plan.fitting);
   out += serving_heading() + serving_row(plan.task, plan.winner) + plan.reason + "\n" +
          serving_memory_text(plan.winner.memory) + serving_step_text(plan.winner.rates);
+  out += format("90 % of such servers bring {:.0f} to {:.0f} tokens/s; {}\n", plan.low_rate(), plan.high_rate(),
+                sentence_of(plan.source()));
   for (const std::string& note : plan.notes) out += note + "\n";
   out += "\nWhy not\n";
   for (const ServingAlternative& a : plan.alternatives)

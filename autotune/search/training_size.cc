@@ -243,6 +243,7 @@ Result<SizeAnswer> size_training(const SizeQuestion& q) {
   LH_CHECK(problems.to_status("nothing was computed"));
   SizeAnswer a;
   a.peak_tflops = peak_of(q);
+  if (q.where) a.source = source_of_constants(q.where->place.cluster.gpu);
   a.rate = u.rate ? RateSource::needed : rate_is_given(q) ? RateSource::given : RateSource::forecast;
   double tflops = q.mfu > 0 ? q.mfu * a.peak_tflops : q.given.tflops;
   Trained t;

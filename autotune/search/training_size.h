@@ -11,6 +11,7 @@
 #include "autotune/hyper/shape_for_parameters.h"
 #include "autotune/hyper/training_budget.h"
 #include "autotune/search/layout_search.h"
+#include "autotune/time/forecast_source.h"
 
 namespace longhaul {
 
@@ -36,11 +37,12 @@ struct SizeAnswer {
   hyper::ShapeFound shape;
   TrainingTask task;
   std::int64_t steps = 0;
-  double peak_tflops = 0;              // of a GPU, in the precision asked for; 0: not known
-  std::optional<RankedLayout> layout;  // the search's best for it
-  double forecast_tflops = 0;          // that it runs at; 0: there is no forecast
-  double loss = 0;                     // by hyper::chinchilla_corrected
-  hyper::ComputeOptimal least_loss;    // for as much computation
+  double peak_tflops = 0;                              // of a GPU, in the precision asked for; 0: not known
+  std::optional<RankedLayout> layout;                  // the search's best for it
+  double forecast_tflops = 0;                          // that it runs at; 0: there is no forecast
+  ForecastSource source = ForecastSource::arithmetic;  // of that forecast
+  double loss = 0;                                     // by hyper::chinchilla_corrected
+  hyper::ComputeOptimal least_loss;                    // for as much computation
   std::vector<std::string> notes;
 
   double mfu() const { return peak_tflops > 0 ? budget.tflops / peak_tflops : 0; }

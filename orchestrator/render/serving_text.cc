@@ -120,7 +120,9 @@ Value serving_plan_value(const ServingPlan& plan, const std::string& toml) {
   value.set("gpus", plan.task.gpus), value.set("gpu", plan.place.cluster.gpu.key);
   value.set("percentile", plan.task.percentile);
   value.set("reason", plan.reason);
-  value.set("winner", candidate_value(plan.task, plan.winner));
+  Value& winner = value.set("winner", candidate_value(plan.task, plan.winner));
+  winner.set("tokens_per_second_low", plan.low_rate()), winner.set("tokens_per_second_high", plan.high_rate());
+  value.set("from", to_string(plan.source()));
   value.set("memory_bytes", memory_value(plan.winner.memory));
   Value& alternatives = value.set("why_not", Value::make_array());
   for (const ServingAlternative& a : plan.alternatives) {

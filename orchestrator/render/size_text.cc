@@ -24,7 +24,8 @@ std::string rate_text(const SizeAnswer& a) {
   if (a.mfu() > 0) text += format(", {:.0f} % of the peak", 100 * a.mfu());
   text += std::string(", ") + rate_name(a.rate);
   if (a.rate == RateSource::forecast && a.layout)
-    text += format(" (95 % of cases within a factor {:.2f})", 1 + 1.96 * a.layout->time.sigma);
+    text +=
+        format(" (95 % of cases within a factor {:.2f}; {})", 1 + 1.96 * a.layout->time.sigma, sentence_of(a.source));
   return text;
 }
 
@@ -81,7 +82,10 @@ Value size_value(const SizeAnswer& a, const std::string& device, const std::vect
   if (a.layout) {
     Value& layout = value.set("layout", Value::make_table());
     layout.set("text", layout_text(a.layout->layout));
-    layout.set("step_seconds", a.layout->seconds()), layout.set("sigma", a.layout->time.sigma);
+    const double seconds = a.layout->seconds(), spread = 1 + 1.96 * a.layout->time.sigma;
+    layout.set("step_seconds", seconds), layout.set("sigma", a.layout->time.sigma);
+    layout.set("step_seconds_low", seconds / spread), layout.set("step_seconds_high", seconds * spread);
+    layout.set("from", to_string(a.source));
     layout.set("memory_bytes", a.layout->memory.total());
   }
   Value& list = value.set("notes", Value::make_array());

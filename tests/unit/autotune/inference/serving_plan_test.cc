@@ -107,6 +107,10 @@ TEST_CASE("the plan says why the others lost, and what formats that are not allo
   const std::string report = serving_report(plan);
   for (const char* part : {"Why not", "tp = 1", "(not allowed)", "GB of each GPU", "ITL", "chunks of 512"})
     CHECK_MESSAGE(has(report, part), part << " in " << report);
+  CHECK_MESSAGE(has(report, "90 % of such servers bring"), report);
+  CHECK_MESSAGE(has(report, sentence_of(ForecastSource::measured_elsewhere)), report);
+  CHECK(plan.low_rate() < plan.winner.token_rate);
+  CHECK(plan.high_rate() > plan.winner.token_rate);
 }
 
 TEST_CASE("fp8 is no offer where the GPU has none") {

@@ -9,6 +9,8 @@
 #include "orchestrator/controller/size_question.h"
 #include "orchestrator/render/plan_html.h"
 #include "orchestrator/render/serving_text.h"
+#include "orchestrator/render/size_text.h"
+#include "tests/support/made_up_serving.h"
 
 namespace longhaul {
 namespace {
@@ -124,6 +126,48 @@ TEST_CASE("on processors there is a forecast too; an unknown GPU asks for its fo
     CHECK(unknown[0].problem.find(key) != std::string::npos);
 }
 
+TEST_CASE("a server on a processor that was measured is forecast from that, others by arithmetic") {
+  TimeConstants measured = constants();
+  MeasuredProcessor rank;
+  rank.key = measured_processor_key(1, 4, Precision::bf16), rank.serving = testing::made_up_serving();
+  rank.rank = measured.gpu_named("one core of a processor").value(), rank.common = measured.processors;
+  rank.rank.key = rank.key, rank.rank.measured = true;
+  measured.measured_processors = {rank};
+  SiteConfig site;
+  site.node.cores = 4;
+  RunPlan plan = plan_of("slots = 2");
+  plan.stages[4].inputs[0].stages = {"sft"};
+  const auto forecast = [&](const TimeConstants& all) { return plan_serving_forecasts(plan, site, all).front(); };
+  const ServingForecast known = forecast(measured), guessed = forecast(constants());
+  REQUIRE_MESSAGE(known.problem.empty(), known.problem);
+  CHECK(known.source == ForecastSource::measured_here);
+  CHECK(guessed.source == ForecastSource::arithmetic);
+  CHECK(known.high_rate() / known.low_rate() < guessed.high_rate() / guessed.low_rate());
+  // A step of two answers reads more than 7e9 weights from memory, 0.82 ns each.
+  CHECK(known.server.token_rate < 2 / (7e9 * 8.2e-10));
+  plan.stages[4].inputs[0].stages = {"quantize"};
+  const ServingForecast int8 = forecast(measured);
+  CHECK(int8.source == ForecastSource::arithmetic);
+  CHECK(serving_forecast_text({int8}).find("int8 weights were not timed") != std::string::npos);
+  plan.stages[4].inputs[0].stages = {"sft"}, plan.stages[4].settings.set("precision", "f32");
+  CHECK(forecast(measured).source == ForecastSource::arithmetic);
+}
+
+TEST_CASE("an answer says from what it is made, and between which tokens/s most such servers lie") {
+  const PlannedStage pretrain = plan_of("").stages[1];
+  ModelShape shape = pretrain_fields().parse(pretrain.settings, "").value().model;
+  shape.vocab_size = 128256;
+  ServingTask task;
+  task.gpus = 4;
+  std::vector<std::string> notes;
+  const Cluster cluster = cluster_of(gpu_site("NVIDIA H100 80GB"), constants(), notes).value();
+  const Value said = serving_plan_value(plan_serving(shape, task, cluster, constants()).value(), "");
+  CHECK(said.get_string("from") == "measured_elsewhere");
+  const Value& winner = *said.find("winner");
+  CHECK(winner.get_number("tokens_per_second_low") < winner.get_number("tokens_per_second"));
+  CHECK(winner.get_number("tokens_per_second_high") > winner.get_number("tokens_per_second"));
+}
+
 TEST_CASE("a question becomes a task; another GPU stands for the site's") {
   ServingQuestion q;
   q.goal = "latency", q.itl_max = {0.03}, q.weights = {"bf16", "fp8"}, q.chunks = {2048, 512}, q.gpus = 4;
@@ -153,6 +197,13 @@ TEST_CASE("what a budget buys can be pasted: the stage that is printed is read a
   CHECK(device == "H100 as h100");
   const auto answer = size_training(*question);
   REQUIRE_MESSAGE(answer.ok(), answer.error().message());
+  // A rate says from what it is, and between which bounds.
+  CHECK(size_text(*answer, device, notes).find(sentence_of(ForecastSource::measured_elsewhere)) != std::string::npos);
+  const Value said = size_value(*answer, device, notes, "");
+  const Value& laid_out = *said.find("layout");
+  CHECK(laid_out.get_string("from") == "measured_elsewhere");
+  CHECK(laid_out.get_number("step_seconds_low") < answer->layout->seconds());
+  CHECK(laid_out.get_number("step_seconds_high") > answer->layout->seconds());
   const auto toml = parse_toml(size_toml(*answer, question->gpus_per_node), "size.toml");
   REQUIRE_MESSAGE(toml.ok(), toml.error().message());
   Value stage = *toml->find("stage")->find("pretrain");
