@@ -48,9 +48,19 @@ Value changed_part(Value value, const Value& otherwise) {
 namespace field_detail {
 namespace {
 
+// A number where a size or a duration stands lacks its unit, and only who wrote it knows which.
+std::string remedy_of(const FieldInfo& info, const Value& value) {
+  const bool is_size = info.type == "size";
+  if (value.is_number() && (is_size || info.type == "duration")) {
+    const std::string number = format("{:g}", value.as_number());
+    return format("it lacks its unit: write \"{}{}\", \"{}{}\" or \"{}{}\"", number, is_size ? "MB" : "s", number,
+                  is_size ? "GB" : "min", number, is_size ? "GiB" : "h");
+  }
+  return info.default_text.empty() ? "" : "default: " + info.default_text;
+}
+
 void wrong_type(const FieldInfo& info, const Value& value, const std::string& path, Diagnostics& d) {
-  d.add(value.pos, path + " is " + value.kind_name() + ", expected " + info.type,
-        info.default_text.empty() ? "" : "default: " + info.default_text);
+  d.add(value.pos, path + " is " + value.kind_name() + ", expected " + info.type, remedy_of(info, value));
 }
 
 bool in_bounds(const FieldInfo& info, double number, const Value& value, const std::string& path, Diagnostics& d) {

@@ -110,6 +110,20 @@ TEST_CASE("values of the command line win, with the same checks") {
         std::string::npos);
 }
 
+TEST_CASE("a figure without its unit is named with its place and with what may have been meant") {
+  SiteFolder folder;
+  folder.write("bare.toml", "scheduler = \"slurm\"\nsubmit_deadline = 90\n[node]\nmemory = 512\ngpu_memory = 80.5\n");
+  const std::string what = load_site("bare", {folder.path}).error().what;
+  for (const char* line :
+       {"bare.toml:2:19: error: site.submit_deadline is integer, expected duration; it lacks its "
+        "unit: write \"90s\", \"90min\" or \"90h\"",
+        "bare.toml:4:10: error: site.node.memory is integer, expected size; it lacks its unit: write "
+        "\"512MB\", \"512GB\" or \"512GiB\"",
+        "bare.toml:5:14: error: site.node.gpu_memory is number, expected size; it lacks its unit: "
+        "write \"80.5MB\", \"80.5GB\" or \"80.5GiB\""})
+    CHECK_MESSAGE(what.find(line) != std::string::npos, what);
+}
+
 TEST_CASE("sites that cannot be used say why") {
   SiteFolder folder;
   folder.write("alps.toml", "name = \"alps\"\nscheduler = \"slurm\"\n");
