@@ -121,6 +121,21 @@ bool read_content(const Value& content, std::string& out) {
   return true;
 }
 
+bool read_role(Reader& reader, const std::string& param, const Value& message, std::string& out) {
+  const std::string name = message.get_string("role");
+  for (const RequestRole& known : request_roles()) {
+    if (name != known.name) continue;
+    if (known.role) {
+      out = known.role;
+      return true;
+    }
+    reader.fail(param + ".role", format("{}.role is {}: not done here, models served here call no tools", param, name));
+    return false;
+  }
+  reader.fail(param + ".role", format("{}.role must be system, user or assistant", param));
+  return false;
+}
+
 void read_messages(Reader& reader, CompletionCall& out) {
   const Value* v = reader.get("messages");
   if (v == nullptr || !v->is_array() || v->size() == 0)
@@ -128,12 +143,12 @@ void read_messages(Reader& reader, CompletionCall& out) {
   for (std::size_t i = 0; i < v->size(); ++i) {
     const Value& one = v->as_array()[i];
     const std::string param = format("messages[{}]", i);
+    if (!one.is_table()) return reader.wrong(param, "a message: {role, content}", one);
     ChatMessage message;
-    message.role = one.get_string("role");
-    if (message.role == "developer") message.role = "system";
-    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
-      return reader.fail(param + ".role", format("{}.role must be system, user or assistant", param));
-    }
+    if (!read_role(reader, param, one, message.role)) return;
+    for (const UndoneField& field : undone_message_fields())
+      if (const Value* value = one.find(field.key); value && !asks_for_nothing(field, *value))
+        return reader.fail(param + "." + field.key, format("{}.{} is not done here: {}", param, field.key, field.why));
     const Value* content = one.find("content");
     if (content == nullptr || !read_content(*content, message.content)) {
       return reader.fail(param + ".content", format("{}.content must be text: only text is understood here", param));
@@ -165,6 +180,16 @@ void read_special(Reader& reader, bool chat, CompletionCall& out) {
   out.add_special_tokens = add;
 }
 
+void read_stream_options(Reader& reader, CompletionCall& out) {
+  const Value* options = reader.get("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_table()) return reader.wrong("stream_options", "an object", *options);
+  const Value* usage = options->find("include_usage");
+  if (usage == nullptr || usage->is_null()) return;
+  if (!usage->is_bool()) return reader.wrong("stream_options.include_usage", "true or false", *usage);
+  out.include_usage = usage->as_bool();
+}
+
 void read_undone(Reader& reader) {
   for (const UndoneField& field : undone_fields())
     if (const Value* value = reader.get(field.key); value && !asks_for_nothing(field, *value))
@@ -194,9 +219,11 @@ void read_logprobs(Reader& reader, const ApiLimits& limits, CompletionCall& out)
   const auto top = reader.integer("top_logprobs", 0, limits.logprobs_max);
   if (value && value->is_bool()) {
     if (value->as_bool()) out.logprobs = static_cast<int>(top.value_or(0));
-    return;
+  } else if (const auto count = reader.integer("logprobs", 0, limits.logprobs_max)) {
+    out.logprobs = static_cast<int>(*count);
   }
-  if (const auto count = reader.integer("logprobs", 0, limits.logprobs_max)) out.logprobs = static_cast<int>(*count);
+  if (top.value_or(0) > 0 && !out.logprobs)
+    reader.fail("top_logprobs", "top_logprobs is given without logprobs = true");
 }
 
 void read_sampling(Reader& reader, CompletionCall& out) {
@@ -258,6 +285,9 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   if (chat) {
     read_messages(reader, out);
     read_beginning(reader, out);
+    bool echo = false;
+    reader.read("echo", echo);
+    if (echo) reader.fail("echo", "echo is not done here for chats: the prompt of a chat is its messages");
   } else {
     read_prompts(reader, limits, out);
     reader.read("echo", out.echo);
@@ -270,9 +300,7 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   if (out.max_tokens) out.max_tokens = std::min(*out.max_tokens, limits.max_tokens);  // finish_reason says `length`
   if (!chat && !out.max_tokens) out.max_tokens = std::min(limits.default_max_tokens, limits.max_tokens);
   reader.read("stream", out.stream);
-  if (const Value* options = reader.get("stream_options"); options != nullptr && options->is_table()) {
-    out.include_usage = options->get_bool("include_usage");
-  }
+  read_stream_options(reader, out);
   read_logprobs(reader, limits, out);
   read_stops(reader, limits, out);
   read_sampling(reader, out);
