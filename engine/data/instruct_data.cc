@@ -8,15 +8,25 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/data/permutation.h"
+#include "engine/data/rows/row_limit.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::size_t problems_shown = 20;
 
+using ReadRow = std::function<Status(const Value&, int line)>;
+
+Status read_row(std::string_view row, const std::string& name, int line, const ReadRow& read) {
+  LH_CHECK(check_row_length(row.size()));
+  const Result<Value> object = parse_json(row, name);
+  if (!object.ok()) return make_error(ErrorCode::invalid_input, object.error().what);
+  if (!object->is_table()) return make_error(ErrorCode::invalid_input, "the line is not a JSON object");
+  return read(*object, line);
+}
+
 // Calls `read` for the object on every line that is not blank; gathers what is wrong.
-Status for_each_line(std::string_view text, const std::string& name,
-                     const std::function<Status(const Value&, int line)>& read) {
+Status for_each_line(std::string_view text, const std::string& name, const ReadRow& read) {
   Diagnostics problems;
   std::size_t hidden = 0;
   int line = 0, objects = 0;
@@ -27,14 +37,7 @@ Status for_each_line(std::string_view text, const std::string& name,
     ++line;
     if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ++objects;
-    const Result<Value> object = parse_json(row, name);
-    Status status;
-    if (!object.ok())
-      status = make_error(ErrorCode::invalid_input, object.error().what);
-    else if (!object->is_table())
-      status = make_error(ErrorCode::invalid_input, "the line is not a JSON object");
-    else
-      status = read(*object, line);
+    const Status status = read_row(row, name, line, read);
     if (status.ok()) continue;
     if (problems.size() < problems_shown)
       problems.add(SourcePos{name, line, 0}, status.error().what, status.error().hint);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "contracts/tuning_row_form.h"
+#include "engine/data/rows/row_limit.h"
 
 namespace longhaul {
 namespace {
@@ -338,6 +338,12 @@ Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char*
   }
   LH_TRY(Messages prompt, prompt_at(row, "prompt"));
   LH_CHECK(put_system(row, prompt));
+  std::size_t prompt_bytes = 0;
+  for (const ChatMessage& message : prompt) prompt_bytes += message.content.size();
+  if (prompt_bytes * texts.size() * (texts.size() - 1) / 2 > ranked_bytes_max)
+    return wrong(format("its {} answers would become pairs with more than {} MiB of prompts", texts.size(),
+                        ranked_bytes_max >> 20),
+                 "choose fewer answers of this row");
   std::vector<PreferenceExample> pairs;
   for (std::size_t i = 0; i < texts.size(); ++i)
     for (std::size_t j = 0; j < texts.size(); ++j)
@@ -348,6 +354,14 @@ Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char*
 }
 
 }  // namespace
+
+const TuningRowForm* form_of_row(const Value& value, std::optional<TuningRowUse> use,
+                                 std::span<const std::string> ignore) {
+  const Keys row(value, ignore);
+  for (const TuningRowForm& form : tuning_row_forms())
+    if ((!use || form.use == *use) && row.has_all(form.keys)) return &form;
+  return nullptr;
+}
 
 Result<InstructExample> instruction_of_row(const Value& value, std::span<const std::string> ignore) {
   const Keys row(value, ignore);

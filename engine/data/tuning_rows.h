@@ -3,12 +3,14 @@
 // there, as tables written column by column have every key in every row.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/value.h"
+#include "contracts/tuning_row_form.h"
 #include "engine/data/chat.h"
 
 namespace longhaul {
@@ -25,6 +27,11 @@ struct PreferenceExample {
   std::string chosen, rejected;     // the two answers
   int line = 0;
 };
+
+// The first form of the table, for `use` where it is given, whose keys the row has; null: none. An entry of
+// tuning_row_forms().
+const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> use,
+                                 std::span<const std::string> ignore = {});
 
 // `ignore`: keys of rows and messages that count as not there. Errors (invalid_input) name the key and its place within
 // the row.

@@ -22,6 +22,7 @@
 #include "engine/tasks/measure_processor.h"
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/processor_info.h"
+#include "engine/tasks/rows/data_check_command.h"
 #include "engine/tasks/stages.h"
 #include "engine/tasks/trains_experts.h"
 #include "resiliency/beat/beat_folder.h"
@@ -46,6 +47,8 @@ constexpr const char* kUsage =
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
     "       longhaul-engine render-chat --template FILE --variables FILE    (a JSON table a line; prints a line for "
     "each)\n"
+    "       longhaul-engine data-check --file FILE [--model FOLDER] [--ignore KEY,...] [--for sft|align]\n"
+    "                                  [--sequence-length N] [--json yes]\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
     "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
     "                                [--device cpu|gpu]\n"
@@ -361,6 +364,11 @@ Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankPro
     LH_TRY(const std::string chat, options.require("template"));
     LH_TRY(const std::string variables, options.require("variables"));
     return print_rendered(chat, variables);
+  }
+  if (command == "data-check") {
+    LH_TRY(const std::string file, options.require("file"));
+    return print_data_check({file, options.get("model", ""), options.get("ignore", ""), options.get("for", ""),
+                             options.get("sequence-length", ""), options.get("json", "") == "yes"});
   }
   const InferenceChoice choice{options.get("precision", "f32"), options.get("device", "cpu")};
   if (command == "logits") {

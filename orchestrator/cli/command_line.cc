@@ -233,6 +233,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_driving_options(app, line);
       break;
     case Command::docs:
+      app.add_option("PAGE", line.subject, "print this page alone");
       app.add_option("--output", line.output, "folder for one file per subject")->type_name("FOLDER");
       break;
     case Command::doctor:
@@ -318,6 +319,21 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::size:
       add_question(app, line, "parameters=8B, tokens=1T, days=30, gpus=512, ...; see docs/reference/questions.md");
+      json();
+      break;
+    case Command::data:
+      app.add_option("check", line.subject, "what is asked")->required()->check(CLI::IsMember({"check"}));
+      app.add_option("FILE", line.data_file, "rows of tuning data: JSON Lines")->required();
+      app.add_option("--model", line.model, "folder of the model that reads them: for lengths and the first rows")
+          ->type_name("FOLDER");
+      app.add_option("--ignore", line.ignored, "a key that need not be used, as `ignore` of a stage. May be repeated")
+          ->type_name("KEY");
+      app.add_option("--for", line.data_stage, "the kind of the stage [as the first row]")
+          ->check(CLI::IsMember({"sft", "align"}));
+      app.add_option("--sequence-length", line.sequence_length, "count the rows that are longer")
+          ->check(CLI::PositiveNumber);
+      line.limit_s = 3600;
+      add_duration(app, "--limit", line.limit_s, "give up after so long [1h]");
       json();
       break;
     case Command::completion:

@@ -39,7 +39,7 @@ struct CommandLine {
   std::vector<std::string> allowed;  // plan run submit validate tune: checks that refuse nothing (orchestrator/fit/)
   bool all = false;                  // sites NAME
   bool site_given = false;           // --site stood on the command line
-  std::string subject;               // sites: a name, "probe", or ""
+  std::string subject;               // sites: a name, "probe", or ""; docs: a page; data: "check"
   std::string new_name;              // sites probe
   bool metrics = false;              // status
   bool follow = false;               // logs
@@ -65,6 +65,11 @@ struct CommandLine {
   std::string job_class;             // doctor --job; "": debug, or the default
   double queue_s = 1800;             // doctor --job: until it starts
   double size_max_mib = 64;          // support-bundle
+  std::string data_file, model;      // data check: a file of rows, and the folder of the model that reads them
+  std::string data_stage;            // data check: sft, align or "": as the first row
+  std::vector<std::string> ignored;  // data check: keys
+  std::int64_t sequence_length = 0;  // data check; 0: none
+  double limit_s = 0;                // data check
   std::string fault_plan;            // tests
   std::string worker_fault_plan;     // tests
 };

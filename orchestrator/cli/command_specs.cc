@@ -158,13 +158,13 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::docs,
          "docs",
-         "longhaul docs [--output FOLDER]",
+         "longhaul docs [PAGE] [--output FOLDER]",
          "the reference, generated from this program",
          "Prints the reference of commands, workflow, stage kinds, site files and exit codes as Markdown, or writes "
          "one "
-         "file for each below --output.",
-         {"longhaul docs | less", "longhaul docs --output docs/reference"},
-         {system}},
+         "file for each below --output. With a PAGE (compatibility, commands, json, ...) that one is printed alone.",
+         {"longhaul docs | less", "longhaul docs compatibility", "longhaul docs --output docs/reference"},
+         {not_found, system}},
         {Command::doctor,
          "doctor",
          "longhaul doctor [options]",
@@ -192,6 +192,7 @@ const std::vector<CommandSpec>& command_specs() {
     };
     for (CommandSpec& spec : day_one_specs()) all.push_back(std::move(spec));
     for (CommandSpec& spec : question_specs()) all.push_back(std::move(spec));
+    for (CommandSpec& spec : data_specs()) all.push_back(std::move(spec));
     return all;
   }();
   return specs;

@@ -34,6 +34,7 @@ enum class Command {
   tune,
   serving,
   size,
+  data,
   completion
 };
 
@@ -50,6 +51,8 @@ const std::vector<CommandSpec>& command_specs();
 const CommandSpec& command_spec(Command command);
 // Of those that people need once a run is under way; part of command_specs().
 std::vector<CommandSpec> day_one_specs();
+// Of data before anything is trained on it; part of command_specs().
+std::vector<CommandSpec> data_specs();
 // Of questions to the tuner's arithmetic; part of command_specs().
 std::vector<CommandSpec> question_specs();
 

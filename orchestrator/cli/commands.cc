@@ -30,6 +30,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::tune: return tune_workflow(line, installation);
     case Command::serving: return ask_serving(line, installation);
     case Command::size: return ask_size(line, installation);
+    case Command::data: return check_data(line, installation);
     case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }

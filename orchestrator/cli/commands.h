@@ -35,6 +35,7 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
 ExitCode calibrate_site(const CommandLine& line, const Installation& installation);  // tune --calibrate
 ExitCode ask_serving(const CommandLine& line, const Installation& installation);
 ExitCode ask_size(const CommandLine& line, const Installation& installation);
+ExitCode check_data(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);
 
 ExitCode run_command(const CommandLine& line, const Installation& installation);

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "contracts/mpi_place.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/docs/compatibility_page.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/reference_docs.h"
 #include "orchestrator/controller/run.h"
@@ -179,9 +180,16 @@ RunsPlace place_of_runs(const CommandLine& line, const Installation& installatio
 }  // namespace
 
 ExitCode show_docs(const CommandLine& line, const Installation&) {
-  for (const ReferencePage& page : reference_pages()) {
+  std::vector<ReferencePage> pages = reference_pages();
+  if (line.output.empty()) pages.insert(pages.begin(), compatibility_page());  // it lies in docs/ itself
+  if (!line.subject.empty())
+    std::erase_if(pages, [&](const ReferencePage& page) { return page.name != line.subject + ".md"; });
+  if (pages.empty())
+    return fail(line, make_error(ErrorCode::not_found, "there is no page " + line.subject,
+                                 "longhaul docs | grep '^# ' lists them by their titles"));
+  for (const ReferencePage& page : pages) {
     if (line.output.empty()) {
-      print_text(stdout, page.text + "\n");
+      print_text(stdout, page.text + (line.subject.empty() ? "\n" : ""));
       continue;
     }
     auto written = make_directories(line.output);

@@ -56,10 +56,49 @@ JsonDocument runs_document() {
   return document;
 }
 
+JsonDocument data_check_document() {
+  return {"data check",
+          "Format 1. Printed also where rows are refused, which ends with code 3.",
+          {{"format", "integer", "of this document"},
+           {"file", "text", "longhaul data check"},
+           {"data", "text", "the file of rows, as it was given"},
+           {"stage", "text or null", "kind of the stages that train on it: sft, align; null: no row has a form"},
+           {"rows", "integer", "lines that are not blank"},
+           {"accepted", "integer", "of them, rows that would be trained on"},
+           {"refused", "integer", "the others"},
+           {"pairs", "integer", "pairs of answers that the rows become; 0 of instructions"},
+           {"forms", "list", "of the accepted rows, in the order of tuning-rows.md"},
+           {"forms[].form", "text", "form of rows (tuning-rows.md)"},
+           {"forms[].rows", "integer", "accepted rows of it"},
+           {"lengths", "table or null", "of what is trained on, in tokens; null: no --model was given"},
+           {"lengths.measured", "integer", "how many: one of a row, two of a pair"},
+           {"lengths.min", "integer", "the shortest"},
+           {"lengths.median", "integer", "half are no longer"},
+           {"lengths.p90", "integer", "nine of ten are no longer"},
+           {"lengths.p99", "integer", "99 of 100 are no longer"},
+           {"lengths.max", "integer", "the longest"},
+           {"lengths.tokens", "integer", "of all together"},
+           {"lengths.trained", "integer", "of these, in the loss"},
+           {"lengths.too_long", "integer", "longer than --sequence-length; 0 without"},
+           {"problems", "list", "the first 20 of the refused rows"},
+           {"problems[].line", "integer", "line of a refused row, from 1; the first 20 are listed"},
+           {"problems[].what", "text", "what is wrong"},
+           {"problems[].hint", "text", "what to do; \"\": nothing special"},
+           {"shown", "list", "rows as they will be trained: the first three, of pairs both answers"},
+           {"shown[].line", "integer", "line of a row as it will be trained; the first three rows"},
+           {"shown[].form", "text", "its form"},
+           {"shown[].answer", "text", "chosen or rejected of a pair; \"\" of a conversation"},
+           {"shown[].tokens", "integer", "its length"},
+           {"shown[].parts", "list", "runs of text that are all learnt, or all not"},
+           {"shown[].parts[].text", "text", "in the form of the model's conversations; the first 2,000 bytes"},
+           {"shown[].parts[].trained", "yes/no", "it is in the loss"},
+           {"shown[].parts[].bytes_left_out", "integer", "of this part, behind the text"}}};
+}
+
 }  // namespace
 
 const std::vector<JsonDocument>& json_documents() {
-  static const std::vector<JsonDocument> documents = {plan_json_document(), runs_document()};
+  static const std::vector<JsonDocument> documents = {plan_json_document(), runs_document(), data_check_document()};
   return documents;
 }
 

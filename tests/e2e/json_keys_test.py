@@ -106,6 +106,14 @@ with tempfile.TemporaryDirectory() as folder:
                 planned += 1
                 compare("plan", document, "longhaul plan")
     expect("some shipped workflows could be planned", planned > 3, planned)
+    (here / "rows.jsonl").write_text('{"input": "2+2?", "output": "4"}\n{"text": "as it stands"}\n{"input": "a", "output": "b", "id": 7}\n')
+    model = source / "tests/parity/golden/model-untied"
+    data = call("data", "check", "rows.jsonl", "--model", str(model), "--sequence-length", "4", "--json", cwd=here, code=3)
+    compare("data check", data, "longhaul data check")
+    expect("two rows are taken, the third is named", (data["accepted"], [p["line"] for p in data["problems"]]) == (2, [3]), data)
+    expect("what is learnt is marked", [p["text"] for p in data["shown"][0]["parts"] if p["trained"]] == ["4<|end|>"], data)
+    data = call("data", "check", "rows.jsonl", "--ignore", "id", "--json", cwd=here)
+    expect("a key that is ignored; no lengths without a model", data["accepted"] == 3 and data["lengths"] is None, data)
     several = call("status", name, "runs/" + name, "--json", cwd=here, code=5)
     compare("runs", several, "longhaul runs")
 sys.exit(1 if failures else 0)

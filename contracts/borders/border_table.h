@@ -1,0 +1,24 @@
+// What comes from outside beside rows (contracts/tuning_row_form.h) and requests (request_field.h), and how each is
+// treated: pages, files, models and templates. docs/compatibility.md is written from it. The words of a refusal stand
+// in the source that is named, {} where it names what it found: a test looks.
+#pragma once
+
+#include <span>
+
+namespace longhaul {
+
+enum class Treatment { taken, refused };
+
+struct BorderEntry {
+  const char* what;
+  Treatment treatment;
+  const char* words;   // taken: as what; refused: the words
+  const char* source;  // refused: where they stand; "" of what is taken
+};
+
+std::span<const BorderEntry> file_border();
+std::span<const BorderEntry> page_border();
+std::span<const BorderEntry> model_border();
+std::span<const BorderEntry> template_border();
+
+}  // namespace longhaul

@@ -1,0 +1,21 @@
+// longhaul-engine data-check: what a file of tuning data is, for `longhaul data check`.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+struct DataCheckRequest {
+  std::string file;             // JSON Lines
+  std::string model;            // its folder; "": no lengths, no rows shown
+  std::string ignore;           // keys with commas between
+  std::string stage;            // sft or align; "": as the first row
+  std::string sequence_length;  // a number; "": none
+  bool json = false;
+};
+// Results go to stdout, progress to stderr when it is a terminal. invalid_input: a row at least is refused.
+Status print_data_check(const DataCheckRequest& request);
+
+}  // namespace longhaul

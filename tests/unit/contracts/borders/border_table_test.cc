@@ -1,0 +1,27 @@
+// The words of a refusal are those that the code says.
+#include "contracts/borders/border_table.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "base/files.h"
+
+using namespace longhaul;
+
+TEST_CASE("borders: the words of every refusal stand in the source that is named") {
+  int refusals = 0;
+  for (const auto table : {file_border(), page_border(), model_border(), template_border()})
+    for (const BorderEntry& entry : table) {
+      CAPTURE(entry.what);
+      CAPTURE(entry.words);
+      CHECK(std::string(entry.words).size() > 2);
+      CHECK((entry.treatment == Treatment::refused) == (*entry.source != '\0'));
+      if (entry.treatment != Treatment::refused) continue;
+      ++refusals;
+      const auto source = read_file(std::string(LONGHAUL_SOURCE_DIR) + "/" + entry.source);
+      REQUIRE_MESSAGE(source.ok(), source.error().message());
+      CHECK(source->find(entry.words) != std::string::npos);
+    }
+  CHECK(refusals > 10);
+}
