@@ -5,8 +5,6 @@
 
 #include <cerrno>
 
-#include "base/files.h"
-
 namespace longhaul {
 
 std::string hex64(std::uint64_t value) {
@@ -42,11 +40,6 @@ void Xxh3Stream::update(std::string_view bytes) {
 }
 std::string Xxh3Stream::hex128() const {
   return longhaul::hex128(XXH3_128bits_digest(state_->xxh));
-}
-
-Result<std::string> hash_file(const std::string& path) {
-  LH_TRY(const MappedFile file, MappedFile::open(path));
-  return xxh3_128_hex(file.view());
 }
 
 Result<std::string> random_hex(int bytes) {

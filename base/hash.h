@@ -30,9 +30,6 @@ class Xxh3Stream {
   std::unique_ptr<State> state_;
 };
 
-// Digest of a file's content: 32 hex digits.
-Result<std::string> hash_file(const std::string& path);
-
 // Random bytes from the kernel, as hex: for tokens and unique keys.
 Result<std::string> random_hex(int bytes);
 

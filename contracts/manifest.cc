@@ -1,5 +1,6 @@
 #include "contracts/manifest.h"
 
+#include "base/file_hash.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "base/fault_point.h"
+#include "base/file_hash.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/text.h"

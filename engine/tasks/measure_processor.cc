@@ -7,8 +7,8 @@
 #include <memory>
 #include <thread>
 
+#include "base/file_hash.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/philox.h"
 #include "base/process.h"
 #include "base/text.h"

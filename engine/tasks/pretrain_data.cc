@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/file_hash.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "engine/data/blend.h"
 #include "engine/data/megatron_index.h"

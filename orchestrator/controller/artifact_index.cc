@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/file_hash.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"

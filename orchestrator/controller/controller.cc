@@ -15,13 +15,12 @@
 #include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/outlook/stage_reason.h"
+#include "orchestrator/controller/own_stage_runner.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/request_files.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/controller/saved_state.h"
-#include "orchestrator/controller/search_stages.h"
-#include "orchestrator/controller/tune_stages.h"
 #include "orchestrator/state/status_from_ledger.h"
 #include "orchestrator/workflow/trial_stage.h"
 
@@ -54,9 +53,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       trust_(artifact_trust(site_group_of(run_dir_))),
       milestones_(run_dir_, frozen_, trust_),
       earlier_(parent_path(run_dir_), frozen_.plan.workflow, frozen_.name) {
-  const auto may_act = [this] { return log_file_.check_newest(); };
-  own_stages_.push_back(std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
-  own_stages_.push_back(std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
+  own_stages_ =
+      own_stage_runners({run_dir_, frozen_, options_, clock_, log_, [this] { return log_file_.check_newest(); }});
 }
 Controller::~Controller() = default;
 

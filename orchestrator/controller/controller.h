@@ -30,7 +30,7 @@
 
 namespace longhaul {
 
-class OwnStages;
+class OwnStageRunner;
 
 class Controller {
  public:
@@ -111,7 +111,7 @@ class Controller {
   MilestoneLookout milestones_;
   EarlierRuns earlier_;  // of the same workflow: for sentences about why a stage runs again
   std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::unique_ptr<OwnStages>> own_stages_;
+  std::vector<std::unique_ptr<OwnStageRunner>> own_stages_;
   struct LaidOut {
     PlannedStage as_planned;
     Value layout;

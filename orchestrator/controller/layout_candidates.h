@@ -1,7 +1,9 @@
 // Candidates of a tune stage that has none written: what the search finds best, as trials (autotune/trials/trial.h).
 #pragma once
 
-#include "orchestrator/controller/tick.h"
+#include <string>
+
+#include "orchestrator/controller/layout_search.h"
 
 namespace longhaul {
 

@@ -14,14 +14,13 @@ constexpr int turns_max = 100;  // of one look: what ends at once is followed by
 
 }  // namespace
 
-OwnStages::OwnStages(std::string kind, const std::string& run_dir, const FrozenRun& run, const TickOptions& options,
-                     Clock& clock, Logger& log, std::function<Status()> may_act)
-    : run_dir_(run_dir),
-      run_(run),
-      options_(options),
-      clock_(clock),
-      log_(log),
-      may_act_(std::move(may_act)),
+OwnStages::OwnStages(std::string kind, const OwnStageSetup& setup)
+    : run_dir_(setup.run_dir),
+      run_(setup.run),
+      options_(setup.options),
+      clock_(setup.clock),
+      log_(setup.log),
+      may_act_(setup.may_act),
       kind_(std::move(kind)) {}
 OwnStages::~OwnStages() = default;
 

@@ -11,23 +11,20 @@
 
 #include "contracts/event.h"
 #include "orchestrator/controller/child_run.h"
+#include "orchestrator/controller/own_stage_runner.h"
 #include "orchestrator/scheduler/scheduler.h"
 
 namespace longhaul {
 
-class OwnStages {
+class OwnStages : public OwnStageRunner {
  public:
-  // All borrowed but `kind`. `run` is the run that these stages belong to. `may_act`: see ChildRunSetup.
-  OwnStages(std::string kind, const std::string& run_dir, const FrozenRun& run, const TickOptions& options,
-            Clock& clock, Logger& log, std::function<Status()> may_act);
-  virtual ~OwnStages();
+  OwnStages(std::string kind, const OwnStageSetup& setup);
+  ~OwnStages() override;
   OwnStages(const OwnStages&) = delete;
   OwnStages& operator=(const OwnStages&) = delete;
 
-  // Moves every stage of the kind on that has begun, and tells how it stands: by submission key. conflict: another
-  // controller drives the run.
-  Status look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs);
-  bool unanswered() const;
+  Status look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs) override;
+  bool unanswered() const override;
 
  protected:
   // One attempt, as this controller knows it.

@@ -48,9 +48,7 @@ Value standing_for_status(const hyper::TrialStanding& one, const std::string& me
 
 }  // namespace
 
-SearchStages::SearchStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
-                           Logger& log, std::function<Status()> may_act)
-    : OwnStages(search_kind_name, run_dir, run, options, clock, log, std::move(may_act)) {}
+SearchStages::SearchStages(const OwnStageSetup& setup) : OwnStages(search_kind_name, setup) {}
 
 // Of asha. On one machine a place needs its cores: each trial that is promoted alone has a scheduler of its own, which
 // does not know of the others.

@@ -14,9 +14,7 @@ namespace longhaul {
 
 class SearchStages final : public OwnStages {
  public:
-  // As of OwnStages.
-  SearchStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock, Logger& log,
-               std::function<Status()> may_act);
+  explicit SearchStages(const OwnStageSetup& setup);
 
  private:
   struct Work;

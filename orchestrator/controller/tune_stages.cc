@@ -103,9 +103,7 @@ double tokens_per_step(const PlannedStage& stage) {
 
 }  // namespace
 
-TuneStages::TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
-                       Logger& log, std::function<Status()> may_act)
-    : OwnStages(tune_kind_name, run_dir, run, options, clock, log, std::move(may_act)) {}
+TuneStages::TuneStages(const OwnStageSetup& setup) : OwnStages(tune_kind_name, setup) {}
 
 // The list is found once and written down: a later controller, of a later version, goes on with the same.
 Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,

@@ -14,9 +14,7 @@ namespace longhaul {
 
 class TuneStages final : public OwnStages {
  public:
-  // As of OwnStages.
-  TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock, Logger& log,
-             std::function<Status()> may_act);
+  explicit TuneStages(const OwnStageSetup& setup);
 
  private:
   struct Work;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/file_hash.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/owned_files.h"

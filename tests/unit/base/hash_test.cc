@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/file_hash.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

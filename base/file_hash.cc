@@ -1,0 +1,13 @@
+#include "base/file_hash.h"
+
+#include "base/files.h"
+#include "base/hash.h"
+
+namespace longhaul {
+
+Result<std::string> hash_file(const std::string& path) {
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  return xxh3_128_hex(file.view());
+}
+
+}  // namespace longhaul
