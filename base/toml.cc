@@ -8,8 +8,8 @@
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -1,5 +1,5 @@
 # What `cmake --install` and CPack put where: programs in bin/, workflows, sites and constants in share/longhaul/, which the
-# programs find from their own path (orchestrator/cli/installation.h), so that a prefix can be moved.
+# programs find from their own path (orchestrator/cli/session/installation.h), so that a prefix can be moved.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/longhaul)
 foreach(program longhaul longhaul-worker longhaul-rank longhaul-engine longhaul-slurm)

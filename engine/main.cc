@@ -9,11 +9,11 @@
 #ifdef LONGHAUL_HAVE_CUDA
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/core/gpu_environment.h"
-#include "engine/ops/cuda/digest_kernels.h"
+#include "engine/ops/cuda/common/tree_rows.h"
+#include "engine/ops/cuda/loss/digest_kernels.h"
 #include "engine/ops/cuda/open_gpu.h"
-#include "engine/ops/cuda/tree_rows.h"
 #endif
-#include "engine/tasks/command_line.h"
+#include "engine/tasks/commands/command_line.h"
 
 namespace {
 

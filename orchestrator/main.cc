@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/process.h"
-#include "orchestrator/cli/commands.h"
+#include "base/process/process.h"
+#include "orchestrator/cli/session/commands.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 
 namespace longhaul {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/collective_deadline.h"
-#include "contracts/resumable.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/control/collective_deadline.h"
+#include "contracts/settings/job/resumable.h"
 
 namespace longhaul {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "contracts/job_step.h"
-#include "contracts/settings/resiliency.h"
-#include "resiliency/detect/hang_timeouts.h"
-#include "resiliency/detect/step_stall.h"
+#include "contracts/records/job_step.h"
+#include "contracts/settings/job/resiliency.h"
+#include "resiliency/detect/hang/hang_timeouts.h"
+#include "resiliency/detect/hang/step_stall.h"
 #include "resiliency/timeout_hierarchy.h"
 
 namespace longhaul {

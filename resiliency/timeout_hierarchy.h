@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "contracts/control_times.h"
+#include "base/error/result.h"
+#include "contracts/control/control_times.h"
 
 namespace longhaul {
 

@@ -4,6 +4,7 @@
 Exit code 0: nothing found. 1: something found. 2: a tool is missing, so a rule could not be checked.
 """
 import argparse
+import collections
 import fnmatch
 import json
 import os
@@ -15,8 +16,11 @@ import subprocess
 import sys
 import time
 
+from check_rooms import INSIDE
+
 # ---------------------------------------------------------------------------------------------------------------------
-# Walls: room -> rooms it may include. A room may always include itself. The longest matching room wins.
+# Walls: hall -> halls it may include. A hall may always include itself, as far as the rooms inside it allow (check_rooms.py). The longest
+# matching row wins.
 ENGINE_FLOOR = ["base", "contracts", "resiliency/beat"]
 ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parallel", "engine/model", "engine/data",
                       "engine/checkpoint", "engine/interop"]
@@ -24,6 +28,9 @@ ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
 CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
 CONTROL_STORE = ["orchestrator/" + room for room in ("notify", "site", "workflow", "scheduler", "state")]
 CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "index", "render", "notify")]
+# From below: what a round decides; what arithmetic expects of a stage; a run's folder; its jobs; what is reused and why; what is
+# looked at before a start; the rounds; the stages that rounds carry out themselves.
+CONTROL_RUN = ["orchestrator/" + room for room in ("decide", "forecast", "runs", "job", "reuse", "preflight", "controller", "trials")]
 WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
 
 WALLS = {
@@ -49,7 +56,8 @@ WALLS = {
     "engine/curate": ENGINE_FLOOR + ["engine/core"],
     "engine/tasks": ENGINE_FLOOR + ["engine"],
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
-    # orchestrator: cli web -> fit -> controller -> render -> index -> state scheduler -> workflow -> site -> notify
+    # orchestrator: cli web -> fit -> trials -> controller -> preflight -> reuse -> job -> runs -> forecast -> decide -> render -> index
+    # -> state scheduler -> workflow -> site -> notify
     "orchestrator/site": CONTROL_FLOOR + ["orchestrator/notify"],
     "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
     "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
@@ -57,10 +65,17 @@ WALLS = {
     "orchestrator/index": CONTROL_FLOOR + CONTROL_STORE,
     "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/index"],
     "orchestrator/notify": CONTROL_FLOOR,  # a site file says where messages go, so this room lies below it
-    "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
-    "orchestrator/fit": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
-    "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller", "orchestrator/fit"],
-    "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
+    "orchestrator/decide": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/forecast": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/runs": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/decide"],
+    "orchestrator/job": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/decide", "orchestrator/forecast"],
+    "orchestrator/reuse": CONTROL_FLOOR + CONTROL_STORE + ["orchestrator/decide", "orchestrator/runs"],
+    "orchestrator/preflight": CONTROL_FLOOR + CONTROL_STORE + CONTROL_RUN[:5],
+    "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW + CONTROL_RUN[:5],
+    "orchestrator/trials": CONTROL_FLOOR + CONTROL_BELOW + CONTROL_RUN[:7],
+    "orchestrator/fit": CONTROL_FLOOR + CONTROL_BELOW + CONTROL_RUN[:6],
+    "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + CONTROL_RUN + ["orchestrator/fit"],
+    "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + CONTROL_RUN,
     "orchestrator/slurm_helper": ["base", "contracts"],
     "orchestrator": CONTROL_FLOOR + ["orchestrator"],
     # worker: lead agent doctor -> launch protocol stacks; starter, a program of its own -> launch
@@ -78,12 +93,12 @@ OUR_ROOTS = sorted({room.split("/")[0] for room in WALLS} | {"tests"})
 # Heavy or delicate headers -> the only files that may include them (shell patterns). Tests may include all but doctest's
 # rule is the other way round: only tests may.
 HEADERS = [
-    (r"nlohmann/", ["base/json.cc"]),
+    (r"nlohmann/", ["base/value/json.cc"]),
     (r"toml\+\+/|toml\.hpp$", ["base/toml.cc"]),
-    (r"spdlog/", ["base/log.cc"]),
-    (r"xxhash\.h$", ["base/hash.cc"]),
+    (r"spdlog/", ["base/process/log.cc"]),
+    (r"xxhash\.h$", ["base/digest/hash.cc"]),
     (r"CLI/", ["orchestrator/cli/*", "engine/main.cc", "worker/main.cc"]),
-    (r"httplib\.h$", ["engine/infer/http_*.cc", "orchestrator/web/*"]),
+    (r"httplib\.h$", ["engine/infer/http/*", "orchestrator/web/*"]),
     (r"(oneapi/)?dnnl", ["engine/ops/cpu/*", "engine/core/*"]),
     (r"unicode/|gumbo\.h$|cld2/", ["engine/curate/*", "engine/data/*"]),
     (r"pcre2\.h$", ["engine/data/*"]),
@@ -99,27 +114,29 @@ HEADERS = [
 ]
 
 # Opening and making files: only here, because elsewhere somebody forgets that a name in /dev/shm, /tmp or a shared folder may be
-# a link, a FIFO or another user's file (base/owned_files.h). Each exception says why it cannot go wrong there. Tests may.
+# a link, a FIFO or another user's file (base/files/owned_files.h). Each exception says why it cannot go wrong there. Tests may.
 OPENS = re.compile(r"(?<![\w>.])(?:std)?::(?:open|openat|openat2|creat|mkfifo|mknod|mkdir|mkdirat|mkdtemp|mkstemp|mkostemp|fopen|freopen|"
                    r"shm_open)\s*\(|\bstd::[io]?fstream\b|\bcreate_director(?:y|ies)\s*\(")
 OPENS_ALLOWED = {
-    "base/owned_files.cc": "the room of it",
-    "base/owned_folder.cc": "the room of it",
-    "base/folder_access.cc": "folders that a run is shared in: made for their owner alone, opened without a link, then given",
-    "base/files.cc": "syncs what it has made; makes folders, which follow the umask and are no private ones",
-    "base/process.cc": "/dev/null, between fork and exec",
+    "base/files/owned_files.cc": "the room of it",
+    "base/files/owned_folder.cc": "the room of it",
+    "base/files/folder_access.cc": "folders that a run is shared in: made for their owner alone, opened without a link, then given",
+    "base/files/files.cc": "syncs what it has made; makes folders, which follow the umask and are no private ones",
+    "base/process/process.cc": "/dev/null, between fork and exec",
     "resiliency/health/file_system_probe.cc": "folders that the site names, to look at; in a process that may hang",
     "engine/interop/safetensors.cc": "a folder, to sync it",
-    "engine/checkpoint/file_state_place.cc": "files without a name (O_TMPFILE), mode 0600",
-    "engine/checkpoint/shard_file.cc": "direct I/O; O_EXCL and O_NOFOLLOW",
-    "orchestrator/controller/artifact_index.cc": "files and folders: O_NOFOLLOW and O_NONBLOCK, owner and mode from the descriptor",
-    "orchestrator/state/run_access.cc": "a folder, to look at what is in it (O_PATH)",
+    "engine/checkpoint/state/file_state_place.cc": "files without a name (O_TMPFILE), mode 0600",
+    "engine/checkpoint/format/shard_file.cc": "direct I/O; O_EXCL and O_NOFOLLOW",
+    "orchestrator/runs/artifact_index.cc": "files and folders: O_NOFOLLOW and O_NONBLOCK, owner and mode from the descriptor",
+    "orchestrator/state/access/run_access.cc": "a folder, to look at what is in it (O_PATH)",
     "orchestrator/slurm_helper/main.cc": "its own stderr, by its descriptor in /proc",
-    "worker/protocol/process_watch.cc": "/proc",
+    "worker/protocol/ranks/process_watch.cc": "/proc",
     "worker/main.cc": "/dev/null",
     "worker/doctor/node_look.cc": "devices of GPUs below /dev, which only root makes",
 }
 
+SOURCES_MAX = 25  # of a folder
+DOCS_COLUMNS = 120
 LINES_MAX = 600
 LONG_FILES = []  # exceptions to LINES_MAX; meant to stay empty
 
@@ -133,11 +150,11 @@ TIDY_SECONDS_MAX = 240
 ALONE_SECONDS_MAX = 180
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
-# Ways to the standard streams that pass by base/print.h, and the files that may take them. The helper that links libslurm
+# Ways to the standard streams that pass by base/text/print.h, and the files that may take them. The helper that links libslurm
 # prints its own version alone; die() runs when nothing can be relied on.
 OUTPUT = re.compile(r"\b(?:printf|vprintf|puts|putchar)\(|\b(?:fprintf|vfprintf)\((?:stdout|stderr)\b|"
                     r"\bf(?:puts|putc|write)\(.*\bstd(?:out|err)\)|\bstd::c(?:out|err|log)\b")
-OUTPUT_FILES = ["base/print.cc", "base/result.cc", "orchestrator/slurm_helper/main.cc"]
+OUTPUT_FILES = ["base/text/print.cc", "base/error/result.cc", "orchestrator/slurm_helper/main.cc"]
 
 
 class Findings:
@@ -190,40 +207,64 @@ def lines_of(root, name):
     return (root / name).read_text(encoding="utf-8", errors="replace").split("\n")
 
 
-def room_of(path):
-    """The longest row of WALLS that holds `path`, or None."""
-    parts = path.split("/")[:-1]
+def longest(path, rows):
+    """The longest of `rows` that holds `path`, or None."""
+    parts = path.split("/")
     for length in range(len(parts), 0, -1):
-        room = "/".join(parts[:length])
-        if room in WALLS:
-            return room
+        row = "/".join(parts[:length])
+        if row in rows:
+            return row
     return None
 
 
-def may_include(room, target_room):
-    """A row that names a whole program (`engine`) allows all its rooms; one that names a room allows that room."""
-    if target_room == room:
+def may_include(room, target):
+    """Inside a hall the rows of INSIDE say it. Between halls WALLS does, where a row that names a whole program (`engine`) allows all
+    its halls and one that names a hall allows that hall."""
+    hall, target_hall = longest(room, WALLS), longest(target, WALLS)
+    if room == target:
         return True
-    for allowed in WALLS[room]:
-        if target_room == allowed or (allowed in ("engine", "orchestrator", "worker") and
-                                      target_room.startswith(allowed + "/")):
-            return True
-    return False
+    if hall == target_hall:
+        return target in INSIDE.get(room, [])
+    return any(target_hall == allowed or (allowed in ("engine", "orchestrator", "worker") and target_hall.startswith(allowed + "/"))
+               for allowed in WALLS[hall])
+
+
+def circle_of_rooms():
+    """Rooms of INSIDE that lead back to the first of them, or None."""
+    done = set()
+
+    def search(room, path):
+        if room in path:
+            return path[path.index(room):] + [room]
+        if room in done:
+            return None
+        for below in INSIDE.get(room, []):
+            if found := search(below, path + [room]):
+                return found
+        done.add(room)
+        return None
+
+    return next((found for room in INSIDE if (found := search(room, []))), None)
 
 
 def check_walls(root, names, findings):
+    if circle := circle_of_rooms():
+        findings.add("scripts/check_rooms.py:1", "walls", "a circle of rooms: " + " -> ".join(circle))
+    halls_with_rooms = {longest(room, WALLS) for room in INSIDE}
     for name in filter(is_source, names):
         if name.startswith("tests/"):
             continue
-        room = room_of(name)
-        top = name.split("/")[0]
-        if room is None:
+        folder, top = os.path.dirname(name), name.split("/")[0]
+        hall = longest(folder, WALLS)
+        if hall is None:
             if "/" in name:
                 findings.add(f"{name}:1", "walls", f"folder '{top}' is no room; see WALLS in scripts/check.py")
             continue
-        if room == top and name.count("/") > 1 and top in ("engine", "orchestrator", "worker"):
+        if hall == top and name.count("/") > 1 and top in ("engine", "orchestrator", "worker"):
             inner = "/".join(name.split("/")[:2])
             findings.add(f"{name}:1", "walls", f"'{inner}' is no room of {top}; see WALLS in scripts/check.py")
+        elif folder != hall and (folder not in INSIDE if hall in halls_with_rooms else True):
+            findings.add(f"{name}:1", "walls", f"'{folder}' is no room of {hall}; see INSIDE in scripts/check_rooms.py")
         for number, line in enumerate(lines_of(root, name), 1):
             match = INCLUDE.match(line)
             if not match or match.group(1) == "<":
@@ -233,10 +274,44 @@ def check_walls(root, names, findings):
                 findings.add(f"{name}:{number}", "walls",
                              f'"{included}" is not written from the project\'s root; use <...> for what is not ours')
                 continue
-            target = room_of(included)
-            if target is None or not may_include(room, target):
-                allowed = ", ".join(WALLS[room]) or "only itself"
-                findings.add(f"{name}:{number}", "walls", f"{room} may not include {included}; it may: {allowed}")
+            target = os.path.dirname(included)
+            if longest(target, WALLS) is None or not may_include(folder, target):
+                allowed = ", ".join(INSIDE.get(folder, []) + WALLS[hall]) or "only itself"
+                findings.add(f"{name}:{number}", "walls", f"{folder} may not include {included}; it may: {allowed}")
+
+
+def check_entries(root, names, findings):
+    """Each room has a header that a newcomer opens first: it begins with the room's name and what the room is for."""
+    headers = collections.defaultdict(list)
+    for name in all_files(root):
+        if name.endswith(".h"):
+            headers[os.path.dirname(name)].append(name)
+    for room in sorted({os.path.dirname(name) for name in names} & set(INSIDE)):
+        entries = [name for name in headers[room] if lines_of(root, name)[0] == f"// Room {room}"]
+        if headers[room] and len(entries) != 1:
+            findings.add(f"{room}/", "entries", f"{len(entries)} headers begin with '// Room {room}'; the one to start with does, and says "
+                         "what the room is for, where to start and what it must not know")
+
+
+def check_docs(root, names, findings):
+    """Lines of pages are short enough for a diff; tables, code and what generates itself are left alone."""
+    for name in names:
+        if not name.endswith(".md") or not (name.startswith("docs/") or "/" not in name) or name.startswith("docs/reference/"):
+            continue
+        fenced = False
+        for number, line in enumerate(lines_of(root, name), 1):
+            fenced ^= line.lstrip().startswith("```")
+            if len(line) > DOCS_COLUMNS and not fenced and not line.startswith(("|", "    ")):
+                findings.add(f"{name}:{number}", "docs", f"{len(line)} characters; the limit is {DOCS_COLUMNS}")
+
+
+def check_folders(root, names, findings):
+    """A folder shows a reader no more sources than one look takes in."""
+    touched = {os.path.dirname(name) for name in names if is_source(name)}
+    counts = collections.Counter(os.path.dirname(name) for name in all_files(root) if is_source(name))
+    for folder in sorted(touched):
+        if counts[folder] > SOURCES_MAX:
+            findings.add(f"{folder}/", "folders", f"{counts[folder]} sources; make rooms inside it, the limit is {SOURCES_MAX}")
 
 
 def check_headers(root, names, findings):
@@ -261,7 +336,7 @@ def check_opens(root, names, findings):
         for number, line in enumerate(lines_of(root, name), 1):
             if match := OPENS.search(line.split("//")[0]):
                 findings.add(f"{name}:{number}", "opens",
-                             f"{match.group(0).rstrip('( ')} may meet what another user has put there; use base/owned_files.h, "
+                             f"{match.group(0).rstrip('( ')} may meet what another user has put there; use base/files/owned_files.h, "
                              "owned_folder.h or files.h, or say in OPENS_ALLOWED of scripts/check.py why it cannot go wrong")
     for name in OPENS_ALLOWED:
         if name in names and not any(OPENS.search(line.split("//")[0]) for line in lines_of(root, name)):
@@ -276,13 +351,13 @@ def check_length(root, names, findings):
 
 
 def check_output(root, names, findings):
-    """What reaches a terminal passes base/print.h, which makes the control characters of strangers visible."""
+    """What reaches a terminal passes base/text/print.h, which makes the control characters of strangers visible."""
     for name in filter(is_source, names):
         if name.startswith("tests/") or name in OUTPUT_FILES:
             continue
         for number, line in enumerate(lines_of(root, name), 1):
             if match := OUTPUT.search(line.split("//")[0]):
-                findings.add(f"{name}:{number}", "output", f"'{match.group(0)}'; use print() of base/print.h")
+                findings.add(f"{name}:{number}", "output", f"'{match.group(0)}'; use print() of base/text/print.h")
 
 
 def check_words(root, names, findings):
@@ -425,7 +500,7 @@ def check_tidy(root, names, findings, database):
 
 
 def main():
-    rules = {"walls": check_walls, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
+    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
              "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)

@@ -155,7 +155,7 @@ def parts_of(folder, out):
     return parts
 
 
-# What the project promises of GPUs. `figure` is that of a program's own bars (tests/gpu/bar.h); else: `passes`, a part
+# What the project promises of GPUs. `figure` is that of a program's own bars (tests/gpu/bench/bar.h); else: `passes`, a part
 # that has to pass, or `least`, the bar of those entries of gpu_bench whose worst share counts.
 BARS = [
     {"figure": "operations within tolerance of the f64 reference", "part": "operations", "passes": True},

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "autotune/time/processor_place.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -5,8 +5,8 @@
 #include "autotune/hardware/measured_serving.h"
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
-#include "base/clock.h"
-#include "base/text.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

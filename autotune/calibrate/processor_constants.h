@@ -1,13 +1,13 @@
 // The time model's constants of ranks on a processor, from what `longhaul-engine measure` has timed in two seconds
-// (contracts/processor_speed.h): fitted by the code that also fits published runs and calibrations (constant_fit.h),
-// but to steps of models so small that many fit in. Pure.
+// (contracts/plan/processor_speed.h): fitted by the code that also fits published runs and calibrations
+// (constant_fit.h), but to steps of models so small that many fit in. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "autotune/calibrate/calibration.h"
-#include "contracts/processor_speed.h"
+#include "contracts/plan/processor_speed.h"
 
 namespace longhaul {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

@@ -1,6 +1,6 @@
 #include "autotune/hardware/measured_serving.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

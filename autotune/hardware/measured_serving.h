@@ -1,4 +1,4 @@
-// What a server's operations took on a measured rank (contracts/serving_speed.h) as lines of its section of the
+// What a server's operations took on a measured rank (contracts/plan/serving_speed.h) as lines of its section of the
 // constants, [processor.1x2-bf16], in nanoseconds.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autotune/hardware/constant_table.h"
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul {
 

@@ -7,7 +7,7 @@
 #include "autotune/hardware/framework_profile.h"
 #include "autotune/hardware/gpu_type.h"
 #include "autotune/hardware/serving_constants.h"
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "autotune/hyper/proposals.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

@@ -34,8 +34,8 @@
 #include <vector>
 
 #include "autotune/hyper/trial_history.h"
-#include "contracts/settings/hyper_search.h"
-#include "contracts/settings/training.h"
+#include "contracts/settings/stages/hyper_search.h"
+#include "contracts/settings/training/training.h"
 
 namespace longhaul::hyper {
 
@@ -113,8 +113,8 @@ class Halving {
 
 // Is a trial's state after n steps the same whatever the number of all steps is? True for constant and inverse_sqrt
 // rates where the first rung is at least twice the warm-up (a shorter run warms up in its first half;
-// engine/train/lr_schedule.h). `first_rung_steps` are the fewest that any trial trains. The error says what to do
-// instead.
+// engine/train/optimizer/lr_schedule.h). `first_rung_steps` are the fewest that any trial trains. The error says what
+// to do instead.
 Status check_prefixes(const OptimizerSettings& optimizer, std::int64_t first_rung_steps);
 
 }  // namespace longhaul::hyper

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "autotune/trials/layout_artifact.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 
 namespace longhaul::hyper {

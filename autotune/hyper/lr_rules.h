@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "contracts/settings/training.h"
+#include "contracts/settings/training/training.h"
 
 namespace longhaul::hyper {
 

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "contracts/model_shape.h"
-#include "contracts/settings/training.h"
+#include "contracts/model/model_shape.h"
+#include "contracts/settings/training/training.h"
 
 namespace longhaul::hyper {
 

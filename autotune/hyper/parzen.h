@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 
 namespace longhaul::hyper {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "autotune/hyper/parzen.h"
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

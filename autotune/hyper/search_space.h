@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "contracts/settings/hyper_search.h"
+#include "contracts/settings/stages/hyper_search.h"
 
 namespace longhaul::hyper {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "contracts/model_shape.h"
+#include "contracts/model/model_shape.h"
 
 namespace longhaul::hyper {
 

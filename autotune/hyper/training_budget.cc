@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

@@ -8,7 +8,7 @@
 // tokens and causal attention it adds about s / (6 h).
 #pragma once
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul::hyper {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

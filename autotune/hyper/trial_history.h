@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
+#include "base/value/value.h"
 
 namespace longhaul::hyper {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::hyper {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autotune/hardware/gpu_type.h"
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

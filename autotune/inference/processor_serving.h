@@ -1,12 +1,12 @@
 // A step of our own server on a rank of a processor, from what its operations were seen to take there
-// (contracts/serving_speed.h). A product costs a call and, for each of its weights, a time that depends on two things:
-// how many rows it has (the engine's path for few tokens reads memory, its path for many multiplies) and how many bytes
-// of weights a step reads, which decides what cache they come from. Between what was timed it is interpolated: linearly
-// in the rows, linearly in the logarithm of the bytes.
+// (contracts/plan/serving_speed.h). A product costs a call and, for each of its weights, a time that depends on two
+// things: how many rows it has (the engine's path for few tokens reads memory, its path for many multiplies) and how
+// many bytes of weights a step reads, which decides what cache they come from. Between what was timed it is
+// interpolated: linearly in the rows, linearly in the logarithm of the bytes.
 #pragma once
 
 #include "autotune/inference/serving_time.h"
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul {
 

@@ -6,7 +6,7 @@
 
 #include "autotune/hardware/cluster.h"
 #include "autotune/inference/number_format.h"
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autotune/inference/serving_plan.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

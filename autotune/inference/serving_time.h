@@ -6,7 +6,7 @@
 #pragma once
 
 #include "autotune/inference/serving_task.h"
-#include "contracts/model_shape.h"
+#include "contracts/model/model_shape.h"
 
 namespace longhaul {
 

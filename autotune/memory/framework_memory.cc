@@ -29,7 +29,7 @@ namespace framework_memory_detail {
 
 constexpr double bf16 = 2, f32 = 4;
 
-// The smallest group of micro-batches that fits, where none is asked for (contracts/pipeline_schedule.h).
+// The smallest group of micro-batches that fits, where none is asked for (contracts/pipeline/pipeline_schedule.h).
 int group_of(const FrameworkTraining& t) {
   const int pp = t.dims.pp, m = t.micro_batches;
   if (t.group > 0) return t.group;

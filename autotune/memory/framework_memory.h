@@ -1,6 +1,6 @@
 // What a training will hold on one GPU, by what it is for, as a closed form: no lists, no allocation, well below a
 // microsecond (tests/bench/autotune/framework_memory_bench.cc prints calls per second), so that a search can ask it for
-// every layout. The engine's own plan on a CPU, byte by byte, is contracts/memory_plan.h.
+// every layout. The engine's own plan on a CPU, byte by byte, is contracts/plan/memory_plan.h.
 //
 // A *profile* says what a framework keeps; the formula is the same for all. Let, of one rank,
 //   T   tokens of a micro-batch: micro_batch_size * sequence_length / cp;  R = T / tp with sp, else T
@@ -19,8 +19,8 @@
 //                + 2 T (f1 + f) / tp              inputs of the activation and of the last matrix
 //                + 2 R h                          two dropout masks of a byte, where there is dropout
 //                less what is recomputed; times the layers of the stage and the micro-batches that are alive on it:
-//                p - r in 1F1B, and as contracts/pipeline_schedule.h has it of the others (equation 5: the first stage
-//                holds p; with interleaving (1 + (p - 1) / (p v)) p)
+//                p - r in 1F1B, and as contracts/pipeline/pipeline_schedule.h has it of the others (equation 5: the
+//                first stage holds p; with interleaving (1 + (p - 1) / (p v)) p)
 //   logits       of all T tokens (or of a chunk), V / tp columns, and the copies that the loss makes of them
 //   transient    what one layer needs while it runs backward, and with recomputation a layer's activations once
 //   step         the optimizer's temporaries; they and activations are never alive together
@@ -33,10 +33,10 @@
 #pragma once
 
 #include "autotune/time/context_kind.h"
-#include "contracts/model_shape.h"
-#include "contracts/parallel_dims.h"
-#include "contracts/pipeline_schedule.h"
-#include "contracts/settings/recompute.h"
+#include "contracts/layout/parallel_dims.h"
+#include "contracts/model/model_shape.h"
+#include "contracts/pipeline/pipeline_schedule.h"
+#include "contracts/settings/training/recompute.h"
 
 namespace longhaul {
 
@@ -126,7 +126,8 @@ struct FrameworkMemory {
   double total() const { return reserved() + runtime + library; }
 };
 
-// Micro-batches times chunks of layers that are alive at once on a stage. As contracts/pipeline_schedule.h's table.
+// Micro-batches times chunks of layers that are alive at once on a stage. As contracts/pipeline/pipeline_schedule.h's
+// table.
 int chunks_alive(const FrameworkTraining& training, int pp_rank);
 // Layers of all chunks of a stage.
 int layers_of_rank(const FrameworkModel& model, const FrameworkTraining& training, int pp_rank);

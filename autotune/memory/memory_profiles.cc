@@ -1,6 +1,6 @@
 #include "autotune/memory/memory_profiles.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

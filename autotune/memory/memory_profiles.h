@@ -9,7 +9,7 @@
 
 namespace longhaul {
 
-// The engine as contracts/memory_plan.h plans it, on a GPU: nothing is ever given back to an allocator.
+// The engine as contracts/plan/memory_plan.h plans it, on a GPU: nothing is ever given back to an allocator.
 MemoryProfile longhaul_memory();
 // Megatron-Core with its distributed optimizer (zero = 1), Transformer Engine's fused attention and f32 gradients.
 MemoryProfile megatron_memory();

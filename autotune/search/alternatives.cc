@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autotune/search/layout_search.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "autotune/memory/fit_advice.h"
 #include "autotune/search/alternatives.h"
-#include "base/parallel_for.h"
-#include "base/text.h"
-#include "contracts/features/feature_table.h"
+#include "base/system/parallel_for.h"
+#include "base/text/text.h"
+#include "contracts/settings/training/feature_table.h"
 
 namespace longhaul {
 

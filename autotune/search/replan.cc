@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

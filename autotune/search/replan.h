@@ -1,6 +1,6 @@
 // Which layout is best when nodes are lost: not always the one that uses all that are left, because replicas have to
-// divide the batch. contracts/shrunken_layout.h keeps the model's split, so that a running job can go on at once; this
-// one may change everything, for a new job.
+// divide the batch. contracts/plan/shrunken_layout.h keeps the model's split, so that a running job can go on at once;
+// this one may change everything, for a new job.
 #pragma once
 
 #include <vector>

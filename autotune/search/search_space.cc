@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/diagnostics.h"
-#include "base/text.h"
-#include "contracts/features/feature_table.h"
-#include "contracts/layout_check.h"
+#include "base/error/diagnostics.h"
+#include "base/text/text.h"
+#include "contracts/plan/layout_check.h"
+#include "contracts/settings/training/feature_table.h"
 
 namespace longhaul {
 
@@ -239,7 +239,7 @@ void for_each_layout(const LayoutFamily& family, const SearchSpace& space, const
         layout.schedule = kind;
         for (int zero = 0; zero <= 3; ++zero) {
           if (!wanted(space.zero, zero) || (zero > 0 && dp == 1)) continue;
-          if (zero >= 2 && kind == PipelineKind::zb_h1) continue;  // contracts/settings/pipeline.cc says why
+          if (zero >= 2 && kind == PipelineKind::zb_h1) continue;  // contracts/settings/training/pipeline.cc says why
           d.zero = zero;
           for (const int shard : zero == 0 ? std::vector<int>{1} : replica_shards(dp, d, cluster)) {
             d.dp_shard = shard, d.dp_replicate = dp / shard;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autotune/time/training_case.h"
-#include "contracts/features/engine_case.h"
+#include "contracts/settings/training/engine_case.h"
 
 namespace longhaul {
 
@@ -24,7 +24,8 @@ struct SearchSpace {
   bool offload = true;    // moments in the host's memory may be tried
   int tp_max = 0;         // 0: two domains of fast links
   // The training that this engine will be asked for: layouts that it would refuse are none
-  // (contracts/features/feature_table.h). What a layout decides in it is overwritten. Not there: another program's.
+  // (contracts/settings/training/feature_table.h). What a layout decides in it is overwritten. Not there: another
+  // program's.
   std::optional<EngineCase> engine = {};
   BatchRampup rampup = {};  // its first batches are divided among the ranks, too
 };

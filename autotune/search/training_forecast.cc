@@ -1,6 +1,6 @@
 #include "autotune/search/training_forecast.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/diagnostics.h"
-#include "base/text.h"
+#include "base/error/diagnostics.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "autotune/search/layout_search.h"
-#include "base/value.h"
-#include "contracts/pipeline_timeline.h"
+#include "base/value/value.h"
+#include "contracts/pipeline/pipeline_timeline.h"
 
 namespace longhaul {
 
-// Enough to run a step's schedule again (contracts/pipeline_timeline.h).
+// Enough to run a step's schedule again (contracts/pipeline/pipeline_timeline.h).
 struct PipelineForecast {
   PipelineScheduleSettings schedule;
   PipelineCosts costs = {.stages = {}, .send = 0};  // s; of every global stage

@@ -1,7 +1,8 @@
-// How attention of tokens that are dealt to the ranks of a cp group is done (engine/parallel/context_attention.h says
-// each with its source): keys and values go round a ring beside the computation, are gathered before it, or everything
-// is exchanged for some heads of whole sequences. That two of them are combined within and between nodes
-// ("a2a+ring") the engine refuses (contracts/features/feature_table.h), so it has no forecast.
+// How attention of tokens that are dealt to the ranks of a cp group is done
+// (engine/parallel/context/context_attention.h says each with its source): keys and values go round a ring beside the
+// computation, are gathered before it, or everything is exchanged for some heads of whole sequences. That two of them
+// are combined within and between nodes
+// ("a2a+ring") the engine refuses (contracts/settings/training/feature_table.h), so it has no forecast.
 #pragma once
 
 #include <string>

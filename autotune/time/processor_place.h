@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autotune/time/training_case.h"
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul {
 

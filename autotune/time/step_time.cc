@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "autotune/time/collective_time.h"
-#include "contracts/pipeline_stages.h"
+#include "contracts/pipeline/pipeline_stages.h"
 
 namespace longhaul {
 
@@ -39,7 +39,7 @@ void add_output(const EndTimes& ends, StepTime& t) {
   t[StepPart::products] += both.gemm, t[StepPart::memory] += both.memory, t[StepPart::host] += both.host;
 }
 
-// Of `layers` layers of a chunk, those that are recomputed: the first ones (contracts/settings/recompute.h).
+// Of `layers` layers of a chunk, those that are recomputed: the first ones (contracts/settings/training/recompute.h).
 double again_layers(const TrainingLayout& layout, double layers) {
   if (!layout.recompute.any()) return 0;
   const auto first = static_cast<double>(layout.recompute.layers);
@@ -143,7 +143,7 @@ double gather_time(const TrainingLayout& layout, const TrainingPlace& place, con
 struct RankLayers {
   double all = 0, again = 0;
 };
-// As contracts/pipeline_stages.h deals them: every stage has `few` layers, the first `rest` stages one more.
+// As contracts/pipeline/pipeline_stages.h deals them: every stage has `few` layers, the first `rest` stages one more.
 RankLayers layers_of_rank(const TrainingTask& task, const TrainingLayout& layout, int pp_rank) {
   const ParallelDims& d = layout.dims;
   const int layers = static_cast<int>(task.shape.num_hidden_layers), stages = d.pp * d.vp;

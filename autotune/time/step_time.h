@@ -6,7 +6,7 @@
 #include <array>
 
 #include "autotune/time/layer_time.h"
-#include "contracts/pipeline_timeline.h"
+#include "contracts/pipeline/pipeline_timeline.h"
 
 namespace longhaul {
 
@@ -49,7 +49,7 @@ struct UnitTimes {
 };
 UnitTimes unit_times(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place);
 
-// The layout must divide what it splits (contracts/layout_check.h), pp * vp at most the layers. No allocation.
+// The layout must divide what it splits (contracts/plan/layout_check.h), pp * vp at most the layers. No allocation.
 // Never above step_time of the same layout; equal to it where all stages are alike and a schedule of
 // pipeline_schedule.h has at least pp micro-batches.
 StepTime step_bound(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place,

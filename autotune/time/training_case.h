@@ -5,10 +5,10 @@
 
 #include "autotune/hardware/cluster.h"
 #include "autotune/time/context_kind.h"
-#include "contracts/model_shape.h"
-#include "contracts/parallel_dims.h"
-#include "contracts/pipeline_schedule.h"
-#include "contracts/settings/recompute.h"
+#include "contracts/layout/parallel_dims.h"
+#include "contracts/model/model_shape.h"
+#include "contracts/pipeline/pipeline_schedule.h"
+#include "contracts/settings/training/recompute.h"
 
 namespace longhaul {
 

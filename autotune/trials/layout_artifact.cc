@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/field_table.h"
-#include "contracts/parallel_dims.h"
+#include "contracts/layout/parallel_dims.h"
+#include "contracts/schema/field_table.h"
 
 namespace longhaul {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autotune/trials/confirmation.h"
-#include "base/value.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autotune/time/measured_correction.h"
-#include "base/value.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

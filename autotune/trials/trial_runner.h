@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "autotune/trials/trial.h"
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

@@ -5,9 +5,9 @@ namespace border_tables {  // names of their own within a batch of files
 namespace {
 
 constexpr auto taken = Treatment::taken, refused = Treatment::refused;
-constexpr const char* records = "engine/curate/records.cc";
-constexpr const char* inputs = "engine/curate/inputs.cc";
-constexpr const char* config = "contracts/hf_config.cc";
+constexpr const char* records = "engine/curate/read/records.cc";
+constexpr const char* inputs = "engine/curate/read/inputs.cc";
+constexpr const char* config = "contracts/model/hf_config.cc";
 
 constexpr BorderEntry files[] = {
     {".html .htm .xhtml", taken, "a page", ""},
@@ -45,13 +45,13 @@ constexpr BorderEntry models[] = {
      "quantization_config is of a kind that is not read", config},
     {"`model.safetensors`, or shards with an index", taken, "the weights", ""},
     {"an index beside a single file that holds other weights", refused,
-     "{} holds two models: {} and the files of {} are not the same weights", "engine/interop/folder/weight_files.cc"},
+     "{} holds two models: {} and the files of {} are not the same weights", "engine/interop/weight_files.cc"},
     {"a header with a key twice", refused, "the key '{}' stands twice in the header", "engine/interop/safetensors.cc"},
     {"a tensor of an unknown dtype", refused, "dtype {} is not supported", "engine/interop/safetensors.cc"},
     {"a tensor that is missing", refused, "the model has no tensor '{}'", "engine/interop/safetensors.cc"},
     {"`tokenizer.json` of the kind BPE over bytes", taken, "as the tokenizers library reads it", ""},
     {"weights that do not belong to `config.json`", refused,
-     "{} describes {} parameters, but the weights beside it have only {} bytes", "engine/model/model_folder.cc"},
+     "{} describes {} parameters, but the weights beside it have only {} bytes", "engine/model/store/model_folder.cc"},
 };
 
 constexpr BorderEntry templates[] = {
@@ -67,7 +67,7 @@ constexpr BorderEntry templates[] = {
      "the chat template does not say which tokens of message {} are the answer",
      "engine/data/template/template_encoder.cc"},
     {"a tokenizer without them, for conversations", refused, "the tokenizer has no special token '{}'",
-     "engine/data/tokenizer.cc"},
+     "engine/data/tokenizer/tokenizer.cc"},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What comes from outside beside rows (contracts/tuning_row_form.h) and requests (request_field.h), and how each is
-// treated: pages, files, models and templates. docs/compatibility.md is written from it. The words of a refusal stand
-// in the source that is named, {} where it names what it found: a test looks.
+// What comes from outside beside rows (contracts/settings/stages/tuning_row_form.h) and requests (request_field.h), and
+// how each is treated: pages, files, models and templates. docs/compatibility.md is written from it. The words of a
+// refusal stand in the source that is named, {} where it names what it found: a test looks.
 #pragma once
 
 #include <span>

@@ -3,9 +3,9 @@
 // answer).
 #pragma once
 
-#include "contracts/settings/training.h"
+#include "contracts/settings/training/training.h"
 #include "engine/align/dpo.h"
-#include "engine/train/objective.h"
+#include "engine/train/step/objective.h"
 
 namespace longhaul {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {

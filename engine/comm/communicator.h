@@ -24,12 +24,12 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "contracts/collective_kind.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
+#include "contracts/plan/collective_kind.h"
 #include "engine/comm/contribution_check.h"
 #include "engine/comm/message_pieces.h"
-#include "engine/core/trace.h"
+#include "engine/core/tensor/trace.h"
 
 namespace longhaul {
 
@@ -39,7 +39,7 @@ struct CommCounters {
   std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> waited_ns{0};  // in wait(): communication that nothing hid
   std::atomic<std::uint64_t> given{0};      // bytes that this rank gave to operations (of a receive: none)
-  std::atomic<std::uint64_t> sent{0};       // and those of them that it sends to others (contracts/collective_kind.h)
+  std::atomic<std::uint64_t> sent{0};  // and those of them that it sends to others (contracts/plan/collective_kind.h)
 };
 
 struct MemoryAccount;

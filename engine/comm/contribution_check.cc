@@ -4,9 +4,9 @@
 #include <map>
 #include <string_view>
 
-#include "base/hash.h"
-#include "base/text.h"
-#include "engine/core/word_digest.h"
+#include "base/digest/hash.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/word_digest.h"
 
 namespace longhaul {
 

@@ -1,7 +1,7 @@
 // Silent data corruption on the way into a sum. A rank takes checksums of what it gives when that is complete; the sum
 // takes them again where it takes a contribution up and where it has come to each receiver. Contributions travel whole,
 // so all must be equal; who disagrees with whom says where bits changed. What was computed wrongly before has the
-// checksum of what is wrong: that is found by replay (engine/train/replay_verdict.h).
+// checksum of what is wrong: that is found by replay (engine/train/step/replay_verdict.h).
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "contracts/collective_kind.h"
+#include "contracts/plan/collective_kind.h"
 
 namespace longhaul {
 
 // xxh3, 64 bits, on processors: a flip goes unnoticed once in 2^64. Launches on devices: words
-// (engine/core/word_digest.h), which a device takes where a contribution lies; their host takes it of what comes by way
-// of it.
+// (engine/core/tensor/word_digest.h), which a device takes where a contribution lies; their host takes it of what comes
+// by way of it.
 enum class ContributionChecksum : std::uint8_t { xxh3, words };
 std::uint64_t contribution_checksum(std::span<const std::byte> bytes,
                                     ContributionChecksum by = ContributionChecksum::xxh3);

@@ -1,5 +1,5 @@
 // The numbers of the axes of a mesh, by which groups of the same parent differ (Communicator::subgroup).
-// engine/parallel/mesh.h says who the members of each are.
+// engine/parallel/mesh/mesh.h says who the members of each are.
 #pragma once
 
 namespace longhaul {

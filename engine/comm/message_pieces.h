@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstddef>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

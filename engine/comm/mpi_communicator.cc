@@ -11,10 +11,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/comm/mpi_library.h"
 #include "engine/comm/tree_sum.h"
-#include "engine/core/memory_accounts.h"
+#include "engine/core/tensor/memory_accounts.h"
 
 namespace longhaul {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/mesh_axes.h"
 

@@ -1,6 +1,6 @@
 // Which communicator of NCCL an operation goes through (its lane), and how many thread blocks a kernel of it may have.
 // Pure: the communicators do as it says (nccl_communicator.cc), and so does the simulated device that shows that no
-// order of kernels stops for ever (tests/parallel/nccl_lanes_test.cc).
+// order of kernels stops for ever (tests/parallel/gpu/nccl_lanes_test.cc).
 //
 // A kernel of NCCL holds its multiprocessors until the ranks that it works with have come to theirs. Kernels of several
 // communicators that hold all of them keep out the product whose result a neighbour waits for: then both wait for ever.
@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "contracts/collective_kind.h"
+#include "base/error/result.h"
+#include "contracts/plan/collective_kind.h"
 
 namespace longhaul {
 

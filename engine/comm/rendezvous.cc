@@ -2,10 +2,10 @@
 
 #include <sys/stat.h>
 
-#include "base/files.h"
-#include "base/owned_files.h"
-#include "base/text.h"
-#include "contracts/rendezvous_words.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
+#include "contracts/control/rendezvous_words.h"
 
 namespace longhaul {
 namespace {

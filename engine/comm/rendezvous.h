@@ -1,6 +1,6 @@
 // Where the ranks of a launch leave words for each other before they can send: each word is put once under a name of
 // its own, and anyone may look for it. Small words (NCCL's id of a communicator), seldom. Names and sizes:
-// contracts/rendezvous_words.h.
+// contracts/control/rendezvous_words.h.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
-#include "base/result.h"
-#include "contracts/launch.h"
+#include "base/error/result.h"
+#include "contracts/records/launch.h"
 
 namespace longhaul {
 

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
-#include "engine/core/memory_accounts.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/memory_accounts.h"
 
 namespace longhaul {
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "engine/comm/communicator.h"
-#include "engine/core/device.h"
+#include "engine/core/device/device.h"
 
 namespace longhaul {
 

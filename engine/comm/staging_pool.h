@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/device.h"
-#include "engine/core/tensor.h"
+#include "engine/core/device/device.h"
+#include "engine/core/tensor/tensor.h"
 
 namespace longhaul {
 

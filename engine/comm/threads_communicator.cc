@@ -8,7 +8,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/comm/tree_sum.h"
 
 namespace longhaul {

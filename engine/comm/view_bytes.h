@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/comm/communicator.h"
-#include "engine/core/tensor.h"
+#include "engine/core/tensor/tensor.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

@@ -1,8 +1,8 @@
 #include "engine/core/site_libraries.h"
 
-#include "base/program_trust.h"
-#include "base/shared_library.h"
-#include "base/text.h"
+#include "base/process/program_trust.h"
+#include "base/system/shared_library.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

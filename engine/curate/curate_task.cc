@@ -8,19 +8,19 @@
 #include <optional>
 #include <unordered_set>
 
-#include "base/diagnostics.h"
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include "base/parallel_for.h"
-#include "base/text.h"
-#include "engine/curate/dedup.h"
+#include "base/digest/hash.h"
+#include "base/error/diagnostics.h"
+#include "base/files/files.h"
+#include "base/system/parallel_for.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/curate/dedup/dedup.h"
 #include "engine/curate/examine.h"
+#include "engine/curate/extract/unicode.h"
+#include "engine/curate/filter/page_identity.h"
+#include "engine/curate/filter/sites.h"
 #include "engine/curate/heldout_pages.h"
-#include "engine/curate/inputs.h"
-#include "engine/curate/page_identity.h"
-#include "engine/curate/sites.h"
-#include "engine/curate/unicode.h"
+#include "engine/curate/read/inputs.h"
 #include "engine/curate/waterfall.h"
 
 namespace longhaul {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "contracts/settings/curate.h"
+#include "base/error/result.h"
+#include "contracts/settings/stages/curate.h"
 
 namespace longhaul {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/hash.h"
-#include "base/text.h"
-#include "engine/curate/charset.h"
-#include "engine/curate/clean_text.h"
+#include "base/digest/hash.h"
+#include "base/text/text.h"
+#include "engine/curate/extract/charset.h"
+#include "engine/curate/extract/clean_text.h"
+#include "engine/curate/filter/language.h"
 #include "engine/curate/html/html_text.h"
-#include "engine/curate/language.h"
 
 namespace longhaul {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "contracts/settings/curate.h"
-#include "engine/curate/document_rules.h"
+#include "contracts/settings/stages/curate.h"
+#include "engine/curate/filter/document_rules.h"
+#include "engine/curate/filter/page_identity.h"
 #include "engine/curate/html/html_repetition.h"
-#include "engine/curate/inputs.h"
-#include "engine/curate/page_identity.h"
-#include "engine/curate/records.h"
+#include "engine/curate/read/inputs.h"
+#include "engine/curate/read/records.h"
 
 namespace longhaul {
 

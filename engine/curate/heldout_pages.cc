@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "contracts/settings/curate.h"
+#include "contracts/settings/stages/curate.h"
 
 namespace longhaul {
 

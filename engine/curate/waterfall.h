@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
+#include "base/value/value.h"
 #include "engine/curate/curate_task.h"
 
 namespace longhaul {

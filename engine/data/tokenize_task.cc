@@ -5,15 +5,15 @@
 #include <numeric>
 #include <optional>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "engine/data/bpe_trainer.h"
-#include "engine/data/chat.h"
-#include "engine/data/document_lines.h"
-#include "engine/data/indexed_dataset.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/data/files/document_lines.h"
+#include "engine/data/files/indexed_dataset.h"
+#include "engine/data/template/chat.h"
 #include "engine/data/template/post_processor.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/bpe_trainer.h"
+#include "engine/data/tokenizer/tokenizer.h"
 
 namespace longhaul {
 namespace {

@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
-#include "base/value.h"
-#include "contracts/settings/tokenize.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/settings/stages/tokenize.h"
 
 namespace longhaul {
 

@@ -9,12 +9,12 @@
 #include <cstring>
 #include <set>
 
-#include "base/diagnostics.h"
-#include "base/json.h"
-#include "base/owned_files.h"
-#include "base/text.h"
-#include "engine/interop/folder/json_keys.h"
-#include "engine/interop/folder/weight_files.h"
+#include "base/error/diagnostics.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/interop/json_keys.h"
+#include "engine/interop/weight_files.h"
 
 namespace longhaul {
 namespace {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
-#include "base/result.h"
+#include "base/error/result.h"
+#include "base/files/files.h"
 
 namespace longhaul {
 
@@ -65,7 +65,7 @@ class SafetensorsFile {
 };
 
 // A model's weights: FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names
-// (engine/interop/folder/weight_files.h).
+// (engine/interop/weight_files.h).
 class SafetensorsModel {
  public:
   static Result<SafetensorsModel> open(const std::string& folder);

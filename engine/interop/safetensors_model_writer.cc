@@ -1,7 +1,7 @@
 #include "engine/interop/safetensors_model_writer.h"
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {

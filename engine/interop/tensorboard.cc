@@ -6,8 +6,8 @@
 #include <bit>
 #include <cerrno>
 
-#include "base/owned_files.h"
-#include "base/text.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

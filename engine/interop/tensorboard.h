@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/clock.h"
-#include "base/files.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
 
 namespace longhaul {
 

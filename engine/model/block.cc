@@ -1,6 +1,6 @@
 #include "engine/model/block.h"
 
-#include "engine/ops/elementwise.h"
+#include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
 

@@ -4,10 +4,10 @@
 // and ends by writing y and the next norm(y) where the caller says.
 #pragma once
 
-#include "engine/model/attention_layer.h"
-#include "engine/model/feed_forward.h"
-#include "engine/model/model_dropout.h"
-#include "engine/model/norm.h"
+#include "engine/model/layers/attention_layer.h"
+#include "engine/model/layers/feed_forward.h"
+#include "engine/model/layers/model_dropout.h"
+#include "engine/model/layers/norm.h"
 
 namespace longhaul {
 

@@ -1,8 +1,8 @@
-#include "engine/model/feed_forward.h"
+#include "engine/model/layers/feed_forward.h"
 
-#include "engine/model/gated_mlp.h"
-#include "engine/model/gelu_mlp.h"
-#include "engine/model/moe_layer.h"
+#include "engine/model/experts/moe_layer.h"
+#include "engine/model/layers/gated_mlp.h"
+#include "engine/model/layers/gelu_mlp.h"
 
 namespace longhaul {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "engine/model/moe_layer.h"
-#include "engine/model/rope_of.h"
-#include "engine/ops/cross_entropy.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/embedding.h"
-#include "engine/ops/gemm.h"
+#include "base/text/text.h"
+#include "engine/model/experts/moe_layer.h"
+#include "engine/model/layers/rope_of.h"
+#include "engine/ops/linear/gemm.h"
+#include "engine/ops/loss/cross_entropy.h"
+#include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/embedding.h"
 
 namespace longhaul {
 

@@ -1,6 +1,6 @@
-// A decoder-only transformer as a trainable model (Llama family, GPT-2: contracts/model_shape.h): embedding, blocks,
-// final norm, output layer (tied or not) with its loss. It works on micro-batch slots, so that a schedule
-// (contracts/schedule.h) may keep several micro-batches alive.
+// A decoder-only transformer as a trainable model (Llama family, GPT-2: contracts/model/model_shape.h): embedding,
+// blocks, final norm, output layer (tied or not) with its loss. It works on micro-batch slots, so that a schedule
+// (contracts/pipeline/schedule.h) may keep several micro-batches alive.
 //
 // For one slot: forward, then either token_losses (evaluation) or backward. Deterministic for every number of threads.
 // With split_backward a backward is that of the input alone, and the slot is free when backward_weight was called, too.
@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "engine/model/block.h"
-#include "engine/model/gradient_target.h"
-#include "engine/model/moe_state.h"
-#include "engine/model/parameter_store.h"
+#include "engine/model/experts/moe_state.h"
 #include "engine/model/placed_batch.h"
-#include "engine/parallel/context_attention.h"
-#include "engine/parallel/pipeline_link.h"
-#include "engine/parallel/vocab_parallel_loss.h"
+#include "engine/model/store/gradient_target.h"
+#include "engine/model/store/parameter_store.h"
+#include "engine/parallel/context/context_attention.h"
+#include "engine/parallel/pipeline/pipeline_link.h"
+#include "engine/parallel/tensor/vocab_parallel_loss.h"
 
 namespace longhaul {
 

@@ -2,10 +2,10 @@
 // device in memory of its own, to which ids and weights are copied and from which losses come back.
 #pragma once
 
-#include "engine/core/compute_context.h"
-#include "engine/core/device.h"
-#include "engine/core/memory_accounts.h"
-#include "engine/model/micro_batch.h"
+#include "engine/core/device/device.h"
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/memory_accounts.h"
+#include "engine/model/layers/micro_batch.h"
 
 namespace longhaul {
 

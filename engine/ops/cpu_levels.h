@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "engine/core/compute_context.h"
+#include "base/error/result.h"
+#include "engine/core/tensor/compute_context.h"
 
 namespace longhaul {
 

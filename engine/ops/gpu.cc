@@ -1,7 +1,7 @@
 #include "engine/ops/gpu.h"
 
-#include "base/process.h"
-#include "base/text.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

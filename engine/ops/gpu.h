@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "engine/core/device.h"
-#include "engine/core/kernel_timer.h"
-#include "engine/core/range_marks.h"
-#include "engine/ops/attention_choice.h"
+#include "engine/core/device/device.h"
+#include "engine/core/device/kernel_timer.h"
+#include "engine/core/tensor/range_marks.h"
+#include "engine/ops/attention/attention_choice.h"
 #include "engine/ops/device_ops.h"
 
 namespace longhaul {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

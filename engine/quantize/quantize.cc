@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/core/parallel_for.h"
-#include "engine/data/indexed_dataset.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/parallel_for.h"
+#include "engine/data/files/indexed_dataset.h"
 #include "engine/quantize/weight_format.h"
 
 namespace longhaul {

@@ -5,10 +5,10 @@
 #include <span>
 #include <string>
 
-#include "base/result.h"
-#include "base/value.h"
-#include "contracts/settings/inference.h"
-#include "engine/model/inference_model.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/settings/stages/inference.h"
+#include "engine/model/inference/inference_model.h"
 
 namespace longhaul {
 

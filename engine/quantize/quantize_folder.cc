@@ -1,7 +1,7 @@
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "contracts/features/feature_table.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/settings/training/feature_table.h"
 #include "engine/interop/folder/model_companions.h"
 #include "engine/quantize/weight_format.h"
 

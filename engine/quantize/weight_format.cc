@@ -1,7 +1,7 @@
 #include "engine/quantize/weight_format.h"
 
-#include "base/text.h"
-#include "engine/ops/weight_only.h"
+#include "base/text/text.h"
+#include "engine/ops/linear/weight_only.h"
 #include "engine/quantize/int8.h"
 
 namespace longhaul {

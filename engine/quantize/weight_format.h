@@ -3,15 +3,15 @@
 //   fp8   "float-quantized": "<name>.weight" F8_E4M3 [out, in], "<name>.weight_scale" F32 [out, 1]
 //   int4  "pack-quantized", symmetric, groups of 128 along the inputs: "<name>.weight_packed" I32 [out, ceil(in / 8)],
 //         "<name>.weight_scale" BF16 [out, ceil(in / 128)], "<name>.weight_shape" I64 [2]
-// What the codes of the last two mean stands in engine/ops/weight_only.h. Weights are rounded to nearest; nothing is
-// calibrated.
+// What the codes of the last two mean stands in engine/ops/linear/weight_only.h. Weights are rounded to nearest;
+// nothing is calibrated.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "base/value.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
 #include "engine/interop/safetensors.h"
 
 namespace longhaul {

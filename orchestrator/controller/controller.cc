@@ -5,24 +5,24 @@
 
 #include <algorithm>
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/owned_files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/process/fault_point.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "orchestrator/controller/in_flight.h"
-#include "orchestrator/controller/open_jobs.h"
-#include "orchestrator/controller/order_files.h"
-#include "orchestrator/controller/outlook/stage_reason.h"
+#include "base/value/json.h"
 #include "orchestrator/controller/own_stage_runner.h"
-#include "orchestrator/controller/prepare.h"
-#include "orchestrator/controller/request_files.h"
-#include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_scheduler.h"
-#include "orchestrator/controller/saved_state.h"
+#include "orchestrator/decide/in_flight.h"
+#include "orchestrator/job/open_jobs.h"
+#include "orchestrator/reuse/prepare.h"
+#include "orchestrator/reuse/stage_reason.h"
+#include "orchestrator/runs/order_files.h"
+#include "orchestrator/runs/request_files.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/runs/saved_state.h"
 #include "orchestrator/state/status_from_ledger.h"
-#include "orchestrator/workflow/trial_stage.h"
+#include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {
 namespace {

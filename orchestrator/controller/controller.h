@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "orchestrator/controller/container_mounts.h"
-#include "orchestrator/controller/decide.h"
-#include "orchestrator/controller/milestone_lookout.h"
-#include "orchestrator/controller/outlook/earlier_runs.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/run_metrics.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/decide/decide.h"
+#include "orchestrator/job/container_mounts.h"
+#include "orchestrator/reuse/earlier_runs.h"
+#include "orchestrator/runs/milestone_lookout.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/epoch_log.h"

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "orchestrator/controller/decide.h"
-#include "orchestrator/controller/sbatch_text.h"
-#include "orchestrator/scheduler/open_slurm_port.h"
-#include "orchestrator/state/run_access.h"
-#include "orchestrator/state/submit_environment.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "orchestrator/decide/decide.h"
+#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/scheduler/port/open_slurm_port.h"
+#include "orchestrator/state/access/run_access.h"
+#include "orchestrator/state/access/submit_environment.h"
 
 namespace longhaul {
 namespace {

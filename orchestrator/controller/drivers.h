@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
-#include "orchestrator/controller/driver_text.h"
+#include "base/process/log.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/job/driver_text.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"
-#include "orchestrator/workflow/run_plan.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/controller/drivers.h"
-#include "orchestrator/controller/job_plan.h"
-#include "orchestrator/controller/sbatch_text.h"
-#include "orchestrator/scheduler/open_slurm_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
-#include "orchestrator/state/run_access.h"
+#include "orchestrator/job/job_plan.h"
+#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/scheduler/port/open_slurm_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
+#include "orchestrator/state/access/run_access.h"
+#include "orchestrator/state/access/submit_environment.h"
 #include "orchestrator/state/run_status.h"
-#include "orchestrator/state/submit_environment.h"
 
 namespace longhaul {
 namespace {

@@ -1,15 +1,15 @@
 // The small job that goes on with a run driven by its leads where a lead may not: one core, behind the jobs whose nodes
-// would cost too much while a scheduler is waited for (contracts/held_allocation.h), or behind whoever leaves something
-// open. It makes the controller's rounds until nothing is open, and is moved behind the next costly job, or cancelled
-// while it waits, by whichever controller comes next. Where its own time is over and Slurm still takes no further job
-// it is queued again itself, for that needs no submission. Only where the site has nodes that jobs share.
+// would cost too much while a scheduler is waited for (contracts/records/held_allocation.h), or behind whoever leaves
+// something open. It makes the controller's rounds until nothing is open, and is moved behind the next costly job, or
+// cancelled while it waits, by whichever controller comes next. Where its own time is over and Slurm still takes no
+// further job it is queued again itself, for that needs no submission. Only where the site has nodes that jobs share.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/log.h"
-#include "contracts/held_allocation.h"
+#include "base/process/log.h"
+#include "contracts/records/held_allocation.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "orchestrator/controller/artifact_index.h"
-#include "orchestrator/controller/decide.h"
-#include "orchestrator/controller/milestone_lookout.h"
-#include "orchestrator/controller/open_jobs.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/run_scheduler.h"
+#include "orchestrator/decide/decide.h"
+#include "orchestrator/job/open_jobs.h"
+#include "orchestrator/runs/artifact_index.h"
+#include "orchestrator/runs/milestone_lookout.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
-#include "orchestrator/workflow/trial_stage.h"
+#include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {
 namespace {

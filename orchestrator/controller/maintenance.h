@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/scheduler/port/slurm_port.h"
 #include "orchestrator/site/site_config.h"
-#include "orchestrator/workflow/run_plan.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

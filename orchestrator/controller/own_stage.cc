@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "contracts/record.h"
-#include "contracts/settings/hyper_search.h"
-#include "contracts/settings/tune.h"
-#include "orchestrator/controller/artifact_index.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/value/json.h"
+#include "contracts/records/record.h"
+#include "contracts/settings/stages/hyper_search.h"
+#include "contracts/settings/stages/tune.h"
+#include "orchestrator/runs/artifact_index.h"
 
 namespace longhaul {
 

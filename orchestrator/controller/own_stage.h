@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "base/clock.h"
-#include "contracts/manifest.h"
+#include "base/system/clock.h"
+#include "contracts/records/manifest.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/tune_files.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_folder.h"

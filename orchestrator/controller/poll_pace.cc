@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 
 namespace longhaul {
 

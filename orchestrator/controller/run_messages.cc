@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "orchestrator/controller/held_up.h"
+#include "orchestrator/decide/held_up.h"
 #include "orchestrator/state/status_from_ledger.h"
 
 namespace longhaul {

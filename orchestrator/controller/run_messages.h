@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 #include "orchestrator/notify/outbox.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/run_ledger.h"

@@ -1,8 +1,8 @@
 #include "orchestrator/controller/run_metrics.h"
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/toml.h"
-#include "orchestrator/render/metrics_text.h"
+#include "orchestrator/render/run/metrics_text.h"
 
 namespace longhaul {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 
 namespace longhaul {
 

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "base/file_question.h"
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "contracts/held_allocation.h"
-#include "orchestrator/controller/job_plan.h"
+#include "base/digest/hash.h"
+#include "base/files/file_question.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/records/held_allocation.h"
 #include "orchestrator/controller/maintenance.h"
+#include "orchestrator/job/job_plan.h"
 #include "orchestrator/scheduler/local_scheduler.h"
-#include "orchestrator/scheduler/open_slurm_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
-#include "orchestrator/state/run_access.h"
-#include "orchestrator/state/submit_environment.h"
+#include "orchestrator/scheduler/port/open_slurm_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
+#include "orchestrator/state/access/run_access.h"
+#include "orchestrator/state/access/submit_environment.h"
 
 namespace longhaul {
 namespace {

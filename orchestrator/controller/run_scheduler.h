@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "orchestrator/controller/decide.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/decide/decide.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"

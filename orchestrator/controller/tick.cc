@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/controller/controller.h"
 #include "orchestrator/controller/idle_look.h"
 

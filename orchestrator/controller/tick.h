@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "contracts/record.h"
-#include "orchestrator/controller/layout_search.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "contracts/records/record.h"
+#include "orchestrator/forecast/layout_search.h"
 #include "orchestrator/notify/secret.h"
 #include "orchestrator/state/run_status.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/fit/stage_cost.h"
 
 namespace longhaul {

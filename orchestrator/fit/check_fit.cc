@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/fit/budget_fit.h"
 #include "orchestrator/fit/context_fit.h"
 #include "orchestrator/fit/core_fit.h"

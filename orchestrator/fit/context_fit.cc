@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "orchestrator/controller/layout_question.h"
+#include "base/text/text.h"
+#include "orchestrator/forecast/layout_question.h"
 
 namespace longhaul {
 namespace {

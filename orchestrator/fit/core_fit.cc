@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "contracts/settings/hyper_search.h"
+#include "base/text/text.h"
+#include "contracts/settings/stages/hyper_search.h"
 
 namespace longhaul {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

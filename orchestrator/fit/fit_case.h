@@ -9,10 +9,10 @@
 
 #include "autotune/inference/serving_forecast.h"
 #include "autotune/search/training_forecast.h"
-#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/job/job_plan.h"
 #include "orchestrator/site/site_config.h"
-#include "orchestrator/workflow/run_plan.h"
-#include "orchestrator/workflow/written_stages.h"
+#include "orchestrator/workflow/layout/written_stages.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
+#include "base/error/diagnostics.h"
 
 namespace longhaul {
 

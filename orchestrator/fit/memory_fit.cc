@@ -1,10 +1,10 @@
 #include "orchestrator/fit/memory_fit.h"
 
 #include "autotune/trials/layout_artifact.h"
-#include "base/text.h"
-#include "orchestrator/controller/layout_question.h"
-#include "orchestrator/controller/memory_check.h"
-#include "orchestrator/controller/written_layout.h"
+#include "base/text/text.h"
+#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/written_layout.h"
+#include "orchestrator/preflight/memory_check.h"
 
 namespace longhaul {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/text.h"
-#include "contracts/milestone.h"
-#include "contracts/resumable.h"
-#include "contracts/settings/resiliency.h"
-#include "contracts/settings/training.h"
-#include "orchestrator/controller/checkpoint_forecast.h"
-#include "orchestrator/controller/stage_shape.h"
+#include "base/text/text.h"
+#include "contracts/records/milestone.h"
+#include "contracts/settings/job/resiliency.h"
+#include "contracts/settings/job/resumable.h"
+#include "contracts/settings/training/training.h"
+#include "orchestrator/forecast/checkpoint_forecast.h"
+#include "orchestrator/forecast/stage_shape.h"
 #include "resiliency/checkpoint_interval.h"
 
 namespace longhaul {

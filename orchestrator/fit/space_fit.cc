@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text.h"
-#include "contracts/milestone.h"
-#include "contracts/resumable.h"
-#include "contracts/settings/training.h"
+#include "base/text/text.h"
+#include "contracts/records/milestone.h"
+#include "contracts/settings/job/resumable.h"
+#include "contracts/settings/training/training.h"
 #include "orchestrator/fit/saved_bytes.h"
 
 namespace longhaul {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "contracts/settings/hyper_search.h"
-#include "contracts/settings/tune.h"
+#include "contracts/settings/stages/hyper_search.h"
+#include "contracts/settings/stages/tune.h"
 
 namespace longhaul {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/fit/saved_bytes.h"
 
 namespace longhaul {

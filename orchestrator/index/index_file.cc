@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/file_hash.h"
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/owned_files.h"
-#include "base/owned_folder.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/files/file_hash.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/files/owned_folder.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

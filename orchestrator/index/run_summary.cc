@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/event.h"
-#include "contracts/model_shape.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/events/event.h"
+#include "contracts/model/model_shape.h"
 #include "orchestrator/state/budget.h"
 #include "orchestrator/state/epoch_log.h"
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/parallel_for.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/system/parallel_for.h"
+#include "base/text/text.h"
 #include "orchestrator/index/index_file.h"
 
 namespace longhaul {

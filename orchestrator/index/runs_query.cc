@@ -7,8 +7,8 @@
 #include <limits>
 #include <tuple>
 
-#include "base/diagnostics.h"
-#include "base/text.h"
+#include "base/error/diagnostics.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -1,14 +1,14 @@
 // The few calls of SQLite that the index of runs needs: a database in memory, loaded from a file and saved as a new
 // one. No file is ever changed in place, so nothing is locked (Lustre and NFS may not offer locks) and no journal is
-// left behind. Whose a file is, and that it is no link, is for the caller to see (base/owned_files.h): SQLite itself
-// would refuse every path with a link in it, also that of a home folder.
+// left behind. Whose a file is, and that it is no link, is for the caller to see (base/files/owned_files.h): SQLite
+// itself would refuse every path with a link in it, also that of a home folder.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

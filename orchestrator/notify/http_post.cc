@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

@@ -1,10 +1,10 @@
 #include "orchestrator/notify/message.h"
 
-#include "base/clock.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include "base/redact.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/system/clock.h"
+#include "base/text/redact.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {

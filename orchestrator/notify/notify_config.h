@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "contracts/field_table.h"
+#include "contracts/schema/field_table.h"
 
 namespace longhaul {
 

@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "orchestrator/notify/http_post.h"
 #include "orchestrator/notify/message.h"
 #include "orchestrator/notify/notify_config.h"

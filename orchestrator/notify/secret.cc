@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/owned_files.h"
-#include "base/text.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

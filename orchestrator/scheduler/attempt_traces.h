@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "contracts/record.h"
+#include "contracts/records/record.h"
 #include "orchestrator/scheduler/scheduler.h"
 
 namespace longhaul {

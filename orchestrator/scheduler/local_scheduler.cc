@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process_signal.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/process/process_signal.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/process.h"
+#include "base/process/log.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
 #include "orchestrator/scheduler/scheduler.h"
 
 namespace longhaul {

@@ -1,6 +1,6 @@
 #include "orchestrator/scheduler/scheduler.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -1,5 +1,5 @@
 // Where jobs run, as the controller sees it. All implementations pass one contract suite
-// (tests/unit/orchestrator/scheduler/scheduler_contract_test.cc):
+// (tests/unit/orchestrator/scheduler/slurm/scheduler_contract_test.cc):
 //   - submit is idempotent by key: a key that is known gives the same id and no second job, whoever submitted it first,
 //     in this process or in one that was killed, and also when the answer to the first submission was lost;
 //   - snapshot answers for all our jobs in one question, however many there are; an ended or lost job never changes
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "contracts/record.h"
+#include "base/error/result.h"
+#include "contracts/records/record.h"
 
 namespace longhaul {
 

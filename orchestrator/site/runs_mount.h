@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/mounts.h"
+#include "base/files/mounts.h"
 
 namespace longhaul {
 

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <set>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/port_range.h"
+#include "contracts/settings/job/port_range.h"
 #include "orchestrator/site/verified_values.h"
 
 namespace longhaul {

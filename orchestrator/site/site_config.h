@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
 #include "orchestrator/site/site_schema.h"
 
 namespace longhaul {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "contracts/fault_commands.h"
-#include "contracts/field_table.h"
+#include "contracts/schema/field_table.h"
+#include "contracts/settings/job/fault_commands.h"
 #include "orchestrator/notify/notify_config.h"
 
 namespace longhaul {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

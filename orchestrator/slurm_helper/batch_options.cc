@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/slurm_helper/option_values.h"
 #include "orchestrator/slurm_helper/task_variables.h"
 

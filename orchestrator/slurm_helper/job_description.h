@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 #include "orchestrator/slurm_helper/batch_options.h"
 
 namespace longhaul {

@@ -25,8 +25,8 @@
 #include <map>
 #include <optional>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "orchestrator/slurm_helper/job_description.h"
 #include "orchestrator/slurm_helper/option_values.h"
 #include "orchestrator/slurm_helper/queries.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/slurm_helper/slurm_errors.h"
 
 namespace longhaul {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "base/result.h"
-#include "base/value.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

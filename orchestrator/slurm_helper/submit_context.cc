@@ -8,8 +8,8 @@
 #include <climits>
 #include <cstring>
 
-#include "base/process.h"
-#include "base/text.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "orchestrator/slurm_helper/job_description.h"
 
 extern char** environ;

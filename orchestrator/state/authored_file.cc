@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "base/owned_files.h"
+#include "base/files/owned_files.h"
 
 namespace longhaul {
 

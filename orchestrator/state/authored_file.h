@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

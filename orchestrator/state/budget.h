@@ -2,7 +2,7 @@
 #pragma once
 
 #include "orchestrator/state/run_ledger.h"
-#include "orchestrator/workflow/run_plan.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

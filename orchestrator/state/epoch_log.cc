@@ -9,11 +9,11 @@
 #include <optional>
 #include <string_view>
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "orchestrator/state/authored_file.h"
 #include "orchestrator/state/sealed_line.h"
 

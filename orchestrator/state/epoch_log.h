@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "orchestrator/state/fact.h"
 
 namespace longhaul {

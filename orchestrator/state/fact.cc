@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "base/system/clock.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contracts/event.h"
+#include "contracts/events/event.h"
 
 namespace longhaul {
 

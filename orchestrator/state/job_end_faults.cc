@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "resiliency/fault_class.h"
-#include "resiliency/restart_tier.h"
+#include "resiliency/taxonomy/fault_class.h"
+#include "resiliency/taxonomy/restart_tier.h"
 
 namespace longhaul {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "contracts/event.h"
-#include "contracts/fault_event.h"
+#include "contracts/events/event.h"
+#include "contracts/events/fault_event.h"
 #include "orchestrator/state/fact.h"
 #include "resiliency/goodput/goodput_ledger.h"
 

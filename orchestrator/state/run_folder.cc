@@ -1,7 +1,7 @@
 #include "orchestrator/state/run_folder.h"
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 
 namespace longhaul {

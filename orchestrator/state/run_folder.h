@@ -4,7 +4,7 @@
 #include <string>
 
 #include "orchestrator/state/run_ledger.h"
-#include "orchestrator/workflow/run_plan.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

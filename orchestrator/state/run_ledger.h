@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "contracts/order.h"
-#include "contracts/task.h"
+#include "contracts/control/order.h"
+#include "contracts/tasks/task.h"
 #include "orchestrator/state/fact.h"
 #include "orchestrator/state/run_status.h"
 #include "resiliency/saved_progress.h"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <ctime>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/event.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/events/event.h"
 #include "orchestrator/notify/outbox.h"
 #include "orchestrator/site/submission_times.h"
 #include "orchestrator/state/budget.h"

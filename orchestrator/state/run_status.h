@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
-#include "orchestrator/workflow/stage_computing.h"
+#include "base/value/value.h"
+#include "orchestrator/workflow/layout/stage_computing.h"
 
 namespace longhaul {
 

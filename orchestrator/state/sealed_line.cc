@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "base/hash.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -8,13 +8,13 @@
 #include <optional>
 #include <string_view>
 
-#include "base/files.h"
-#include "base/owned_files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/event.h"
-#include "contracts/held_allocation.h"
-#include "contracts/record.h"
+#include "contracts/events/event.h"
+#include "contracts/records/held_allocation.h"
+#include "contracts/records/record.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/job_end_faults.h"
 #include "orchestrator/state/run_folder.h"

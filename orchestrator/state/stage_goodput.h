@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "contracts/warning_event.h"
+#include "base/error/result.h"
+#include "contracts/events/warning_event.h"
 #include "orchestrator/state/fact.h"
 #include "orchestrator/state/host_warnings.h"
 #include "resiliency/goodput/goodput_ledger.h"
@@ -29,8 +29,8 @@ struct StageWarning {
 inline constexpr std::int64_t straggler_lasts_ms = 600'000;
 bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms);
 
-// What its allocations stood idle between their last rank and their end (contracts/held_allocation.h). Beside the
-// classes of time, not among them: the next job may run meanwhile.
+// What its allocations stood idle between their last rank and their end (contracts/records/held_allocation.h). Beside
+// the classes of time, not among them: the next job may run meanwhile.
 struct HeldAllocations {
   int jobs = 0;
   double held_s = 0, longest_s = 0, gpu_minutes = 0;

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <map>
 
-#include "base/text.h"
-#include "contracts/settings/command.h"
+#include "base/text/text.h"
+#include "contracts/settings/stages/command.h"
 
 namespace longhaul {
 namespace {

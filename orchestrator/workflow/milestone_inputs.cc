@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "contracts/milestone.h"
+#include "base/text/text.h"
+#include "contracts/records/milestone.h"
 
 namespace longhaul {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "contracts/stage_kinds.h"
+#include "base/error/diagnostics.h"
+#include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/workflow/stage_inputs.h"
 
 namespace longhaul {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
-#include "contracts/fault_commands.h"
-#include "orchestrator/workflow/file_view.h"
-#include "orchestrator/workflow/run_plan.h"
-#include "orchestrator/workflow/written_stages.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
+#include "contracts/settings/job/fault_commands.h"
+#include "orchestrator/workflow/layout/written_stages.h"
+#include "orchestrator/workflow/source/file_view.h"
+#include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 

@@ -4,13 +4,13 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/text.h"
-#include "contracts/layout_check.h"
-#include "contracts/milestone.h"
-#include "contracts/settings/inference.h"
-#include "contracts/settings/training.h"
-#include "orchestrator/workflow/feature_check.h"
-#include "orchestrator/workflow/layout_check.h"
+#include "base/text/text.h"
+#include "contracts/plan/layout_check.h"
+#include "contracts/records/milestone.h"
+#include "contracts/settings/stages/inference.h"
+#include "contracts/settings/training/training.h"
+#include "orchestrator/workflow/layout/feature_check.h"
+#include "orchestrator/workflow/layout/layout_check.h"
 
 namespace longhaul {
 namespace {

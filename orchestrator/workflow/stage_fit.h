@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
-#include "contracts/parallel_dims.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
+#include "contracts/layout/parallel_dims.h"
 
 namespace longhaul {
 

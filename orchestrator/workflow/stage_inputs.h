@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/diagnostics.h"
-#include "base/value.h"
-#include "contracts/stage_kinds.h"
+#include "base/error/diagnostics.h"
+#include "base/value/value.h"
+#include "contracts/tasks/stage_kinds.h"
 
 namespace longhaul {
 

@@ -2,8 +2,8 @@
 
 #include <sys/stat.h>
 
-#include "base/files.h"
-#include "base/owned_folder.h"
+#include "base/files/files.h"
+#include "base/files/owned_folder.h"
 
 namespace longhaul {
 

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <utility>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

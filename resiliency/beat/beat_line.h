@@ -17,7 +17,7 @@
 //   order 5 stop_after 500           end well after this step
 //   order 6 checkpoint_interval 50   steps between checkpoints from now on
 //   order 7 lr 0.00025               the peak of the learning rate from now on
-//   fault LOCK_GIL                   a test of this stage asks for it (contracts/named_fault.h); said once
+//   fault LOCK_GIL                   a test of this stage asks for it (contracts/settings/job/named_fault.h); said once
 //   refused 3 REASON                 the third line of this connection meant nothing; only the first few are told
 //
 // A program that never reads loses nothing but the orders. A line ends with \n and has at most 127 bytes before it;
@@ -34,7 +34,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {

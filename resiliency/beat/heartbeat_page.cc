@@ -12,8 +12,8 @@
 #include <ctime>
 #include <utility>
 
-#include "base/files.h"
-#include "base/owned_files.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
 
 namespace longhaul {
 namespace {

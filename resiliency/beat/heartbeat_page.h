@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <optional>
 
-#include "contracts/fault_event.h"
-#include "contracts/roll_back_event.h"
-#include "contracts/warning_event.h"
-#include "resiliency/restart_tier.h"
+#include "contracts/events/fault_event.h"
+#include "contracts/events/roll_back_event.h"
+#include "contracts/events/warning_event.h"
+#include "resiliency/taxonomy/restart_tier.h"
 
 namespace longhaul {
 namespace {

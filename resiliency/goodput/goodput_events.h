@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "contracts/event.h"
+#include "contracts/events/event.h"
 #include "resiliency/goodput/goodput_ledger.h"
 
 namespace longhaul {

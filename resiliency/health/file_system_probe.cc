@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

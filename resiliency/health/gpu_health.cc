@@ -1,6 +1,6 @@
 #include "resiliency/health/gpu_health.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/xid_class.h"
 
 namespace longhaul {

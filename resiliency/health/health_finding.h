@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
+#include "base/value/value.h"
 #include "resiliency/taxonomy/verdict.h"
 
 namespace longhaul {

@@ -1,6 +1,6 @@
 #include "resiliency/health/health_news.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/value.h"
+#include "base/value/value.h"
 #include "resiliency/health/health_finding.h"
 
 namespace longhaul {

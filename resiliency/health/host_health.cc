@@ -5,8 +5,8 @@
 #include <iterator>
 #include <thread>
 
-#include "base/process.h"
-#include "base/text.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/xid_class.h"
 
 namespace longhaul {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/files.h"
-#include "base/owned_folder.h"
-#include "base/text.h"
-#include "contracts/checkpoint_format.h"
-#include "contracts/local_copies.h"
-#include "contracts/manifest.h"
+#include "base/files/files.h"
+#include "base/files/owned_folder.h"
+#include "base/text/text.h"
+#include "contracts/records/checkpoint_format.h"
+#include "contracts/records/local_copies.h"
+#include "contracts/records/manifest.h"
 
 namespace longhaul {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/held_folder.h"
-#include "base/result.h"
+#include "base/error/result.h"
+#include "base/files/held_folder.h"
 
 namespace longhaul {
 

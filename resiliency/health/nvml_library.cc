@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/health/nvml_abi.h"
 
 namespace longhaul {

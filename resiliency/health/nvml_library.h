@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 #include "resiliency/health/gpu_health.h"
 
 namespace longhaul {
@@ -36,7 +36,8 @@ class NvmlLibrary {
   std::vector<GpuReading> read();
   // The next XID, waiting at most `ms`; nothing when none came, or the driver offers no events.
   std::optional<GpuEvent> wait_event(unsigned ms);
-  // Of a simulated library: the file whose lines it plays (tests/support/fake_nvml.cc). "": NVIDIA's own.
+  // Of a simulated library: the file whose lines it plays (tests/support/fake_libraries/fake_nvml.cc). "": NVIDIA's
+  // own.
   const std::string& script() const;
 
  private:

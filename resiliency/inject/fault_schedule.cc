@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 
 namespace longhaul {
 

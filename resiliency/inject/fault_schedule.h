@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "contracts/settings/faults.h"
+#include "contracts/settings/job/faults.h"
 
 namespace longhaul {
 

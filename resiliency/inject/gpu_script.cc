@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -1,11 +1,11 @@
-// What simulated GPUs are to say so that a fault of a GPU happens (tests/support/fake_nvml.cc plays it). A real driver
-// cannot be told to say anything, so these faults are of nodes with simulated GPUs alone.
+// What simulated GPUs are to say so that a fault of a GPU happens (tests/support/fake_libraries/fake_nvml.cc plays it).
+// A real driver cannot be told to say anything, so these faults are of nodes with simulated GPUs alone.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "contracts/named_fault.h"
+#include "contracts/settings/job/named_fault.h"
 
 namespace longhaul {
 

@@ -1,6 +1,6 @@
 #include "resiliency/inject/injection_book.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/inject/fault_schedule.h"
 
 namespace longhaul {

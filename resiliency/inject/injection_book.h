@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "contracts/settings/faults.h"
+#include "contracts/settings/job/faults.h"
 
 namespace longhaul {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "base/diagnostics.h"
-#include "base/text.h"
+#include "base/error/diagnostics.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 
 namespace longhaul {

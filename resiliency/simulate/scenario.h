@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "base/value.h"
-#include "contracts/field_table.h"
-#include "resiliency/restart_tier.h"
+#include "base/value/value.h"
+#include "contracts/schema/field_table.h"
+#include "resiliency/taxonomy/restart_tier.h"
 
 namespace longhaul {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/parallel_for.h"
+#include "base/system/parallel_for.h"
 #include "resiliency/checkpoint_interval.h"
 
 namespace longhaul {

@@ -5,13 +5,13 @@
 #include <limits>
 #include <set>
 
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
 #include "resiliency/checkpoint_interval.h"
-#include "resiliency/goodput_floor.h"
 #include "resiliency/retry_policy.h"
 #include "resiliency/saved_progress.h"
 #include "resiliency/simulate/save_clock.h"
+#include "resiliency/taxonomy/goodput_floor.h"
 
 namespace longhaul {
 namespace {

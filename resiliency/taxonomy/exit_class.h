@@ -1,7 +1,7 @@
 // What the end of a process says.
 #pragma once
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 
 namespace longhaul {
 

@@ -10,10 +10,10 @@
 #include <array>
 #include <cstddef>
 
-#include "resiliency/accusation.h"
-#include "resiliency/fault_class.h"
-#include "resiliency/fault_scope.h"
-#include "resiliency/restart_tier.h"
+#include "resiliency/taxonomy/accusation.h"
+#include "resiliency/taxonomy/fault_class.h"
+#include "resiliency/taxonomy/fault_scope.h"
+#include "resiliency/taxonomy/restart_tier.h"
 
 namespace longhaul {
 

@@ -102,7 +102,7 @@ constexpr LinePattern patterns[] = {
     {"mpi_err_proc_failed", "", F::connection_lost, cascade},
     {"mpi_err_revoked", "", F::connection_lost, cascade},
     {"this communicator is broken", "", F::connection_lost, cascade},
-    {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/silent_corruption.h
+    {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/events/silent_corruption.h
     {"longhaul-engine", " left: ", F::connection_lost, cascade},
     {"longhaul-engine", ": stopped after step ", F::interrupted, root},  // a signal, and nobody here had asked
     {"longhaul-engine", "told to stop", F::interrupted, cascade},

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 
 namespace longhaul {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/fingerprint.h"
 
 namespace longhaul {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 
 namespace longhaul {
 

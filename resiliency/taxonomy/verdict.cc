@@ -4,7 +4,7 @@
 #include <limits>
 #include <tuple>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/exit_class.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "resiliency/taxonomy/scheduler_class.h"

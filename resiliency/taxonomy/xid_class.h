@@ -6,7 +6,7 @@
 // against the host only at the second time; 45 follows other errors and is never a cause.
 #pragma once
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 
 namespace longhaul {
 

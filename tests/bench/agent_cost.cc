@@ -21,14 +21,14 @@
 #include <optional>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/log.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/process/log.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/support/scratch.h"
-#include "worker/lead/agent_table.h"
+#include "worker/lead/agents/agent_table.h"
 
 using namespace longhaul;
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "engine/comm/threads_communicator.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/support/scratch.h"

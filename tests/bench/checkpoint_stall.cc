@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/checkpoint/checkpoint_saver.h"
-#include "engine/core/parallel_for.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "engine/checkpoint/global/checkpoint_saver.h"
+#include "engine/core/tensor/parallel_for.h"
 
 using namespace longhaul;
 

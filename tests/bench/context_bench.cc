@@ -9,11 +9,11 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/files.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
 #include "engine/comm/threads_communicator.h"
-#include "engine/parallel/context_attention.h"
-#include "engine/train/trainer.h"
+#include "engine/parallel/context/context_attention.h"
+#include "engine/train/step/trainer.h"
 
 using namespace longhaul;
 

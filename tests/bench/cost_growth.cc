@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/train/trainer.h"
+#include "engine/train/step/trainer.h"
 
 using namespace longhaul;
 

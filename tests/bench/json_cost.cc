@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "tests/support/hostile_json.h"
 
 using namespace longhaul;

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/philox.h"
-#include "base/text.h"
-#include "engine/train/trainer.h"
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/train/step/trainer.h"
 
 using namespace longhaul;
 

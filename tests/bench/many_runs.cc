@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/event.h"
-#include "contracts/settings/training.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/events/event.h"
+#include "contracts/settings/training/training.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 

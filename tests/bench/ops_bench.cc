@@ -10,22 +10,22 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/philox.h"
-#include "engine/ops/adamw.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/cpu/kernels.h"
+#include "base/digest/philox.h"
+#include "base/system/clock.h"
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/attention/rope.h"
+#include "engine/ops/cpu/simd/kernels.h"
 #include "engine/ops/cpu_levels.h"
-#include "engine/ops/cross_entropy.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/gemv.h"
-#include "engine/ops/moe_balance.h"
-#include "engine/ops/moe_dispatch.h"
-#include "engine/ops/moe_grouped_linear.h"
-#include "engine/ops/rmsnorm.h"
-#include "engine/ops/rope.h"
-#include "engine/ops/swiglu.h"
-#include "engine/ops/weight_only.h"
+#include "engine/ops/experts/moe_balance.h"
+#include "engine/ops/experts/moe_dispatch.h"
+#include "engine/ops/experts/moe_grouped_linear.h"
+#include "engine/ops/linear/gemv.h"
+#include "engine/ops/linear/weight_only.h"
+#include "engine/ops/loss/cross_entropy.h"
+#include "engine/ops/pointwise/adamw.h"
+#include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/rmsnorm.h"
+#include "engine/ops/pointwise/swiglu.h"
 
 using namespace longhaul;
 using Index = std::int64_t;

@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "contracts/launch.h"
-#include "engine/checkpoint/checkpoint_share.h"
-#include "engine/checkpoint/local_plan.h"
-#include "resiliency/detect/hang_detector.h"
-#include "worker/lead/lead_state.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/records/launch.h"
+#include "engine/checkpoint/global/checkpoint_share.h"
+#include "engine/checkpoint/local/local_plan.h"
+#include "resiliency/detect/hang/hang_detector.h"
+#include "worker/lead/failover/lead_state.h"
 
 namespace longhaul {
 namespace {

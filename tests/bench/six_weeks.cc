@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/event.h"
-#include "contracts/settings/command.h"
-#include "orchestrator/controller/run.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/events/event.h"
+#include "contracts/settings/stages/command.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/runs/run.h"
 
 namespace longhaul {
 namespace {

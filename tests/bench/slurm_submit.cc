@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <functional>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/log.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "orchestrator/scheduler/helper_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "base/files/files.h"
+#include "base/process/log.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "orchestrator/scheduler/port/helper_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 using namespace longhaul;
 

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "engine/checkpoint/file_state_place.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "engine/checkpoint/state/file_state_place.h"
 #include "engine/comm/contribution_check.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step/trainer.h"
 #include "tests/bench/gpt2_speed/fixed_tokens.h"
 
 using namespace longhaul;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/simulate/study.h"
 
 namespace longhaul {

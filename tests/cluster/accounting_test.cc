@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
-#include "orchestrator/scheduler/cli_port.h"
-#include "orchestrator/scheduler/helper_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
-#include "orchestrator/scheduler/words/refusal_words.h"
+#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/port/cli_port.h"
+#include "orchestrator/scheduler/port/helper_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 #include "tests/cluster/cluster_rig.h"
 
 using namespace longhaul;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "base/process.h"
-#include "base/text.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "tests/unit/orchestrator/scheduler/slurm_port_contract.h"
 
 namespace longhaul::testing {

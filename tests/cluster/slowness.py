@@ -1,7 +1,7 @@
 """What is slow on a large machine and on none of these: steps of many seconds, saves of a minute, submissions and file systems
 that stand still, ranks that take half a minute to go, a host whose clock is wrong. One place for all tests of the cluster.
 
-Two things make it: fault points (base/fault_point.h), whose plan the run hands to its leads and ranks, and a library that
+Two things make it: fault points (base/process/fault_point.h), whose plan the run hands to its leads and ranks, and a library that
 stands before the C library in the programs of jobs (tests/support/call_faults/call_plan.h), whose plan may get further lines
 while they run.
 

@@ -7,13 +7,13 @@
 #include <functional>
 #include <memory>
 
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/record.h"
-#include "orchestrator/scheduler/cli_port.h"
-#include "orchestrator/scheduler/helper_port.h"
-#include "orchestrator/scheduler/open_slurm_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/records/record.h"
+#include "orchestrator/scheduler/port/cli_port.h"
+#include "orchestrator/scheduler/port/helper_port.h"
+#include "orchestrator/scheduler/port/open_slurm_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 #include "tests/cluster/cluster_rig.h"
 
 using namespace longhaul;

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
 #include "engine/comm/rendezvous.h"
 
 namespace longhaul {

@@ -7,12 +7,12 @@
 
 #include <atomic>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "engine/infer/deploy.h"
-#include "engine/infer/http_client.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/infer/http/http_client.h"
+#include "engine/infer/serve/deploy.h"
 
 namespace longhaul {
 namespace {

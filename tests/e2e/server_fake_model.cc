@@ -1,8 +1,8 @@
 // The server program over a model without weights: all of it but the arithmetic. Usage as `longhaul-engine serve`;
 // `--model echo` answers a prompt with itself, `--model slow` takes 20 ms a token, `--model missing` cannot be loaded.
 // With `narrow` in its name a model has a context of 24 tokens, with `plain` no chat form.
-#include "base/text.h"
-#include "engine/infer/serve.h"
+#include "base/text/text.h"
+#include "engine/infer/serve/serve.h"
 #include "tests/unit/engine/infer/fake_text_model.h"
 
 namespace {

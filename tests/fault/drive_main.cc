@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "contracts/manifest.h"
-#include "contracts/settings/command.h"
-#include "orchestrator/controller/run.h"
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/process/process.h"
+#include "base/value/json.h"
+#include "contracts/records/manifest.h"
+#include "contracts/settings/stages/command.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/runs/run.h"
 #include "orchestrator/state/run_folder.h"
 
 namespace {

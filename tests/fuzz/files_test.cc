@@ -1,21 +1,21 @@
 // What strangers bring: JSON, TOML, safetensors, tokenizers, token files, checkpoints, model configs, pages,
 // conversations.
-#include "base/files.h"
+#include "base/files/files.h"
 
 #include <doctest/doctest.h>
 
 #include <cstdio>
 #include <numeric>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/checkpoint_format.h"
-#include "contracts/hf_config.h"
-#include "contracts/manifest.h"
-#include "engine/data/indexed_dataset.h"
-#include "engine/data/instruct_data.h"
-#include "engine/data/tokenizer.h"
+#include "base/value/json.h"
+#include "contracts/model/hf_config.h"
+#include "contracts/records/checkpoint_format.h"
+#include "contracts/records/manifest.h"
+#include "engine/data/files/indexed_dataset.h"
+#include "engine/data/samples/instruct_data.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/interop/safetensors.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/plain_file.h"

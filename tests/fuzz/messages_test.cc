@@ -3,17 +3,17 @@
 
 #include <cstdio>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "contracts/rendezvous_words.h"
+#include "base/files/files.h"
+#include "base/value/json.h"
+#include "contracts/control/rendezvous_words.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/plain_file.h"
 #include "tests/support/scratch.h"
-#include "worker/lead/word_store.h"
-#include "worker/protocol/node_report.h"
-#include "worker/protocol/wire.h"
-#include "worker/protocol/word_message.h"
+#include "worker/lead/agents/word_store.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/wire/wire.h"
+#include "worker/protocol/wire/word_message.h"
 
 namespace longhaul {
 namespace {

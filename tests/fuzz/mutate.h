@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 #include "tests/support/patience.h"
 
 // A length that a file claims must not become memory: AddressSanitizer refuses it here, RLIMIT_AS elsewhere.

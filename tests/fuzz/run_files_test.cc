@@ -3,10 +3,10 @@
 
 #include <cstdio>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "orchestrator/controller/artifact_index.h"
-#include "orchestrator/controller/tell.h"
+#include "base/files/files.h"
+#include "base/value/json.h"
+#include "orchestrator/decide/tell.h"
+#include "orchestrator/runs/artifact_index.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/plain_file.h"
 #include "tests/support/scratch.h"

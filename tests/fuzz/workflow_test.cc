@@ -1,8 +1,8 @@
 // Workflows as people write them, damaged: planned, or refused with problems that have their places.
 #include <doctest/doctest.h>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
 #include "tests/fuzz/mutate.h"
 

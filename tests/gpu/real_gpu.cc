@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/ops/cuda/open_gpu.h"
-#include "tests/support/test_gpu.h"
+#include "tests/support/emulated_gpu/test_gpu.h"
 
 namespace longhaul::testing {
 namespace {

@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/checkpoint/checkpoint_store.h"
-#include "engine/model/parameter_store.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/checkpoint/global/checkpoint_store.h"
+#include "engine/model/store/parameter_store.h"
 #include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 

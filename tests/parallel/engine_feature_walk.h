@@ -1,17 +1,17 @@
-// The table of what the engine can do (contracts/features/feature_table.h), row by row: what runs trains a step here,
-// or answers; what is refused is refused by the engine's own check, with the text of the table.
+// The table of what the engine can do (contracts/settings/training/feature_table.h), row by row: what runs trains a
+// step here, or answers; what is refused is refused by the engine's own check, with the text of the table.
 #pragma once
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "contracts/features/feature_table.h"
+#include "base/text/text.h"
+#include "contracts/settings/training/feature_table.h"
 #include "engine/align/dpo_objective.h"
-#include "engine/model/inference_model.h"
+#include "engine/model/inference/inference_model.h"
 #include "engine/quantize/weight_format.h"
-#include "engine/tasks/training_check.h"
+#include "engine/tasks/common/training_check.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/model/inference_folder.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/ops/moe_dispatch.h"
+#include "engine/ops/experts/moe_dispatch.h"
 #include "engine/ops/reference/moe_reference.h"
 #include "tests/parallel/training_on_ranks.h"
 

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/checkpoint/checkpoint_store.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/checkpoint/global/checkpoint_store.h"
 #include "tests/parallel/expert_curves.h"
 #include "tests/parallel/thorough.h"
 

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/checkpoint/checkpoint_store.h"
-#include "engine/model/model_folder.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/checkpoint/global/checkpoint_store.h"
+#include "engine/model/store/model_folder.h"
 #include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;

@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "engine/train/training_loop.h"
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/text/text.h"
+#include "engine/train/loop/training_loop.h"
 #include "tests/parallel/ordering_lead.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/scratch.h"

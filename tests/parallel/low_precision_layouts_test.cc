@@ -4,7 +4,7 @@
 // A scale or a block that is another in a layout shows at once, tenfold (the last test).
 #include <doctest/doctest.h>
 
-#include "contracts/settings/low_precision.h"
+#include "contracts/settings/training/low_precision.h"
 #include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <new>
 
-#include "base/text.h"
-#include "contracts/communication_plan.h"
-#include "contracts/memory_plan.h"
-#include "engine/checkpoint/checkpoint_saver.h"
+#include "base/text/text.h"
+#include "contracts/plan/communication_plan.h"
+#include "contracts/plan/memory_plan.h"
+#include "engine/checkpoint/global/checkpoint_saver.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/scratch.h"
 

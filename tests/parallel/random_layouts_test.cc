@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "base/text.h"
-#include "contracts/layout_check.h"
+#include "base/text/text.h"
+#include "contracts/plan/layout_check.h"
 #include "tests/parallel/expert_curves.h"
 #include "tests/support/seed.h"
 

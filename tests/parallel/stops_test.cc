@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "engine/train/training_loop.h"
+#include "engine/train/loop/training_loop.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/scratch.h"
 

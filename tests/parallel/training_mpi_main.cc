@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "contracts/units_at_once.h"
+#include "contracts/plan/units_at_once.h"
 #include "engine/comm/mpi_communicator.h"
 #include "tests/parallel/training_on_ranks.h"
 

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "engine/comm/threads_communicator.h"
-#include "engine/parallel/gather_masters.h"
+#include "engine/parallel/pipeline/gather_masters.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 namespace longhaul::test {

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "base/files.h"
-#include "engine/checkpoint/checkpoint_store.h"
+#include "base/files/files.h"
+#include "engine/checkpoint/global/checkpoint_store.h"
 #include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;

@@ -1,17 +1,17 @@
-// Attention through cuDNN, over a library that stands in for cuDNN (tests/support/fake_cudnn.cc) on an emulated GPU:
-// the graphs are those of NVIDIA's own frontend (golden/cudnn_attention.txt), and the whole way from an operation to
-// its numbers gives the reference's.
-#include "engine/ops/cuda/cudnn_attention.h"
+// Attention through cuDNN, over a library that stands in for cuDNN (tests/support/fake_libraries/fake_cudnn.cc) on an
+// emulated GPU: the graphs are those of NVIDIA's own frontend (golden/cudnn_attention.txt), and the whole way from an
+// operation to its numbers gives the reference's.
+#include "engine/ops/cuda/libraries/cudnn_attention.h"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
 
-#include "base/files.h"
-#include "base/shared_library.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/cuda/cudnn_attention_graph.h"
-#include "tests/support/emulated_device.h"
+#include "base/files/files.h"
+#include "base/system/shared_library.h"
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/cuda/libraries/cudnn_attention_graph.h"
+#include "tests/support/emulated_gpu/emulated_device.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

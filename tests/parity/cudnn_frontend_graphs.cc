@@ -1,5 +1,6 @@
 // Writes the graph that NVIDIA's cudnn-frontend builds for one attention, as the simulated cuDNN
-// (tests/support/fake_cudnn.cc, which this is linked with) reads it: for make_cudnn_golden.py, no part of any build.
+// (tests/support/fake_libraries/fake_cudnn.cc, which this is linked with) reads it: for make_cudnn_golden.py, no part
+// of any build.
 //
 //   cudnn_frontend_graphs forward|backward BATCH SEQ KV_SEQ HEADS KV_HEADS HEAD_DIM causal|all any|deterministic
 //   lse|none WINDOW

@@ -4,7 +4,7 @@
     pip download --no-deps nvidia-cudnn-frontend==1.32.0 && unzip nvidia_cudnn_frontend-*.whl 'include/*' -d frontend
     python make_cudnn_golden.py frontend/include [CUDA_FOLDER]     # needs g++, the headers of CUDA and cuDNN; no GPU
 
-The frontend runs on the simulated cuDNN (tests/support/fake_cudnn.cc), which writes down what it is given. A case is one
+The frontend runs on the simulated cuDNN (tests/support/fake_libraries/fake_cudnn.cc), which writes down what it is given. A case is one
 more line in CASES; cudnn_attention_test.cc reads the cases from the file.
 """
 import pathlib
@@ -54,8 +54,8 @@ def main():
         program, flags = f"{folder}/graphs", ["-isystem", str(frontend), "-isystem", str(cuda / "include"), f"-I{ROOT}"]
         subprocess.run(["gcc", "-c", str(unused), "-o", f"{folder}/unused.o"], check=True)
         subprocess.run(["g++", "-std=c++20", "-DCUDNN_FRONTEND_SKIP_JSON_LIB", *flags,
-                        str(HERE / "cudnn_frontend_graphs.cc"), str(ROOT / "tests/support/fake_cudnn.cc"),
-                        str(ROOT / "tests/support/fake_cudnn_graph.cc"), f"{folder}/unused.o", "-o", program,
+                        str(HERE / "cudnn_frontend_graphs.cc"), str(ROOT / "tests/support/fake_libraries/fake_cudnn.cc"),
+                        str(ROOT / "tests/support/fake_libraries/fake_cudnn_graph.cc"), f"{folder}/unused.o", "-o", program,
                         f"-L{cuda}/lib64", "-lcudart_static", "-ldl", "-lrt", "-lpthread"], check=True)
         for case in CASES:
             graph = subprocess.run([program, *case.split()], check=True, capture_output=True, text=True).stdout

@@ -226,7 +226,7 @@ def main():
     print(f"{len(lines) - 1} rows of {len(forms)} spellings of forms, seed {seed}, transformers {transformers.__version__}")
 
 
-# engine/data/chat.cc; that it is this one is checked by tests/unit/engine/data/row_masks_test.cc.
+# engine/data/template/chat.cc; that it is this one is checked by tests/unit/engine/data/row_masks_test.cc.
 SHIPPED = ("{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"
            "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints engine/data/unicode_additions.h: code points that the `tokenizers` package counts to a class and that Python's
+"""Prints engine/data/tokenizer/unicode_additions.h: code points that the `tokenizers` package counts to a class and that Python's
 own (older) Unicode tables do not. Run with a Python whose unicodedata is at most as new as the oldest PCRE2 in use
 (Python 3.11 and PCRE2 10.42 both hold Unicode 14).
 
-    python make_unicode_additions.py > ../../engine/data/unicode_additions.h
+    python make_unicode_additions.py > ../../engine/data/tokenizer/unicode_additions.h
 """
 import unicodedata
 

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/interop/safetensors.h"
-#include "engine/model/inference_model.h"
-#include "engine/model/model_folder.h"
-#include "engine/tasks/parity_commands.h"
+#include "engine/model/inference/inference_model.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/tasks/common/parity_commands.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/interop/safetensors.h"
-#include "engine/model/model_folder.h"
-#include "engine/train/trainer.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/train/step/trainer.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;

@@ -1,7 +1,7 @@
 // The clock of a host whose time of day is 20 hours ahead of everybody else's.
 #pragma once
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace longhaul::testing {
 

@@ -12,14 +12,14 @@ MACHINE_PATH = "/wo" + "rk/data"
 
 CLEAN = {
     ".clang-format": (CHECK.parents[1] / ".clang-format").read_text(),
-    "base/text.h": '#pragma once\n#include <string>\n',
-    "contracts/task.h": '#pragma once\n#include "base/text.h"\n',
-    "engine/ops/gemm.cc": '#include <mpi.h>\n\n#include "engine/core/tensor.h"\n',
-    "engine/tasks/pretrain.cc": '#include "engine/infer/server.h"\n#include "engine/train/trainer.h"\n',
+    "base/text/text.h": '#pragma once\n#include <string>\n',
+    "contracts/tasks/task.h": '#pragma once\n#include "base/text/text.h"\n',
+    "engine/ops/linear/gemm.cc": '#include <mpi.h>\n\n#include "engine/core/tensor/tensor.h"\n',
+    "engine/tasks/pretrain.cc": '#include "engine/infer/server.h"\n#include "engine/train/step/trainer.h"\n',
     "engine/main.cc": '#include "engine/tasks/pretrain.h"\n',
     "orchestrator/cli/run.cc": '#include <CLI/CLI.hpp>\n\n#include "orchestrator/controller/tick.h"\n',
     "worker/lead/lead.cc": '#include "resiliency/policy.h"\n#include "worker/launch/ranks.h"\n',
-    "tests/unit/base/text_test.cc": '#include <doctest/doctest.h>\n\n#include "engine/ops/gemm.h"\n',
+    "tests/unit/base/text/text_test.cc": '#include <doctest/doctest.h>\n\n#include "engine/ops/linear/gemm.h"\n',
     "scripts/run": "#!/usr/bin/env bash\necho ready\n",
 }
 
@@ -29,11 +29,11 @@ CASES = [
     ("streams open by name", "worker/lead/a.cc", 'std::ofstream file("/tmp/x");\n', "opens", 1),
     ("folders are made in one place", "worker/lead/a.cc", 'int f() { return ::mkdir("/dev/shm/x", 0777); }\n', "opens", 1),
     ("an exception that is none any more", "worker/main.cc", "int a;\n", "opens", 1),
-    ("base knows nobody", "base/a.cc", '\n#include "contracts/task.h"\n', "walls", 2),
-    ("contracts know no program", "contracts/a.cc", '#include "engine/core/tensor.h"\n', "walls", 1),
+    ("base knows nobody", "base/a.cc", '\n#include "contracts/tasks/task.h"\n', "walls", 2),
+    ("contracts know no program", "contracts/a.cc", '#include "engine/core/tensor/tensor.h"\n', "walls", 1),
     ("the engine does not know the orchestrator", "engine/tasks/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
-    ("the engine does not know the worker", "engine/core/a.cc", '#include "worker/protocol/wire.h"\n', "walls", 1),
-    ("the orchestrator does not know the engine", "orchestrator/cli/a.cc", '#include "engine/core/tensor.h"\n', "walls", 1),
+    ("the engine does not know the worker", "engine/core/a.cc", '#include "worker/protocol/wire/wire.h"\n', "walls", 1),
+    ("the orchestrator does not know the engine", "orchestrator/cli/a.cc", '#include "engine/core/tensor/tensor.h"\n', "walls", 1),
     ("the engine knows only the heartbeat of resiliency", "engine/train/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
     ("autotune does not know resiliency", "autotune/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
     ("the heartbeat does not know resiliency", "resiliency/beat/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
@@ -104,7 +104,7 @@ def alone_fails():
     """A source that lives off another one's includes, because a header that it includes has changed; then mended."""
     good, bad = '#pragma once\n#include <string>\nstd::string text();\n', '#pragma once\nstd::string text();\n'
     with tempfile.TemporaryDirectory() as root:
-        plant(root, CLEAN | {"base/text.h": good, "base/text.cc": '#include "base/text.h"\n', "base/other.cc": "int other;\n"})
+        plant(root, CLEAN | {"base/text/text.h": good, "base/text/text.cc": '#include "base/text/text.h"\n', "base/other.cc": "int other;\n"})
         commands = [{"directory": root, "file": f"base/{name}.cc", "command": f"c++ -std=c++20 -I. -Wall -Werror -o {name}.o -c base/{name}.cc"}
                     for name in ("text", "other")]
         (pathlib.Path(root) / "compile_commands.json").write_text(json.dumps(commands))
@@ -114,12 +114,12 @@ def alone_fails():
             git(root, "commit", "-q", "--allow-empty", "-m", "all")
         outcomes = []
         for text in (bad, good):
-            (pathlib.Path(root) / "base/text.h").write_text(text)
+            (pathlib.Path(root) / "base/text/text.h").write_text(text)
             done = subprocess.run([sys.executable, str(CHECK), "--root", root, "--only", "alone", "--build", root], capture_output=True,
                                   text=True, timeout=60)
             outcomes.append((done.returncode, done.stdout + done.stderr))
         (code, said), mended = outcomes
-        if code == 1 and "base/text.h:2: alone: base/text.cc does not compile by itself" in said and mended[0] == 0:
+        if code == 1 and "base/text/text.h:2: alone: base/text/text.cc does not compile by itself" in said and mended[0] == 0:
             return None
         return f"a changed header and who includes it: {outcomes}"
 

@@ -3,7 +3,7 @@
 
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
-#include "contracts/processor_speed.h"
+#include "contracts/plan/processor_speed.h"
 
 namespace longhaul::testing {
 

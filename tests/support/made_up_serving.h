@@ -1,7 +1,7 @@
 // What `longhaul-engine measure` would have timed of a server's operations on a machine that was made up.
 #pragma once
 
-#include "contracts/serving_speed.h"
+#include "contracts/plan/serving_speed.h"
 
 namespace longhaul::testing {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "base/philox.h"
-#include "engine/data/utf8.h"
+#include "base/digest/philox.h"
+#include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
 

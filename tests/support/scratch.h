@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace longhaul::testing {
 

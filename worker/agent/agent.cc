@@ -11,12 +11,12 @@
 #include <set>
 #include <utility>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/control_times.h"
-#include "contracts/port_range.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/control/control_times.h"
+#include "contracts/settings/job/port_range.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
@@ -27,16 +27,16 @@
 #include "worker/agent/rank_pages.h"
 #include "worker/agent/stand_in.h"
 #include "worker/agent/word_carrier.h"
-#include "worker/protocol/beat_sockets.h"
-#include "worker/protocol/connection.h"
-#include "worker/protocol/host_exchange.h"
-#include "worker/protocol/lead_address.h"
-#include "worker/protocol/lost_lead.h"
-#include "worker/protocol/node_report.h"
-#include "worker/protocol/page_orders.h"
-#include "worker/protocol/stand_in_turn.h"
-#include "worker/protocol/stranger_log.h"
-#include "worker/protocol/word_message.h"
+#include "worker/protocol/node/host_exchange.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/node/stand_in_turn.h"
+#include "worker/protocol/ranks/beat_sockets.h"
+#include "worker/protocol/ranks/page_orders.h"
+#include "worker/protocol/wire/connection.h"
+#include "worker/protocol/wire/lead_address.h"
+#include "worker/protocol/wire/lost_lead.h"
+#include "worker/protocol/wire/stranger_log.h"
+#include "worker/protocol/wire/word_message.h"
 #include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
@@ -401,7 +401,7 @@ class Agent {
     if (off) health_.add(*off);
   }
 
-  // What a test of this job wants to happen to its node (contracts/named_fault.h).
+  // What a test of this job wants to happen to its node (contracts/settings/job/named_fault.h).
   void suffer(const AgentOrder& order) {
     log_.warn("event=injected_fault what=" + order.folder);
     if (order.folder == "silence") silent_until_ns_ = clock_.monotonic_ns() + order.lasts_ms * 1'000'000;

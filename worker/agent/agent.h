@@ -9,15 +9,15 @@
 #include <atomic>
 #include <string>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/result.h"
-#include "worker/protocol/health_watch.h"
+#include "base/error/result.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "worker/protocol/node/health_watch.h"
 
 namespace longhaul {
 
 struct AgentOptions {
-  std::string address_path;  // worker/protocol/lead_address.h
+  std::string address_path;  // worker/protocol/wire/lead_address.h
   std::string secret_path;
   std::string host;                 // as the lead knows this node
   double alone_max_s = 600;         // without a lead and without a rank that lives; then it ends

@@ -5,7 +5,7 @@
 // As the vote of a term in Ongaro and Ousterhout, "In search of an understandable consensus algorithm" (2014), 5.2.
 #pragma once
 
-#include "worker/protocol/lead_epoch.h"
+#include "worker/protocol/wire/lead_epoch.h"
 
 namespace longhaul {
 

@@ -6,8 +6,8 @@
 #include <future>
 #include <set>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "resiliency/health/health_news.h"
 #include "resiliency/health/host_figures.h"
 #include "resiliency/health/left_folders.h"

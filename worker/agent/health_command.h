@@ -1,5 +1,5 @@
 // `longhaul-worker health`: one look at this host, for a Slurm prolog, a health check program, or a person; or one look
-// after the other, for an agent or a lead (worker/protocol/health_watch.h).
+// after the other, for an agent or a lead (worker/protocol/node/health_watch.h).
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
 #include "resiliency/health/host_health.h"
 
 namespace longhaul {
@@ -19,7 +19,7 @@ struct HealthCommand {
   double watch_s = 0;    // between two looks; 0: one look
   bool measure = false;  // HostFigures before the first look
   bool job_pids =
-      false;  // the owner tells on standard input which processes are the job's (worker/protocol/job_pids.h)
+      false;  // the owner tells on standard input which processes are the job's (worker/protocol/node/job_pids.h)
   std::vector<std::string> clean;  // folders of the node in which earlier jobs may have left something
   std::string state_dir;           // of the training whose copies there are not touched
 };

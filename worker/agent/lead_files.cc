@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "worker/protocol/host_address.h"
+#include "worker/protocol/wire/host_address.h"
 
 namespace longhaul {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
-#include "worker/protocol/lead_address.h"
+#include "base/system/clock.h"
+#include "worker/protocol/wire/lead_address.h"
 
 namespace longhaul {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "worker/protocol/lost_lead.h"
+#include "worker/protocol/wire/lost_lead.h"
 
 namespace longhaul {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
-#include "worker/protocol/node_report.h"
-#include "worker/protocol/own_process.h"
-#include "worker/protocol/pageless_ranks.h"
-#include "worker/protocol/process_watch.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/ranks/own_process.h"
+#include "worker/protocol/ranks/pageless_ranks.h"
+#include "worker/protocol/ranks/process_watch.h"
 
 namespace longhaul {
 
@@ -38,8 +38,8 @@ class RankPages {
   bool ends_are_told() const;
   // Null while there is none.
   HeartbeatPage* page(int rank);
-  // To the process of that rank, as of the last look, if it is known to be the job's (worker/protocol/own_process.h).
-  // not_found, invalid_input: it is not; why.
+  // To the process of that rank, as of the last look, if it is known to be the job's
+  // (worker/protocol/ranks/own_process.h). not_found, invalid_input: it is not; why.
   Status signal(int rank, int number) const;
   // 0: unknown, or none of the job's.
   pid_t own_pid(int rank) const;

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/owned_folder.h"
-#include "base/text.h"
-#include "worker/protocol/host_address.h"
-#include "worker/protocol/lead_address.h"
-#include "worker/protocol/node_report.h"
-#include "worker/protocol/standby_state.h"
+#include "base/files/files.h"
+#include "base/files/owned_folder.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/node/standby_state.h"
+#include "worker/protocol/wire/host_address.h"
+#include "worker/protocol/wire/lead_address.h"
 
 namespace longhaul {
 

@@ -8,13 +8,13 @@
 #include <optional>
 #include <string>
 
-#include "base/clock.h"
-#include "base/held_folder.h"
-#include "base/log.h"
-#include "base/process.h"
-#include "worker/protocol/connection.h"
-#include "worker/protocol/lead_epoch.h"
-#include "worker/protocol/lost_lead.h"
+#include "base/files/held_folder.h"
+#include "base/process/log.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "worker/protocol/wire/connection.h"
+#include "worker/protocol/wire/lead_epoch.h"
+#include "worker/protocol/wire/lost_lead.h"
 
 namespace longhaul {
 

@@ -8,9 +8,9 @@
 #include <ctime>
 #include <utility>
 
-#include "base/owned_files.h"
-#include "base/text.h"
-#include "contracts/rendezvous_words.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
+#include "contracts/control/rendezvous_words.h"
 
 namespace longhaul {
 namespace {

@@ -1,6 +1,7 @@
-// The words of one host's ranks (contracts/rendezvous_words.h) as its agent carries them: what they put and what they
-// look for goes to the lead, and what comes from it into their folder. One thread. The kernel tells of each new file
-// (inotify); where it does not, and in any case at every look, the times of two folders say whether there is one.
+// The words of one host's ranks (contracts/control/rendezvous_words.h) as its agent carries them: what they put and
+// what they look for goes to the lead, and what comes from it into their folder. One thread. The kernel tells of each
+// new file (inotify); where it does not, and in any case at every look, the times of two folders say whether there is
+// one.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/log.h"
-#include "worker/protocol/word_message.h"
+#include "base/files/files.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "worker/protocol/wire/word_message.h"
 
 namespace longhaul {
 

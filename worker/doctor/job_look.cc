@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/port_range.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/settings/job/port_range.h"
 #include "worker/doctor/node_facts.h"
 #include "worker/doctor/node_look.h"
 #include "worker/doctor/pair_checks.h"
@@ -39,7 +39,7 @@ std::string nodes_folder(const DoctorOrder& order) {
   return join_path(order.folder, "nodes");
 }
 
-// Where agents are to listen, as a lead would have it (contracts/attempt.h).
+// Where agents are to listen, as a lead would have it (contracts/records/attempt.h).
 std::string ports_path(const DoctorOrder& order) {
   return join_path(order.folder, "ports");
 }

@@ -1,16 +1,16 @@
 // A doctor's job, from inside: on its first node it asks Slurm, starts one agent a node and the ranks beside them, and
-// writes down the facts as they come (contracts/doctor.h). Then it waits to be cancelled, so that whoever asked sees
-// how long that takes. Every part has a deadline, and what does not come about is a fact as well: the whole is over
-// within five minutes.
+// writes down the facts as they come (contracts/records/doctor.h). Then it waits to be cancelled, so that whoever asked
+// sees how long that takes. Every part has a deadline, and what does not come about is a fact as well: the whole is
+// over within five minutes.
 #pragma once
 
 #include <atomic>
 #include <string>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/result.h"
-#include "contracts/doctor.h"
+#include "base/error/result.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "contracts/records/doctor.h"
 #include "worker/launch/rank_words.h"
 
 namespace longhaul {

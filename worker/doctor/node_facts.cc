@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

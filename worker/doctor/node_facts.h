@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "base/value.h"
-#include "contracts/doctor.h"
+#include "base/value/value.h"
+#include "contracts/records/doctor.h"
 
 namespace longhaul {
 

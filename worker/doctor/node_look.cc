@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/launcher_variables.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/settings/job/launcher_variables.h"
 #include "resiliency/health/nvml_library.h"
 
 namespace longhaul {

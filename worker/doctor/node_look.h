@@ -2,8 +2,8 @@
 // (worker/doctor/node_facts.h); sizes in bytes, -1 where a thing cannot be seen.
 #pragma once
 
-#include "base/value.h"
-#include "contracts/doctor.h"
+#include "base/value/value.h"
+#include "contracts/records/doctor.h"
 #include "worker/launch/rank_words.h"
 
 namespace longhaul {

@@ -11,13 +11,13 @@
 #include <optional>
 #include <vector>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/owned_files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "worker/protocol/connection.h"
-#include "worker/protocol/host_address.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "worker/protocol/wire/connection.h"
+#include "worker/protocol/wire/host_address.h"
 
 namespace longhaul {
 namespace {

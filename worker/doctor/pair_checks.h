@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "base/clock.h"
-#include "base/value.h"
-#include "contracts/port_range.h"
+#include "base/system/clock.h"
+#include "base/value/value.h"
+#include "contracts/settings/job/port_range.h"
 
 namespace longhaul {
 

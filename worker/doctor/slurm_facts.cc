@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
-#include "contracts/port_range.h"
+#include "base/text/text.h"
+#include "contracts/settings/job/port_range.h"
 
 namespace longhaul {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contracts/doctor.h"
+#include "contracts/records/doctor.h"
 
 namespace longhaul {
 

@@ -1,6 +1,6 @@
 #include "worker/launch/agent_launcher.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

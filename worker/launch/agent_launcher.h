@@ -6,7 +6,7 @@
 
 namespace longhaul {
 
-// The launcher of one agent a node (contracts/attempt.h: agent_launcher), for one agent on that host alone.
+// The launcher of one agent a node (contracts/records/attempt.h: agent_launcher), for one agent on that host alone.
 std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host);
 
 // The same launcher for agents that get none of the job's GPUs (--gres=none): they watch the ranks all the same, and

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -1,9 +1,9 @@
 #include "worker/launch/input_lists.h"
 
-#include "base/files.h"
-#include "base/text.h"
-#include "base/visible_text.h"
-#include "contracts/settings/command.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/text/visible_text.h"
+#include "contracts/settings/stages/command.h"
 
 namespace longhaul {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "contracts/task.h"
+#include "contracts/tasks/task.h"
 
 namespace longhaul {
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "worker/launch/gpu_places.h"
 
 namespace longhaul {

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

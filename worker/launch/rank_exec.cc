@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/owned_files.h"
-#include "base/print.h"
+#include "base/files/owned_files.h"
+#include "base/text/print.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"

@@ -2,7 +2,7 @@
 // sends its output to a file of its own and becomes the program. Only returns on an error.
 #pragma once
 
-#include "base/result.h"
+#include "base/error/result.h"
 #include "worker/launch/rank_words.h"
 
 namespace longhaul {

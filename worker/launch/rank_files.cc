@@ -1,6 +1,6 @@
 #include "worker/launch/rank_files.h"
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace longhaul {
 

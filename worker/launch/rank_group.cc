@@ -7,8 +7,8 @@
 #include <csignal>
 #include <utility>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/timeout_hierarchy.h"
 
 namespace longhaul {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/process.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
 #include "worker/launch/rank_programs.h"
 
 namespace longhaul {

@@ -6,9 +6,9 @@
 #include <cctype>
 #include <map>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/settings/command.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/settings/stages/command.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/launch/input_lists.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/process.h"
-#include "contracts/attempt.h"
-#include "contracts/launch.h"
-#include "contracts/task.h"
+#include "base/process/process.h"
+#include "contracts/records/attempt.h"
+#include "contracts/records/launch.h"
+#include "contracts/tasks/task.h"
 #include "worker/launch/rank_files.h"
 
 namespace longhaul {

@@ -1,6 +1,6 @@
 #include "worker/launch/rank_words.h"
 
-#include "contracts/launcher_variables.h"
+#include "contracts/settings/job/launcher_variables.h"
 
 namespace longhaul {
 

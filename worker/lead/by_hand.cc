@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/attempt.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/records/attempt.h"
 
 namespace longhaul {
 

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "worker/lead/job_surroundings.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
+#include "worker/lead/placement/job_surroundings.h"
 
 namespace longhaul {
 

@@ -1,15 +1,15 @@
 // What a lead makes of a launch that ended badly: the cause, the verdict of the policy, and what is done about it.
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "resiliency/fault_class.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/taxonomy/exit_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/rank_end.h"
-#include "worker/lead/rank_layout.h"
+#include "worker/lead/monitor/rank_end.h"
+#include "worker/lead/placement/rank_layout.h"
 
 namespace longhaul {
 namespace {

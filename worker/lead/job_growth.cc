@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
-#include "contracts/fault_event.h"
+#include "base/text/text.h"
+#include "contracts/events/fault_event.h"
+#include "worker/lead/failover/job_nodes.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/job_nodes.h"
-#include "worker/lead/rank_layout.h"
+#include "worker/lead/placement/rank_layout.h"
 
 namespace longhaul {
 namespace {

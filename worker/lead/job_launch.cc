@@ -5,15 +5,15 @@
 #include <numeric>
 #include <utility>
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/launch.h"
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/text/text.h"
+#include "contracts/records/launch.h"
+#include "worker/lead/failover/told_signal.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/later_attempt.h"
-#include "worker/lead/rank_end.h"
+#include "worker/lead/monitor/rank_end.h"
+#include "worker/lead/recovery/later_attempt.h"
 #include "worker/lead/teardown.h"
-#include "worker/lead/told_signal.h"
 
 namespace longhaul {
 namespace {

@@ -4,18 +4,18 @@
 #include <set>
 #include <utility>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "contracts/control_times.h"
-#include "contracts/host_list.h"
-#include "worker/lead/heard_hosts.h"
-#include "worker/lead/lead_ways.h"
-#include "worker/lead/leftovers.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/control/control_times.h"
+#include "contracts/records/host_list.h"
+#include "worker/lead/agents/heard_hosts.h"
+#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/placement/lead_ways.h"
+#include "worker/lead/placement/leftovers.h"
+#include "worker/lead/placement/staging.h"
 #include "worker/lead/publish.h"
-#include "worker/lead/saved_before.h"
-#include "worker/lead/staging.h"
-#include "worker/lead/told_signal.h"
+#include "worker/lead/recovery/saved_before.h"
 
 namespace longhaul {
 namespace {

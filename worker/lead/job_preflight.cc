@@ -5,16 +5,16 @@
 
 #include <utility>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "resiliency/fault_class.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/health/host_figures.h"
-#include "worker/lead/exchange_round.h"
+#include "resiliency/taxonomy/fault_class.h"
+#include "worker/lead/agents/exchange_round.h"
+#include "worker/lead/failover/told_signal.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/last_words.h"
-#include "worker/lead/preflight.h"
-#include "worker/lead/told_signal.h"
+#include "worker/lead/placement/preflight.h"
+#include "worker/lead/recovery/last_words.h"
 
 namespace longhaul {
 namespace {

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
-#include "contracts/fault_event.h"
-#include "worker/lead/job_end_time.h"
+#include "base/text/text.h"
+#include "contracts/events/fault_event.h"
+#include "worker/lead/failover/job_end_time.h"
+#include "worker/lead/failover/told_signal.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/told_signal.h"
 
 namespace longhaul {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <utility>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "contracts/fault_event.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/events/fault_event.h"
 #include "worker/lead/job_lead.h"
 
 namespace longhaul {

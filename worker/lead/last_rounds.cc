@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/event.h"
-#include "contracts/held_allocation.h"
-#include "worker/lead/told_signal.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/events/event.h"
+#include "contracts/records/held_allocation.h"
+#include "worker/lead/failover/told_signal.h"
 
 namespace longhaul {
 namespace {

@@ -1,16 +1,16 @@
 // What a lead does between the end of its last rank and the end of its job: the controller's next round, for often
 // nobody else comes to move the run on. All nodes stand idle meanwhile, so it may cost no more than a little
-// (contracts/held_allocation.h). What is left then is left to the small job that waits behind this one, where there is
-// one; where there is none, all nodes but one are given back before anything longer is waited for.
+// (contracts/records/held_allocation.h). What is left then is left to the small job that waits behind this one, where
+// there is one; where there is none, all nodes but one are given back before anything longer is waited for.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "contracts/attempt.h"
-#include "contracts/record.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "contracts/records/attempt.h"
+#include "contracts/records/record.h"
 #include "worker/lead/next_round.h"
 
 namespace longhaul {

@@ -14,11 +14,11 @@
 
 #include <string>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/log.h"
-#include "base/result.h"
-#include "worker/lead/job_surroundings.h"
+#include "base/error/result.h"
+#include "base/files/files.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "worker/lead/placement/job_surroundings.h"
 
 namespace longhaul {
 

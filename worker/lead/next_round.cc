@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/files.h"
-#include "base/owned_files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/attempt.h"
-#include "contracts/round_exit.h"
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/control/round_exit.h"
+#include "contracts/records/attempt.h"
 
 namespace longhaul {
 

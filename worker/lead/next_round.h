@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
 
 namespace longhaul {
 
@@ -32,7 +32,7 @@ class NextRound {
   void start_last(const std::string& record = {}, std::int64_t patience_ms = 0);
   bool running();
   bool was_killed() const { return was_killed_; }            // the one that ended last, by a signal
-  bool may_be_repeated() const { return may_be_repeated_; }  // it: the machine refused (contracts/round_exit.h)
+  bool may_be_repeated() const { return may_be_repeated_; }  // it: the machine refused (contracts/control/round_exit.h)
   void end();                                                // SIGKILL, reaped
 
  private:

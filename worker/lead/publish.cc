@@ -1,9 +1,9 @@
 #include "worker/lead/publish.h"
 
-#include "base/fault_point.h"
-#include "base/files.h"
-#include "base/process.h"
-#include "worker/lead/staging.h"
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/process/process.h"
+#include "worker/lead/placement/staging.h"
 
 namespace longhaul {
 

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "base/clock.h"
-#include "contracts/attempt.h"
-#include "contracts/launch.h"
-#include "contracts/manifest.h"
-#include "contracts/task.h"
+#include "base/system/clock.h"
+#include "contracts/records/attempt.h"
+#include "contracts/records/launch.h"
+#include "contracts/records/manifest.h"
+#include "contracts/tasks/task.h"
 
 namespace longhaul {
 

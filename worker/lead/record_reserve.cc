@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace longhaul {
 namespace {

@@ -2,7 +2,7 @@
 // does.
 #pragma once
 
-#include "contracts/attempt.h"
+#include "contracts/records/attempt.h"
 
 namespace longhaul {
 

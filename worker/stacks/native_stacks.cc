@@ -1,6 +1,6 @@
 #include "worker/stacks/native_stacks.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #if LONGHAUL_HAVE_LIBDW
 
@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace longhaul {
 namespace {

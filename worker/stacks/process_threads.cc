@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

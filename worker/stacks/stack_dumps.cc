@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "worker/stacks/stack_text.h"
 
 namespace longhaul {

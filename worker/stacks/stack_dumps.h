@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
 
 namespace longhaul {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "worker/stacks/native_stacks.h"
 #include "worker/stacks/process_threads.h"
 

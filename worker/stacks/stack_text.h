@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/clock.h"
-#include "base/result.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/print.h"
+#include "base/text/print.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/launch/rank_words.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/comm/nccl/nccl_operation.h"
 #include "engine/comm/nccl_lanes.h"
 

@@ -21,7 +21,7 @@
 #include <string>
 
 #include "engine/comm/device_ranks.h"
-#include "engine/core/device.h"
+#include "engine/core/device/device.h"
 
 namespace longhaul {
 
@@ -34,7 +34,7 @@ struct NcclKernels {
                     float* out) = nullptr;
   // *word = value, seen by the host at once.
   void (*write_word)(CUstream_st* stream, std::uint64_t* word, std::uint64_t value) = nullptr;
-  // out[p] = the digest of part p of x (engine/ops/digest.h); at `partial` there is room for digest_partials()
+  // out[p] = the digest of part p of x (engine/ops/loss/digest.h); at `partial` there is room for digest_partials()
   // elements.
   void (*digest_parts)(CUstream_st* stream, std::int64_t n, const float* x, std::int64_t parts, std::uint64_t* partial,
                        std::uint64_t* out) = nullptr;

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/hash.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/text/text.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {

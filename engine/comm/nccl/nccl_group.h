@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/nccl/nccl_library.h"
 #include "engine/comm/nccl_lanes.h"

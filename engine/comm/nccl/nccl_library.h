@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 
 namespace longhaul {
 

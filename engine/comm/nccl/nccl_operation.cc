@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <utility>
 
-#include "base/text.h"
-#include "engine/core/allocated_ranges.h"
+#include "base/text/text.h"
 #include "engine/core/cuda/cuda_copies.h"
 #include "engine/core/cuda/cuda_queue.h"
 #include "engine/core/cuda/cuda_wait.h"
 #include "engine/core/cuda/device_code_probe.h"
-#include "engine/core/device_arena.h"
+#include "engine/core/device/allocated_ranges.h"
+#include "engine/core/device/device_arena.h"
 
 namespace longhaul {
 namespace {

@@ -1,12 +1,12 @@
-// One GPU of this rank: a stream, memory from an arena of large segments (engine/core/device_arena.h), copies. Of
-// CUDA's runtime; no other header names it.
+// One GPU of this rank: a stream, memory from an arena of large segments (engine/core/device/device_arena.h), copies.
+// Of CUDA's runtime; no other header names it.
 #pragma once
 
 #include <memory>
 
-#include "contracts/collective_deadline.h"
-#include "engine/core/device.h"
-#include "engine/core/device_arena.h"
+#include "contracts/control/collective_deadline.h"
+#include "engine/core/device/device.h"
+#include "engine/core/device/device_arena.h"
 
 struct CUstream_st;
 

@@ -1,8 +1,8 @@
 // A stream of a GPU beside that of its operations.
 #pragma once
 
-#include "base/result.h"
-#include "engine/core/device_queue.h"
+#include "base/error/result.h"
+#include "engine/core/device/device_queue.h"
 
 namespace longhaul {
 

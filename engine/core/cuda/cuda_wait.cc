@@ -4,9 +4,9 @@
 #include <sched.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "base/text.h"
+#include "base/error/result.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/shared_library.h"
-#include "base/text.h"
+#include "base/system/shared_library.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

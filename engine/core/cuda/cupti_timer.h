@@ -2,7 +2,7 @@
 // Records come in buffers that CUPTI fills on a thread of its own; each is read when CUPTI hands it back.
 #pragma once
 
-#include "engine/core/kernel_timer.h"
+#include "engine/core/device/kernel_timer.h"
 
 namespace longhaul {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "engine/core/range_marks.h"
+#include "engine/core/tensor/range_marks.h"
 
 namespace longhaul {
 

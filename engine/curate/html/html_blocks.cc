@@ -1,6 +1,6 @@
 #include "engine/curate/html/html_blocks.h"
 
-#include "engine/curate/unicode.h"
+#include "engine/curate/extract/unicode.h"
 
 namespace longhaul {
 namespace {

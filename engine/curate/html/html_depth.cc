@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "engine/curate/unicode.h"
+#include "engine/curate/extract/unicode.h"
 
 namespace longhaul {
 namespace {

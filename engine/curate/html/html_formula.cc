@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/text.h"
+#include "base/text/text.h"
+#include "engine/curate/extract/unicode.h"
 #include "engine/curate/html/html_names.h"
-#include "engine/curate/unicode.h"
 
 namespace longhaul {
 namespace {

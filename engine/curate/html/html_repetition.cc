@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/hash.h"
+#include "base/digest/hash.h"
 
 namespace longhaul {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text.h"
-#include "engine/curate/charset.h"
+#include "base/text/text.h"
+#include "engine/curate/extract/charset.h"
 #include "engine/curate/html/html_blocks.h"
 #include "engine/curate/html/html_boilerplate.h"
 #include "engine/curate/html/html_edges.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/curate/html/html_depth.h"
 #include "engine/curate/html/html_formula.h"
 #include "engine/curate/html/html_names.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_ast.h"
 #include "engine/data/jinja/jinja_lexer.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_access.h"
 #include "engine/data/jinja/jinja_tests.h"
 #include "engine/data/jinja/jinja_text.h"

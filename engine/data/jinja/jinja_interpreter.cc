@@ -1,6 +1,6 @@
 #include "engine/data/jinja/jinja_interpreter.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_access.h"
 #include "engine/data/jinja/jinja_filters.h"
 #include "engine/data/jinja/jinja_lexer.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_access.h"
 
 namespace longhaul {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_expressions.h"
 
 namespace longhaul {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/error/result.h"
 #include "engine/data/jinja/jinja_value.h"
 
 namespace longhaul {

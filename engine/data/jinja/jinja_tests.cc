@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_access.h"
 #include "engine/data/jinja/jinja_text.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_value.h"
-#include "engine/data/utf8.h"
+#include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/data/jinja/jinja_text.h"
-#include "engine/data/utf8.h"
+#include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
 

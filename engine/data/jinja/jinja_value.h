@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
-#include "base/value.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/json.h"
-#include "engine/data/instruct_data.h"
-#include "engine/data/rows/row_limit.h"
+#include "base/value/json.h"
+#include "engine/data/samples/instruct_data.h"
+#include "engine/data/samples/row_limit.h"
 
 namespace longhaul {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "base/value.h"
-#include "contracts/tuning_row_form.h"
-#include "engine/data/chat.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/settings/stages/tuning_row_form.h"
+#include "engine/data/template/chat.h"
 
 namespace longhaul {
 

@@ -2,9 +2,9 @@
 
 #include <ctime>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/data/jinja/jinja_text.h"
 
 namespace longhaul {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/data/chat.h"
 #include "engine/data/jinja/jinja_template.h"
+#include "engine/data/template/chat.h"
 
 namespace longhaul {
 

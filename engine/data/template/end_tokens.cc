@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "engine/data/chat.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/data/template/chat.h"
 
 namespace longhaul {
 namespace {

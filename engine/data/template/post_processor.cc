@@ -1,7 +1,7 @@
 #include "engine/data/template/post_processor.h"
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/value.h"
-#include "engine/data/tokenizer.h"
+#include "base/value/value.h"
+#include "engine/data/tokenizer/tokenizer.h"
 
 namespace longhaul {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "engine/data/utf8.h"
+#include "base/text/text.h"
+#include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
 namespace {

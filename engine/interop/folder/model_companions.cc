@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {

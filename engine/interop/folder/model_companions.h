@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "base/value.h"
+#include "base/error/result.h"
+#include "base/value/value.h"
 
 namespace longhaul {
 

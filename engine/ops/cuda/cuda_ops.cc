@@ -4,17 +4,17 @@
 #include <array>
 #include <cmath>
 
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
-#include "engine/ops/cuda/layernorm_kernels.h"
-#include "engine/ops/cuda/loss_kernels.h"
-#include "engine/ops/cuda/norm_backward.h"
-#include "engine/ops/cuda/norm_kernels.h"
-#include "engine/ops/cuda/pointwise_kernels.h"
-#include "engine/ops/cuda/row_parts.h"
-#include "engine/ops/cuda/table_kernels.h"
-#include "engine/ops/cuda/update_kernels.h"
-#include "engine/ops/gemv.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
+#include "engine/ops/cuda/common/row_parts.h"
+#include "engine/ops/cuda/loss/loss_kernels.h"
+#include "engine/ops/cuda/pointwise/layernorm_kernels.h"
+#include "engine/ops/cuda/pointwise/norm_backward.h"
+#include "engine/ops/cuda/pointwise/norm_kernels.h"
+#include "engine/ops/cuda/pointwise/pointwise_kernels.h"
+#include "engine/ops/cuda/pointwise/table_kernels.h"
+#include "engine/ops/cuda/pointwise/update_kernels.h"
+#include "engine/ops/linear/gemv.h"
 
 namespace longhaul::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // The operations on a GPU: what each needs of scratch memory, and which kernel it is. Host code of no CUDA header, so
-// that tests run the same with emulated kernels (tests/support/emulated_device.h).
+// that tests run the same with emulated kernels (tests/support/emulated_gpu/emulated_device.h).
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "engine/core/device.h"
-#include "engine/ops/cuda/device_attention.h"
-#include "engine/ops/cuda/device_gemm.h"
+#include "engine/core/device/device.h"
+#include "engine/ops/cuda/libraries/device_attention.h"
+#include "engine/ops/cuda/libraries/device_gemm.h"
 #include "engine/ops/device_ops.h"
 
 namespace longhaul::cuda {

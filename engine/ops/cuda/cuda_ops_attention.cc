@@ -2,10 +2,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
+#include "engine/ops/cuda/attention/tensor_attention_kernels.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/tensor_attention_kernels.h"
 
 namespace longhaul::cuda {
 namespace {

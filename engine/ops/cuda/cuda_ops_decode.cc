@@ -2,10 +2,10 @@
 #include <cmath>
 #include <vector>
 
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/decode_kernels.h"
+#include "engine/ops/cuda/linear/decode_kernels.h"
 
 namespace longhaul::cuda {
 

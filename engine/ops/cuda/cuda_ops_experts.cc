@@ -1,10 +1,10 @@
 // CudaOps: mixtures of experts.
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/grouped_linear_kernels.h"
-#include "engine/ops/cuda/moe_dispatch_kernels.h"
-#include "engine/ops/cuda/moe_router_kernels.h"
+#include "engine/ops/cuda/experts/grouped_linear_kernels.h"
+#include "engine/ops/cuda/experts/moe_dispatch_kernels.h"
+#include "engine/ops/cuda/experts/moe_router_kernels.h"
 
 namespace longhaul::cuda {
 namespace {

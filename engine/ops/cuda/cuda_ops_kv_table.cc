@@ -1,11 +1,11 @@
 // CudaOps: generation over tables of caches.
 #include <cmath>
 
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
+#include "engine/ops/cuda/attention/kv_table_kernels.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/decode_kernels.h"
-#include "engine/ops/cuda/kv_table_kernels.h"
+#include "engine/ops/cuda/linear/decode_kernels.h"
 
 namespace longhaul::cuda {
 

@@ -1,9 +1,9 @@
 // CudaOps: numbers of few bits.
 #include <bit>
 
-#include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/low_precision_kernels.h"
+#include "engine/ops/cuda/linear/low_precision_kernels.h"
 
 namespace longhaul::cuda {
 

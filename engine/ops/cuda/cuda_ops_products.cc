@@ -1,9 +1,9 @@
 // CudaOps: products with something fused into them, and products of eight bits.
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/fp8_kernels.h"
-#include "engine/ops/cuda/low_precision_kernels.h"
+#include "engine/ops/cuda/linear/fp8_kernels.h"
+#include "engine/ops/cuda/linear/low_precision_kernels.h"
 
 namespace longhaul::cuda {
 

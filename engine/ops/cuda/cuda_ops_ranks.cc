@@ -1,9 +1,9 @@
 // CudaOps: what ranks that share a model need: row_blocks.h, cross_entropy_shard.h.
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/loss_shard_kernels.h"
-#include "engine/ops/cuda/row_block_kernels.h"
+#include "engine/ops/cuda/loss/loss_shard_kernels.h"
+#include "engine/ops/cuda/pointwise/row_block_kernels.h"
 
 namespace longhaul::cuda {
 

@@ -1,8 +1,8 @@
 // CudaOps: tokens from logits.
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/sample_kernels.h"
+#include "engine/ops/cuda/loss/sample_kernels.h"
 
 namespace longhaul::cuda {
 namespace {

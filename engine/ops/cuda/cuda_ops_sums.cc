@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/digest_kernels.h"
-#include "engine/ops/cuda/pointwise_kernels.h"
+#include "engine/ops/cuda/loss/digest_kernels.h"
+#include "engine/ops/cuda/pointwise/pointwise_kernels.h"
 
 namespace longhaul::cuda {
 

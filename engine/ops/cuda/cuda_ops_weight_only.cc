@@ -1,11 +1,11 @@
 // CudaOps: products with weights of eight and four bits.
 #include <algorithm>
 
-#include "base/text.h"
-#include "engine/ops/cpu/dispatch.h"
+#include "base/text/text.h"
+#include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/decode_kernels.h"
-#include "engine/ops/cuda/weight_only_kernels.h"
+#include "engine/ops/cuda/linear/decode_kernels.h"
+#include "engine/ops/cuda/linear/weight_only_kernels.h"
 
 namespace longhaul::cuda {
 namespace {

@@ -3,11 +3,11 @@
 #include "engine/core/cuda/cuda_device.h"
 #include "engine/core/cuda/cupti_timer.h"
 #include "engine/core/cuda/nvtx_marks.h"
-#include "engine/ops/cuda/cuda_check.h"
+#include "engine/ops/cuda/common/cuda_check.h"
 #include "engine/ops/cuda/cuda_ops.h"
-#include "engine/ops/cuda/gemm_cublaslt.h"
+#include "engine/ops/cuda/libraries/gemm_cublaslt.h"
 #ifdef LONGHAUL_HAVE_CUDNN
-#include "engine/ops/cuda/cudnn_attention.h"
+#include "engine/ops/cuda/libraries/cudnn_attention.h"
 #endif
 
 namespace longhaul::cuda {

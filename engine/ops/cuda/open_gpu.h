@@ -1,7 +1,7 @@
 // One GPU with CUDA: the device, cuBLASLt and the kernels.
 #pragma once
 
-#include "engine/core/device_arena.h"
+#include "engine/core/device/device_arena.h"
 #include "engine/ops/gpu.h"
 
 namespace longhaul::cuda {

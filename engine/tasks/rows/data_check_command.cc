@@ -5,9 +5,9 @@
 #include <charconv>
 #include <optional>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/print.h"
+#include "base/files/files.h"
+#include "base/text/print.h"
+#include "base/value/json.h"
 #include "engine/data/rows/row_check.h"
 
 namespace longhaul {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/result.h"
+#include "base/error/result.h"
 
 namespace longhaul {
 

@@ -6,13 +6,13 @@
 #include <csignal>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "orchestrator/cli/commands.h"
-#include "orchestrator/cli/load_workflow.h"
-#include "orchestrator/cli/signals.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "orchestrator/cli/session/commands.h"
+#include "orchestrator/cli/session/load_workflow.h"
+#include "orchestrator/cli/session/signals.h"
 
 namespace longhaul {
 namespace {

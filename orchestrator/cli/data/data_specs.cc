@@ -1,5 +1,5 @@
 // The commands that look at data before anything is trained on it.
-#include "orchestrator/cli/command_specs.h"
+#include "orchestrator/cli/options/command_specs.h"
 
 namespace longhaul {
 

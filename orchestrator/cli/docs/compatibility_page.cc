@@ -3,10 +3,10 @@
 #include <span>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "contracts/borders/border_table.h"
 #include "contracts/borders/request_field.h"
-#include "contracts/tuning_row_form.h"
+#include "contracts/settings/stages/tuning_row_form.h"
 
 namespace longhaul {
 namespace {

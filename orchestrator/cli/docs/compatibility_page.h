@@ -2,7 +2,7 @@
 // longhaul docs compatibility > docs/compatibility.md
 #pragma once
 
-#include "orchestrator/cli/reference_docs.h"
+#include "orchestrator/cli/options/reference_docs.h"
 
 namespace longhaul {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "autotune/memory/memory_profiles.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "csv_table.h"
 
 namespace longhaul {

@@ -1,6 +1,6 @@
 // One decision of a search for hyperparameters, for programs that are not ours: reads
 //   {"search": {...}, "batch": n, "slots": n, "history": {"trials": [...]}}
-// from standard input (contracts/settings/hyper_search.h, autotune/hyper/trial_history.h) and prints
+// from standard input (contracts/settings/stages/hyper_search.h, autotune/hyper/trial_history.h) and prints
 //   {"starts": [{"trial", "settings", "rung", "from_step", "to_step", "why"}], "finished", "why", "best", "cost_share",
 //    "planned_share", "set_aside"}.
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "autotune/hyper/halving.h"
-#include "base/json.h"
+#include "base/value/json.h"
 
 namespace longhaul::hyper {
 namespace {

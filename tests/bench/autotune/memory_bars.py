@@ -271,7 +271,7 @@ def main():
                           f"{memory['held'].get(category, 0) / MB:>9.2f}")
             shutil.rmtree(here / f"run-{i}")
     missed = False
-    # How many messages are on their way at once is chance (contracts/memory_plan.h): a few small models feel it more.
+    # How many messages are on their way at once is chance (contracts/plan/memory_plan.h): a few small models feel it more.
     # What oneDNN's compiled products take depends on the processor: for a model with experts 16 MB are planned, and 4 MB
     # were found on one processor, a tenth of the smallest model here. That is too much; too little is as it was.
     bars = {"what the engine held": (0.08, 0.06), "the resident set": (0.12, 0.06)} if arguments.small else {}

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "csv_table.h"
 
 namespace longhaul::bench {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "autotune/search/layout_search.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul::bench {
 namespace {

@@ -19,8 +19,8 @@
 #include <numeric>
 
 #include "autotune/inference/serving_search.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "csv_table.h"
 
 namespace longhaul {

@@ -1,8 +1,9 @@
 // Forecasts of our own server on the machine at hand beside the server itself, made as `longhaul plan` makes them: the
-// processor is measured for some seconds (engine/tasks/measure_processor.h), its constants are fitted, and a step is
-// forecast from them (autotune/inference/processor_serving.h). Then models of random weights answer behind the
-// generator that serves (engine/infer/generator.h). Measured are the median of the steps in which all slots answer and
-// no prompt is read, and of those that read one prompt. Nothing of what is measured here goes into the forecast.
+// processor is measured for some seconds (engine/tasks/commands/measure_processor.h), its constants are fitted, and a
+// step is forecast from them (autotune/inference/processor_serving.h). Then models of random weights answer behind the
+// generator that serves (engine/infer/generate/generator.h). Measured are the median of the steps in which all slots
+// answer and no prompt is read, and of those that read one prompt. Nothing of what is measured here goes into the
+// forecast.
 //
 //   serving_cpu --constants autotune/constants.toml [--threads 2] [--precision bf16] [--answer 48] [--quick 1]
 //               [--model 1]
@@ -18,11 +19,11 @@
 #include "autotune/calibrate/processor_constants.h"
 #include "autotune/inference/serving_time.h"
 #include "autotune/time/processor_place.h"
-#include "base/clock.h"
-#include "base/files.h"
-#include "engine/infer/generator.h"
-#include "engine/model/inference_model.h"
-#include "engine/tasks/measure_processor.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "engine/infer/generate/generator.h"
+#include "engine/model/inference/inference_model.h"
+#include "engine/tasks/commands/measure_processor.h"
 
 namespace longhaul {
 namespace {

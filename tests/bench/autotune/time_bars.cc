@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "autotune/time/measured_correction.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "published_fit.h"
 
 namespace longhaul::bench {

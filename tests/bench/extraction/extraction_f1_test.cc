@@ -13,10 +13,10 @@
 #include <map>
 #include <vector>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/curate/html/html_text.h"
 #include "tests/bench/extraction/shingle_score.h"
 

@@ -9,11 +9,11 @@
 #include <iostream>
 #include <vector>
 
-#include "base/files.h"
-#include "engine/curate/clean_text.h"
-#include "engine/curate/document_rules.h"
+#include "base/files/files.h"
+#include "engine/curate/extract/clean_text.h"
+#include "engine/curate/extract/unicode.h"
+#include "engine/curate/filter/document_rules.h"
 #include "engine/curate/html/html_text.h"
-#include "engine/curate/unicode.h"
 
 namespace longhaul {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/curate/unicode.h"
+#include "engine/curate/extract/unicode.h"
 
 namespace longhaul {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "base/philox.h"
-#include "engine/train/batch_source.h"
+#include "base/digest/philox.h"
+#include "engine/train/step/batch_source.h"
 
 namespace longhaul::bench {
 

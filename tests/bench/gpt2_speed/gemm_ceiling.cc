@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "engine/ops/cpu/gemm/onednn_matmul.h"
 
 namespace longhaul::bench {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "contracts/model_shape.h"
+#include "contracts/model/model_shape.h"
 
 namespace longhaul::bench {
 

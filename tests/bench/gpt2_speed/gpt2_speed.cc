@@ -6,7 +6,8 @@
 //        gpt2_speed ceiling --batch B --length T [--threads n] [--rounds r]
 //        gpt2_speed save    --batch B --length T [--threads n] [--rounds r] [--steps s] [--folder F] [--direct 0|1]
 // train with r > 1: the ranks are threads of this process, replicas that share the optimizer (ZeRO-1), n threads each.
-// --level: the instructions that the engine uses; below `best` it does without oneDNN (engine/core/compute_context.h).
+// --level: the instructions that the engine uses; below `best` it does without oneDNN
+// (engine/core/tensor/compute_context.h).
 // --model: a recipe's [model] instead of GPT-2 124M (workflows/recipes/quickstart-tiny.toml), with --vocabulary v.
 // save: what a save every s steps costs the throughput, checkpoints below F.
 #include <time.h>
@@ -22,13 +23,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/checkpoint/global/checkpoint_saver.h"
 #include "engine/comm/threads_communicator.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step/trainer.h"
 #include "tests/bench/gpt2_speed/fixed_tokens.h"
 #include "tests/bench/gpt2_speed/gemm_ceiling.h"
 
@@ -127,7 +128,7 @@ Measured train(const Settings& s, Mesh& mesh) {
 }
 
 // Blocks of `steps` steps in turn without a save and with one that begins with the block, as the product's loop does it
-// (engine/train/training_loop.h).
+// (engine/train/loop/training_loop.h).
 int save(const Settings& s) {
   const SystemClock clock;
   Mesh alone;

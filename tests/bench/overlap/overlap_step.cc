@@ -7,9 +7,9 @@
 #include <map>
 #include <string>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/comm/mpi_communicator.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step/trainer.h"
 
 using namespace longhaul;
 

@@ -7,8 +7,8 @@
 
 #include "../autotune/csv_table.h"
 #include "autotune/memory/memory_profiles.h"
-#include "base/diagnostics.h"
-#include "base/text.h"
+#include "base/error/diagnostics.h"
+#include "base/text/text.h"
 
 namespace longhaul::bench {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "../autotune/csv_table.h"
 #include "../autotune/published_fit.h"
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "figure_table.h"
 
 namespace longhaul::bench {

@@ -1,7 +1,7 @@
 // The budgets of each group of faults, as sequences of ends: "!" marks one after which no further try follows.
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/retry_policy.h"
 #include "resiliency/taxonomy/fault_table.h"
 

@@ -1,7 +1,7 @@
 // Which nodes are avoided, for how long, and on what evidence.
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "resiliency/retry_policy.h"
 
 namespace longhaul {

@@ -1,7 +1,7 @@
 // A lead without agents has its own node looked at, and writes what is wrong with it; nobody is ended for it.
 #include <doctest/doctest.h>
 
-#include "contracts/event.h"
+#include "contracts/events/event.h"
 #include "tests/unit/worker/lead_rig.h"
 
 namespace longhaul {

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/attempt.h"
-#include "contracts/record.h"
-#include "contracts/settings/command.h"
-#include "contracts/task.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "contracts/records/attempt.h"
+#include "contracts/records/record.h"
+#include "contracts/settings/stages/command.h"
+#include "contracts/tasks/task.h"
 #include "tests/support/patience.h"
 
 namespace longhaul {

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include "contracts/event.h"
-#include "contracts/launch.h"
+#include "contracts/events/event.h"
+#include "contracts/records/launch.h"
 #include "tests/unit/worker/lead_rig.h"
 
 using namespace longhaul;

@@ -3,10 +3,10 @@
 #include <signal.h>
 #include <sys/mount.h>
 
-#include "contracts/event.h"
-#include "contracts/launch.h"
-#include "contracts/manifest.h"
-#include "contracts/order.h"
+#include "contracts/control/order.h"
+#include "contracts/events/event.h"
+#include "contracts/records/launch.h"
+#include "contracts/records/manifest.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/unit/worker/lead_rig.h"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "contracts/event.h"
+#include "base/files/files.h"
+#include "contracts/events/event.h"
 #include "tests/unit/worker/lead_rig.h"
-#include "worker/protocol/lead_address.h"
+#include "worker/protocol/wire/lead_address.h"
 
 namespace longhaul {
 

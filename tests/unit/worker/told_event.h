@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "contracts/event.h"
+#include "contracts/events/event.h"
 
 namespace longhaul {
 

@@ -1,7 +1,7 @@
 // Whose product computes A B of a type: oneDNN's, or the packed one (packed_gemm.h).
 #pragma once
 
-#include "engine/core/dtype.h"
+#include "engine/core/tensor/dtype.h"
 
 namespace longhaul::cpu {
 

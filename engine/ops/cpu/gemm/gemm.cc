@@ -1,17 +1,17 @@
-#include "engine/ops/gemm.h"
+#include "engine/ops/linear/gemm.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "base/text.h"
-#include "engine/core/parallel_for.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/parallel_for.h"
 #include "engine/ops/cpu/gemm/gemm_case.h"
 #include "engine/ops/cpu/gemm/gemm_onednn.h"
 #include "engine/ops/cpu/gemm/packed_gemm.h"
-#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/simd/kernels.h"
 #include "engine/ops/device_ops.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/gemv.h"
+#include "engine/ops/linear/gemv.h"
+#include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <compare>
 
-#include "engine/ops/gemm.h"
+#include "engine/ops/linear/gemm.h"
 
 namespace longhaul::cpu {
 

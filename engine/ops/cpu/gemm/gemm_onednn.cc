@@ -11,10 +11,10 @@
 #include <sys/auxv.h>
 #endif
 
-#include "engine/core/parallel_for.h"
+#include "engine/core/tensor/parallel_for.h"
 #include "engine/ops/cpu/gemm/gemm_case.h"
 #include "engine/ops/cpu/gemm/onednn_matmul.h"
-#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/simd/kernels.h"
 
 namespace longhaul {
 

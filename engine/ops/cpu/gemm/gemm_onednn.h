@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/ops/cpu/gemm/choose_product.h"
-#include "engine/ops/gemm.h"
+#include "engine/ops/linear/gemm.h"
 
 namespace longhaul::cpu {
 

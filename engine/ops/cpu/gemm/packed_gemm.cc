@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/core/parallel_for.h"
+#include "engine/core/tensor/parallel_for.h"
 #include "engine/ops/cpu/gemm/packed_tiles.h"
 
 namespace longhaul::cpu {

@@ -12,7 +12,7 @@ namespace longhaul::cpu {
 // C as in gemm.h; m, n > 0, no bias. Takes scratch slot 3 of the context, packed_gemm_scratch bytes at most.
 void packed_gemm(const ComputeContext& context, const GemmCase& c, ConstView a, ConstView b, View out);
 
-// At most what contracts/memory_plan.h plans for it: packed_product_bytes_max.
+// At most what contracts/plan/memory_plan.h plans for it: packed_product_bytes_max.
 std::int64_t packed_gemm_scratch(const ComputeContext& context, const GemmCase& c);
 
 }  // namespace longhaul::cpu

@@ -1,6 +1,6 @@
 #include "engine/ops/cpu/gemm/packed_tiles.h"
 
-#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/simd/kernels.h"
 
 namespace longhaul::cpu {
 

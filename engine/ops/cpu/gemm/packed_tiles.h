@@ -2,8 +2,8 @@
 // for it. The text is packed_tiles.inc, compiled once for each level.
 #pragma once
 
-#include "engine/core/compute_context.h"
-#include "engine/core/dtype.h"
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/dtype.h"
 
 namespace longhaul::cpu {
 

@@ -10,9 +10,9 @@
 #include "autotune/calibrate/calibration_plan.h"
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
-#include "base/files.h"
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "tests/support/sanitized.h"
 
 namespace longhaul {

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "base/files.h"
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

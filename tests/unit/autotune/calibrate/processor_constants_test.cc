@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "tests/support/made_up_processor.h"
 
 namespace longhaul {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 
 namespace longhaul {

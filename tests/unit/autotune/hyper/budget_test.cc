@@ -6,7 +6,7 @@
 #include "autotune/hyper/scaling_law.h"
 #include "autotune/hyper/shape_for_parameters.h"
 #include "autotune/hyper/training_budget.h"
-#include "base/philox.h"
+#include "base/digest/philox.h"
 #include "tests/support/seed.h"
 
 namespace longhaul::hyper {

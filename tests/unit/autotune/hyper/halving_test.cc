@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/json.h"
+#include "base/value/json.h"
 #include "tests/support/seed.h"
 #include "tests/unit/autotune/hyper/toy_search.h"
 

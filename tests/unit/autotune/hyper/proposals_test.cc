@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/json.h"
+#include "base/value/json.h"
 #include "tests/support/seed.h"
 #include "tests/unit/autotune/hyper/toy_search.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autotune/hyper/halving.h"
-#include "base/philox.h"
+#include "base/digest/philox.h"
 
 namespace longhaul::hyper::toy {
 

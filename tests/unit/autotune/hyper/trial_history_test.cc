@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/json.h"
+#include "base/value/json.h"
 
 namespace longhaul::hyper {
 namespace {

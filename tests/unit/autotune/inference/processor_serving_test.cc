@@ -7,7 +7,7 @@
 #include "autotune/calibrate/processor_constants.h"
 #include "autotune/inference/serving_forecast.h"
 #include "autotune/time/processor_place.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "tests/support/made_up_processor.h"
 #include "tests/support/made_up_serving.h"
 

@@ -139,8 +139,8 @@ TEST_CASE("an unexpected prompt, an answer of one token, one slot: rates are fin
   }
 }
 
-// A server step by step, as engine/infer/generator.cc plans its steps: all running answers, then pieces of prompts, the
-// oldest first, up to a chunk.
+// A server step by step, as engine/infer/generate/generator.cc plans its steps: all running answers, then pieces of
+// prompts, the oldest first, up to a chunk.
 class StepByStep {
  public:
   StepByStep(const ModelShape& shape, const ServingTask& task, const ServingLayout& layout, const ServingPlace& place)

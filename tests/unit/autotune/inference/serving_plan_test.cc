@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/toml.h"
-#include "contracts/settings/inference.h"
+#include "contracts/settings/stages/inference.h"
 #include "tests/support/seed.h"
 
 namespace longhaul {

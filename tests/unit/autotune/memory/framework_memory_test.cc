@@ -7,7 +7,7 @@
 #include <random>
 
 #include "autotune/memory/memory_profiles.h"
-#include "contracts/memory_plan.h"
+#include "contracts/plan/memory_plan.h"
 
 using namespace longhaul;
 

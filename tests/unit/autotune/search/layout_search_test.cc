@@ -7,7 +7,7 @@
 #include <set>
 
 #include "autotune/search/tuning_forecast.h"
-#include "contracts/layout_check.h"
+#include "contracts/plan/layout_check.h"
 
 namespace longhaul {
 namespace {

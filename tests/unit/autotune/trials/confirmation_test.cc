@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 using namespace longhaul;
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "engine/checkpoint/checkpoint_store.h"
+#include "base/files/files.h"
+#include "engine/checkpoint/global/checkpoint_store.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 namespace longhaul::test {

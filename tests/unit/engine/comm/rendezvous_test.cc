@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "contracts/rendezvous_words.h"
+#include "base/files/files.h"
+#include "contracts/control/rendezvous_words.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

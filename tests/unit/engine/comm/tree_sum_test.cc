@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 
 using namespace longhaul;
 

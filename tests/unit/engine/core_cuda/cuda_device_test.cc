@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "tests/support/fake_cudart.h"
+#include "tests/support/fake_libraries/fake_cudart.h"
 
 using namespace longhaul;
 using namespace longhaul::testing;

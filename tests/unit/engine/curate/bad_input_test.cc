@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/curate/curate_task.h"
 #include "tests/support/scratch.h"
 

@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/curate/curate_task.h"
 #include "engine/curate/html/html_edges.h"
 #include "engine/curate/html/html_text.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/data/template/chat_template.h"
 #include "engine/data/template/end_tokens.h"
 #include "engine/data/template/post_processor.h"

@@ -1,5 +1,5 @@
 // A model without weights: bytes are tokens, and the next token follows from the sequence alone by a rule that a test
-// can predict. Held to the contract of engine/infer/text_model.h by text_model_contract.h.
+// can predict. Held to the contract of engine/infer/generate/text_model.h by text_model_contract.h.
 //
 // Tokens 0..255 are bytes, 256 ends an answer. The answer to a prompt is `script(prompt)`, byte by byte, then the end
 // token; by default the prompt itself again. A prompt that begins with "forever" is answered without end.
@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "engine/infer/text_model.h"
+#include "engine/infer/generate/text_model.h"
 
 namespace longhaul {
 

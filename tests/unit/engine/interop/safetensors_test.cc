@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/json.h"
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "tests/support/plain_file.h"
 
 using namespace longhaul;

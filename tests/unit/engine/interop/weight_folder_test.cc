@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/interop/folder/model_companions.h"
 #include "engine/interop/safetensors.h"
 #include "tests/support/scratch.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/philox.h"
-#include "engine/model/model_folder.h"
-#include "engine/model/parameter_store.h"
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/model/store/parameter_store.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul::test {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 #include "tests/unit/engine/model/reference_model.h"
 
 using namespace longhaul;

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
 #include "engine/model/llama.h"
 #include "tests/unit/engine/model/reference_model.h"
 

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "contracts/settings/moe.h"
-#include "engine/model/micro_batch.h"
-#include "engine/model/parameter_store.h"
-#include "engine/model/rope_of.h"
-#include "engine/ops/moe_dispatch.h"
+#include "contracts/settings/training/moe.h"
+#include "engine/model/layers/micro_batch.h"
+#include "engine/model/layers/rope_of.h"
+#include "engine/model/store/parameter_store.h"
+#include "engine/ops/experts/moe_dispatch.h"
 #include "engine/ops/reference/moe_reference.h"
 #include "engine/ops/reference/reference.h"
 

@@ -1,7 +1,7 @@
 // Helpers of the mixture-of-experts tests: random routers, values as spans, errors relative to the largest element.
 #pragma once
 
-#include "engine/ops/moe_router.h"
+#include "engine/ops/experts/moe_router.h"
 #include "engine/ops/reference/moe_reference.h"
 #include "tests/unit/engine/ops/op_check.h"
 

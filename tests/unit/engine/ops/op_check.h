@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/philox.h"
-#include "base/text.h"
-#include "engine/core/compute_context.h"
-#include "engine/core/tensor.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/tensor.h"
 #include "engine/ops/reference/reference.h"
-#include "tests/support/staged_ops.h"
-#include "tests/support/test_gpu.h"
+#include "tests/support/emulated_gpu/staged_ops.h"
+#include "tests/support/emulated_gpu/test_gpu.h"
 
 namespace longhaul::op_check {
 

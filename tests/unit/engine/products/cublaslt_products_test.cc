@@ -3,9 +3,9 @@
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <cstring>
 
-#include "engine/ops/fp8.h"
-#include "engine/ops/linear_gelu.h"
-#include "tests/support/stand_in_gpu.h"
+#include "engine/ops/linear/fp8.h"
+#include "engine/ops/linear/linear_gelu.h"
+#include "tests/support/emulated_gpu/stand_in_gpu.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

@@ -3,9 +3,9 @@
 #include <cublasLt.h>
 #include <doctest/doctest.h>
 
-#include "base/text.h"
-#include "engine/ops/cuda/cublaslt_library.h"
-#include "tests/support/stand_in_gpu.h"
+#include "base/text/text.h"
+#include "engine/ops/cuda/libraries/cublaslt_library.h"
+#include "tests/support/emulated_gpu/stand_in_gpu.h"
 
 using namespace longhaul;
 using cuda::CublasLt;

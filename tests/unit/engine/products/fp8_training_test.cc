@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/core/transfer.h"
-#include "tests/support/stand_in_gpu.h"
+#include "engine/core/tensor/transfer.h"
+#include "tests/support/emulated_gpu/stand_in_gpu.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;

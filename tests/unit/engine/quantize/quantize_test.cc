@@ -8,14 +8,14 @@
 #include <cstring>
 #include <limits>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/philox.h"
-#include "contracts/hf_config.h"
-#include "contracts/parameter_list.h"
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "base/value/json.h"
+#include "contracts/model/hf_config.h"
+#include "contracts/model/parameter_list.h"
 #include "engine/interop/safetensors.h"
-#include "engine/model/inference_model.h"
-#include "engine/ops/weight_only.h"
+#include "engine/model/inference/inference_model.h"
+#include "engine/ops/linear/weight_only.h"
 #include "engine/quantize/int8.h"
 #include "engine/quantize/weight_format.h"
 

@@ -3,7 +3,7 @@
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
 
-#include "tests/support/emulated_device.h"
+#include "tests/support/emulated_gpu/emulated_device.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;

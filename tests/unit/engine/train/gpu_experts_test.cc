@@ -1,4 +1,5 @@
-// Training of mixtures of experts on a GPU, emulated or real (tests/support/test_gpu.h): the routing never leaves it.
+// Training of mixtures of experts on a GPU, emulated or real (tests/support/emulated_gpu/test_gpu.h): the routing never
+// leaves it.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
 
@@ -6,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "engine/core/transfer.h"
-#include "tests/support/test_gpu.h"
+#include "engine/core/tensor/transfer.h"
+#include "tests/support/emulated_gpu/test_gpu.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;

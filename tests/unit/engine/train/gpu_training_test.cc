@@ -1,14 +1,14 @@
-// Training on a GPU, emulated or real (tests/support/test_gpu.h). Emulated: the kernels, the host code around them and
-// every copy between host and device are those of a real one, and memory of the device that the host touches ends the
-// program.
+// Training on a GPU, emulated or real (tests/support/emulated_gpu/test_gpu.h). Emulated: the kernels, the host code
+// around them and every copy between host and device are those of a real one, and memory of the device that the host
+// touches ends the program.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
 
 #include <cstring>
 
-#include "base/text.h"
-#include "engine/core/transfer.h"
-#include "tests/support/test_gpu.h"
+#include "base/text/text.h"
+#include "engine/core/tensor/transfer.h"
+#include "tests/support/emulated_gpu/test_gpu.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "base/philox.h"
-#include "engine/checkpoint/file_state_place.h"
+#include "base/digest/philox.h"
+#include "engine/checkpoint/state/file_state_place.h"
 #include "engine/ops/gpu.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step/trainer.h"
 
 namespace longhaul::test {
 

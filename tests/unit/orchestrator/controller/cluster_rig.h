@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
-#include "orchestrator/controller/decide.h"
+#include "base/text/text.h"
+#include "orchestrator/decide/decide.h"
 
 namespace longhaul {
 

@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 #include "tests/support/scratch.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/controller/drivers.h"
 
 namespace longhaul {

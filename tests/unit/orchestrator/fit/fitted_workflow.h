@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "orchestrator/cli/load_workflow.h"
-#include "orchestrator/controller/device/stage_device.h"
-#include "orchestrator/controller/job_plan.h"
-#include "orchestrator/controller/plan_forecasts.h"
-#include "orchestrator/controller/serving_question.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/fit/check_fit.h"
+#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/job/job_plan.h"
+#include "orchestrator/preflight/plan_forecasts.h"
+#include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/workflow/planner.h"
 
 namespace longhaul {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/event.h"
-#include "contracts/settings/training.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/events/event.h"
+#include "contracts/settings/training/training.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 #include "tests/support/scratch.h"

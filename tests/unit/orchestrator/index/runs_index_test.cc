@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "orchestrator/index/index_file.h"
 #include "tests/unit/orchestrator/index/many_runs.h"
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/value/json.h"
 
 using namespace longhaul;
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "orchestrator/scheduler/scheduler.h"
 
 namespace longhaul {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/record.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/records/record.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 namespace longhaul {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "orchestrator/scheduler/slurm_port.h"
+#include "base/system/clock.h"
+#include "orchestrator/scheduler/port/slurm_port.h"
 
 namespace longhaul {
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "orchestrator/scheduler/slurm_port.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "orchestrator/scheduler/port/slurm_port.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 namespace longhaul::testing {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "base/files/files.h"
+#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/orchestrator/scheduler/fake_slurm.h"
 

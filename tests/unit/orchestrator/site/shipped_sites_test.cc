@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/toml.h"
 #include "orchestrator/site/site_config.h"
 

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/hash.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
 #include "base/toml.h"
 
 namespace longhaul {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "orchestrator/site/site_config.h"
 #include "tests/support/scratch.h"
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "orchestrator/slurm_helper/option_values.h"
 
 using namespace longhaul;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "orchestrator/controller/decide.h"
+#include "orchestrator/decide/decide.h"
 
 using namespace longhaul;
 

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/state/sealed_line.h"
 
 using namespace longhaul;

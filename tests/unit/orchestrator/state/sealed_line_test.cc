@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/json.h"
+#include "base/value/json.h"
 
 using namespace longhaul;
 

@@ -4,11 +4,11 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "contracts/record.h"
-#include "orchestrator/render/goodput_text.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "contracts/records/record.h"
+#include "orchestrator/render/run/goodput_text.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/job_end_faults.h"
 #include "orchestrator/state/run_folder.h"

@@ -3,11 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/settings/command.h"
-#include "contracts/task.h"
-#include "orchestrator/render/plan_text.h"
+#include "contracts/settings/stages/command.h"
+#include "contracts/tasks/task.h"
+#include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/workflow/planner.h"
 
 namespace longhaul {

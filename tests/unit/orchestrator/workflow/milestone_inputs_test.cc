@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/milestone.h"
-#include "orchestrator/render/plan_text.h"
+#include "contracts/records/milestone.h"
+#include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/workflow/planner.h"
 
 namespace longhaul {

@@ -6,10 +6,10 @@
 #include <ctime>
 #include <map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/milestone.h"
-#include "orchestrator/render/plan_text.h"
+#include "contracts/records/milestone.h"
+#include "orchestrator/render/plan/plan_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,11 +1,11 @@
 // Values that other people give reach a shell as data, wherever a workflow's text becomes a script.
 #include <doctest/doctest.h>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "base/toml.h"
-#include "contracts/settings/command.h"
+#include "contracts/settings/stages/command.h"
 #include "orchestrator/workflow/planner.h"
 #include "tests/support/scratch.h"
 

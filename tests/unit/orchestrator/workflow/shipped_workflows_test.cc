@@ -1,8 +1,8 @@
 // Every workflow that the project ships, and every example of its guide, is right.
 #include <doctest/doctest.h>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
 
 namespace longhaul {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "base/clock.h"
-#include "base/files.h"
-#include "base/process.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/system/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/support/scratch.h"
 

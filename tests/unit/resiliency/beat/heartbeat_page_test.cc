@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/beat/longhaul_beat.h"
 #include "tests/support/scratch.h"

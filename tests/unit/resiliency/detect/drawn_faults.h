@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "resiliency/detect/hang_detector.h"
+#include "resiliency/detect/hang/hang_detector.h"
 #include "tests/unit/resiliency/detect/toy_training.h"
 
 namespace longhaul::toy {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
-#include "resiliency/detect/rank_observation.h"
+#include "base/text/text.h"
+#include "resiliency/detect/hang/rank_observation.h"
 
 namespace longhaul::toy {
 

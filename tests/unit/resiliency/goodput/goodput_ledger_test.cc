@@ -5,9 +5,9 @@
 
 #include <random>
 
-#include "base/text.h"
-#include "contracts/fault_event.h"
-#include "contracts/roll_back_event.h"
+#include "base/text/text.h"
+#include "contracts/events/fault_event.h"
+#include "contracts/events/roll_back_event.h"
 #include "resiliency/goodput/goodput_events.h"
 #include "tests/support/seed.h"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/health/host_health.h"
 #include "tests/support/scratch.h"
 

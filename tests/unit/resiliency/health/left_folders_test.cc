@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include "base/files.h"
-#include "contracts/checkpoint_format.h"
-#include "contracts/local_copies.h"
-#include "contracts/manifest.h"
+#include "base/files/files.h"
+#include "contracts/records/checkpoint_format.h"
+#include "contracts/records/local_copies.h"
+#include "contracts/records/manifest.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "resiliency/health/host_health.h"
 #include "tests/support/scratch.h"
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/clock.h"
-#include "base/files.h"
+#include "base/files/files.h"
+#include "base/system/clock.h"
 #include "resiliency/health/host_health.h"
 #include "resiliency/inject/gpu_script.h"
 #include "tests/support/scratch.h"

@@ -8,8 +8,8 @@
 #include <ctime>
 #include <numeric>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "resiliency/checkpoint_interval.h"
 #include "tests/support/sanitized.h"
 

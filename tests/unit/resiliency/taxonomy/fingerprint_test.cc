@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "base/philox.h"
-#include "base/text.h"
+#include "base/digest/philox.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "base/philox.h"
+#include "base/digest/philox.h"
 #include "resiliency/taxonomy/scheduler_class.h"
 
 namespace longhaul {

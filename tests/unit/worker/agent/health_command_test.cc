@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "contracts/rendezvous_words.h"
+#include "base/text/text.h"
+#include "contracts/control/rendezvous_words.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

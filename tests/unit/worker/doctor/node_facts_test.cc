@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/value/json.h"
 #include "tests/support/scratch.h"
 #include "worker/doctor/node_look.h"
 

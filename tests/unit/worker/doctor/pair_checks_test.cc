@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;

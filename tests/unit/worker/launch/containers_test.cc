@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "contracts/settings/command.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "contracts/settings/stages/command.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/support/scratch.h"
 #include "worker/launch/rank_files.h"

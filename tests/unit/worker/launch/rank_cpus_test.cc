@@ -9,8 +9,8 @@
 
 #include <map>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "tests/support/scratch.h"
 #include "worker/launch/gpu_places.h"
 #include "worker/launch/near_gpu.h"

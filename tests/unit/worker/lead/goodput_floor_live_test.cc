@@ -10,8 +10,8 @@
 #include <atomic>
 #include <new>
 
-#include "contracts/event.h"
-#include "contracts/fault_event.h"
+#include "contracts/events/event.h"
+#include "contracts/events/fault_event.h"
 #include "tests/unit/worker/three_nodes.h"
 #include "worker/lead/lead.h"
 

@@ -1,8 +1,8 @@
 // How long, and at what price, a job is held after its last rank: the sums, and leads of real processes.
 #include "worker/lead/last_rounds.h"
 
-#include "contracts/event.h"
-#include "contracts/held_allocation.h"
+#include "contracts/events/event.h"
+#include "contracts/records/held_allocation.h"
 #include "tests/unit/worker/lead_rig.h"
 
 namespace longhaul {

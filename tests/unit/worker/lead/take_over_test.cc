@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-#include "contracts/fault_event.h"
+#include "contracts/events/fault_event.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/worker/three_nodes.h"
 #include "worker/lead/lead.h"

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_class.h"
 #include "tests/unit/worker/lead_rig.h"
 
 namespace longhaul {

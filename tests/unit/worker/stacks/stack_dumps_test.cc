@@ -15,13 +15,13 @@
 #include <random>
 #include <thread>
 
-#include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
 #include "tests/support/scratch.h"
 #include "tests/support/seed.h"
-#include "worker/protocol/node_report.h"
-#include "worker/protocol/process_watch.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/ranks/process_watch.h"
 #include "worker/stacks/stack_text.h"
 
 // Names that a dump must show; extern "C" and with an effect after the call, so that no compiler folds them away.

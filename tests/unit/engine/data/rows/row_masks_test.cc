@@ -4,12 +4,12 @@
 
 #include <map>
 
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "contracts/tuning_row_form.h"
-#include "engine/data/instruct_data.h"
+#include "base/digest/hash.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/settings/stages/tuning_row_form.h"
+#include "engine/data/samples/instruct_data.h"
 
 using namespace longhaul;
 

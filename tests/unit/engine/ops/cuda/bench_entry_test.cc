@@ -1,4 +1,4 @@
-#include "tests/gpu/bench_entry.h"
+#include "tests/gpu/bench/bench_entry.h"
 
 #include <doctest/doctest.h>
 

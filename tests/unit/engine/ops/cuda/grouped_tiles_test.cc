@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/ops/cuda/grouped_linear_kernels.h"
-#include "engine/ops/cuda/tensor_grouped_kernels.h"
+#include "engine/ops/cuda/experts/grouped_linear_kernels.h"
+#include "engine/ops/cuda/experts/tensor_grouped_kernels.h"
 
 using namespace longhaul;
 using namespace longhaul::cuda;

@@ -1,10 +1,10 @@
 // Rows of logits that shared memory holds, or holds the beginning of, on the emulated GPU against the f64 reference.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
-#include "engine/ops/cuda/loss_kernels.h"
+#include "engine/ops/cuda/loss/loss_kernels.h"
 
 #include <array>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

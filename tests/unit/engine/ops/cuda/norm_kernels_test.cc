@@ -1,10 +1,11 @@
-// The kernels of the GPU, run on the processor (tests/support/cuda_emulation.h), against the f64 reference.
+// The kernels of the GPU, run on the processor (tests/support/emulated_gpu/cuda_emulation.h), against the f64
+// reference.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
-#include "engine/ops/cuda/norm_kernels.h"
+#include "engine/ops/cuda/pointwise/norm_kernels.h"
 
 #include <array>
 
-#include "engine/ops/cuda/norm_backward.h"
+#include "engine/ops/cuda/pointwise/norm_backward.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

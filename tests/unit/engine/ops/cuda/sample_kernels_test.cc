@@ -1,13 +1,13 @@
 // Where a sum of all threads leaves open what the processor would choose, the row is added up in the processor's order.
 // That happens once in many thousand draws; here it happens in all of them, and the tokens have to be the same.
-#include "engine/ops/cuda/sample_kernels.h"
+#include "engine/ops/cuda/loss/sample_kernels.h"
 
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "base/philox.h"
-#include "engine/infer/sampling.h"
+#include "base/digest/philox.h"
+#include "engine/infer/generate/sampling.h"
 
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 using namespace longhaul;

@@ -2,8 +2,8 @@
 #ifndef __SANITIZE_ADDRESS__
 #include <cstring>
 
-#include "engine/ops/attention.h"
-#include "engine/ops/cuda/tensor_attention_kernels.h"
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/cuda/attention/tensor_attention_kernels.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

@@ -1,5 +1,5 @@
 // The grids of kernels over tiles and rows stay within CUDA's limits, and every pair has one block.
-#include "engine/ops/cuda/tile_grid.h"
+#include "engine/ops/cuda/common/tile_grid.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "base/files.h"
-#include "base/text.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 

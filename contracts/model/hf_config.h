@@ -1,0 +1,30 @@
+// Hugging Face's config.json of a Llama, GPT-2 or Mixtral model and ModelShape, both ways. Read of Llama: the old form
+// (rope_theta, rope_scaling with `type` or `rope_type`) and the new one (rope_parameters). Written: both at once, so
+// old and new readers agree. What Longhaul's model does not compute (biases, other activations, other rope types, other
+// families) is refused by key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/model/model_shape.h"
+
+namespace longhaul {
+
+struct HfConfig {
+  ModelShape shape;
+  std::string dtype = "float32";            // "float32", "bfloat16", "float16": how the weights are stored
+  std::vector<std::int64_t> eos_token_ids;  // may be empty
+  std::int64_t bos_token_id = -1;           // -1: none
+  std::int64_t pad_token_id = -1;
+};
+
+// `name` is the file's name for errors; all problems are reported together.
+Result<HfConfig> read_hf_config(const Value& config, const std::string& name);
+Result<HfConfig> load_hf_config(const std::string& path);
+Value write_hf_config(const HfConfig& config);
+
+}  // namespace longhaul

@@ -1,0 +1,18 @@
+// What one rank of a training will send in a step, by axis of the mesh, from shapes and settings alone. Each formula
+// stands in the source beside the function of the engine that sends; tests/parallel/memory_layouts_test.cc compares
+// them with what the communicators counted, byte by byte, for every rank of many layouts.
+//
+// Left out is what the world's own communicator carries: a few numbers per step (agreement, norms, orders), checkpoints
+// and evaluations. Where experts are dealt to several ranks, how many rows each gets depends on the data: planned is
+// the even spread, which is exact for the sum over all ranks while no token is dropped.
+#pragma once
+
+#include "contracts/plan/traffic.h"
+#include "contracts/plan/training_outline.h"
+
+namespace longhaul {
+
+// Of a step with the largest number of micro-batches. Errors as rank_outline has them.
+Result<CommunicationTable> plan_communication(const TrainingOutline& outline, const RankCoordinates& at);
+
+}  // namespace longhaul

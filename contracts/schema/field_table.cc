@@ -1,0 +1,277 @@
+#include "contracts/schema/field_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text/text.h"
+#include "base/toml.h"
+
+namespace longhaul {
+
+void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const std::string& where, void* target,
+                  Diagnostics& diagnostics, const std::vector<std::string>& ignored) {
+  for (const ValueMember& member : table.as_table()) {
+    const auto slot =
+        std::find_if(slots.begin(), slots.end(), [&](const FieldSlot& s) { return s.info.name == member.key; });
+    const std::string path = where.empty() ? member.key : where + "." + member.key;
+    if (slot != slots.end()) {
+      slot->set(slot->info, member.value, path, target, diagnostics);
+    } else if (std::find(ignored.begin(), ignored.end(), member.key) == ignored.end()) {
+      std::vector<std::string> all;
+      for (const FieldSlot& known : slots) all.push_back(known.info.name);
+      all.insert(all.end(), ignored.begin(), ignored.end());
+      const std::string nearest = nearest_word(member.key, all);
+      diagnostics.add(member.key_pos, "unknown key '" + member.key + "' in [" + where + "]",
+                      nearest.empty() ? "known keys: " + join(all, ", ") : "did you mean '" + nearest + "'?");
+    }
+  }
+  for (const FieldSlot& slot : slots)
+    if (slot.info.options.required && !table.find(slot.info.name))
+      diagnostics.add(table.pos, where + "." + slot.info.name + " is missing", slot.info.options.help);
+}
+
+Value changed_part(Value value, const Value& otherwise) {
+  if (value == otherwise) return {};
+  if (!value.is_table() || !otherwise.is_table()) return value;
+  for (const ValueMember& member : otherwise.as_table())
+    if (!value.find(member.key)) return value;  // it is told by its absence
+  Value changed = Value::make_table();
+  for (ValueMember& member : value.as_table()) {
+    const Value* before = otherwise.find(member.key);
+    Value part = before ? changed_part(std::move(member.value), *before) : std::move(member.value);
+    if (!part.is_null()) changed.set(member.key, std::move(part));
+  }
+  return changed;
+}
+
+namespace field_detail {
+namespace {
+
+// A number where a size or a duration stands lacks its unit, and only who wrote it knows which.
+std::string remedy_of(const FieldInfo& info, const Value& value) {
+  const bool is_size = info.type == "size";
+  if (value.is_number() && (is_size || info.type == "duration")) {
+    const std::string number = format("{:g}", value.as_number());
+    return format("it lacks its unit: write \"{}{}\", \"{}{}\" or \"{}{}\"", number, is_size ? "MB" : "s", number,
+                  is_size ? "GB" : "min", number, is_size ? "GiB" : "h");
+  }
+  return info.default_text.empty() ? "" : "default: " + info.default_text;
+}
+
+void wrong_type(const FieldInfo& info, const Value& value, const std::string& path, Diagnostics& d) {
+  d.add(value.pos, path + " is " + value.kind_name() + ", expected " + info.type, remedy_of(info, value));
+}
+
+bool in_bounds(const FieldInfo& info, double number, const Value& value, const std::string& path, Diagnostics& d) {
+  const auto& o = info.options;
+  const bool right = std::isfinite(number) && (!o.min || number >= *o.min) && (!o.max || number <= *o.max);
+  if (right) return true;
+  std::string bounds = o.min && o.max ? format("between {:g} and {:g}", *o.min, *o.max)
+                       : o.min        ? format("at least {:g}", *o.min)
+                       : o.max        ? format("at most {:g}", *o.max)
+                                      : std::string("a number");
+  if (!o.unit.empty()) bounds += " " + o.unit;
+  d.add(value.pos, format("{} = {:g} is out of bounds", path, number), "expected " + bounds);
+  return false;
+}
+
+template <class Element, class Check>
+void store_list(const FieldInfo& info, const Value& value, const std::string& path, std::vector<Element>& out,
+                Diagnostics& d, Check check) {
+  if (!value.is_array()) return wrong_type(info, value, path, d);
+  std::vector<Element> list;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const Value& element = value.as_array()[i];
+    if (!check(element, path + "[" + std::to_string(i) + "]", list)) return;
+  }
+  out = std::move(list);
+}
+
+}  // namespace
+
+void store(const FieldInfo& info, const Value& value, const std::string& path, bool& out, Diagnostics& d) {
+  if (!value.is_bool()) return wrong_type(info, value, path, d);
+  out = value.as_bool();
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::int64_t& out, Diagnostics& d) {
+  if (!value.is_integer()) return wrong_type(info, value, path, d);
+  if (in_bounds(info, static_cast<double>(value.as_integer()), value, path, d)) out = value.as_integer();
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, int& out, Diagnostics& d) {
+  std::int64_t wide = 0;
+  const std::size_t before = d.size();
+  store(info, value, path, wide, d);
+  if (d.size() != before) return;
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
+    d.add(value.pos, format("{} = {} does not fit 32 bits", path, wide));
+    return;
+  }
+  out = static_cast<int>(wide);
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, double& out, Diagnostics& d) {
+  if (!value.is_number()) return wrong_type(info, value, path, d);
+  if (in_bounds(info, value.as_number(), value, path, d)) out = value.as_number();
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::string& out, Diagnostics& d) {
+  if (!value.is_string()) return wrong_type(info, value, path, d);
+  const auto& choices = info.options.choices;
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), value.as_string()) == choices.end()) {
+    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not known", "one of: " + join(choices, ", "));
+    return;
+  }
+  out = value.as_string();
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, Seconds& out, Diagnostics& d) {
+  if (!value.is_string()) return wrong_type(info, value, path, d);
+  const auto seconds = parse_duration_seconds(value.as_string());
+  if (!seconds) {
+    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a duration",
+          "for example \"45s\", \"30min\", \"12h\"");
+    return;
+  }
+  if (in_bounds(info, *seconds, value, path, d)) out.value = *seconds;
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, ByteCount& out, Diagnostics& d) {
+  if (!value.is_string()) return wrong_type(info, value, path, d);
+  const auto bytes = parse_bytes(value.as_string());
+  if (!bytes) {
+    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a size", "for example \"512MiB\", \"16GiB\"");
+    return;
+  }
+  if (in_bounds(info, static_cast<double>(*bytes), value, path, d)) out.value = *bytes;
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::string>& out,
+           Diagnostics& d) {
+  store_list(info, value, path, out, d,
+             [&](const Value& element, const std::string& at, std::vector<std::string>& list) {
+               std::string text;
+               const std::size_t before = d.size();
+               FieldInfo single = info;
+               single.type = "text";
+               store(single, element, at, text, d);
+               list.push_back(std::move(text));
+               return d.size() == before;
+             });
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::int64_t>& out,
+           Diagnostics& d) {
+  store_list(info, value, path, out, d,
+             [&](const Value& element, const std::string& at, std::vector<std::int64_t>& list) {
+               std::int64_t number = 0;
+               const std::size_t before = d.size();
+               FieldInfo single = info;
+               single.type = "integer";
+               store(single, element, at, number, d);
+               list.push_back(number);
+               return d.size() == before;
+             });
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<double>& out,
+           Diagnostics& d) {
+  store_list(info, value, path, out, d, [&](const Value& element, const std::string& at, std::vector<double>& list) {
+    double number = 0;
+    const std::size_t before = d.size();
+    FieldInfo single = info;
+    single.type = "number";
+    store(single, element, at, number, d);
+    list.push_back(number);
+    return d.size() == before;
+  });
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::map<std::string, std::string>& out,
+           Diagnostics& d) {
+  if (!value.is_table()) return wrong_type(info, value, path, d);
+  std::map<std::string, std::string> map;
+  for (const ValueMember& member : value.as_table()) {
+    if (!member.value.is_string()) {
+      d.add(member.value.pos, path + "." + member.key + " is " + member.value.kind_name() + ", expected text");
+      return;
+    }
+    map[member.key] = member.value.as_string();
+  }
+  out = std::move(map);
+}
+
+Value load(bool b) {
+  return b;
+}
+Value load(int i) {
+  return i;
+}
+Value load(std::int64_t i) {
+  return static_cast<long long>(i);
+}
+Value load(double d) {
+  return d;
+}
+Value load(const std::string& s) {
+  return s;
+}
+Value load(Seconds s) {
+  return s.value == std::floor(s.value) ? format("{:.0f}s", s.value) : format("{:.0f}ms", s.value * 1e3);
+}
+Value load(ByteCount b) {
+  return format("{}B", b.value);
+}
+Value load(const std::vector<std::string>& list) {
+  return ValueArray(list.begin(), list.end());
+}
+Value load(const std::vector<std::int64_t>& list) {
+  Value array = Value::make_array();
+  for (std::int64_t i : list) array.push_back(static_cast<long long>(i));
+  return array;
+}
+Value load(const std::vector<double>& list) {
+  return ValueArray(list.begin(), list.end());
+}
+Value load(const std::map<std::string, std::string>& map) {
+  Value table = Value::make_table();
+  for (const auto& [key, value] : map) table.set(key, value);
+  return table;
+}
+
+const char* type_name(const bool*) {
+  return "yes/no";
+}
+const char* type_name(const int*) {
+  return "integer";
+}
+const char* type_name(const std::int64_t*) {
+  return "integer";
+}
+const char* type_name(const double*) {
+  return "number";
+}
+const char* type_name(const std::string*) {
+  return "text";
+}
+const char* type_name(const Seconds*) {
+  return "duration";
+}
+const char* type_name(const ByteCount*) {
+  return "size";
+}
+const char* type_name(const std::vector<std::string>*) {
+  return "list of text";
+}
+const char* type_name(const std::vector<std::int64_t>*) {
+  return "list of integers";
+}
+const char* type_name(const std::vector<double>*) {
+  return "list of numbers";
+}
+const char* type_name(const std::map<std::string, std::string>*) {
+  return "table of text";
+}
+
+std::string default_text(const Value& value) {
+  Value holder = Value::make_table();
+  holder.set("x", value);
+  if (value.is_table()) return value.size() == 0 ? "{}" : "table";
+  const std::string toml = to_toml(holder);
+  return trim(toml.substr(toml.find('=') + 1));
+}
+
+}  // namespace field_detail
+}  // namespace longhaul

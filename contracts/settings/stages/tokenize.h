@@ -1,0 +1,17 @@
+// Settings of the stage kind `tokenize`: a byte-level BPE vocabulary and the encoded corpus.
+#pragma once
+
+#include "contracts/schema/field_table.h"
+
+namespace longhaul {
+
+struct TokenizeSettings {
+  std::int64_t vocabulary = 8192;
+  std::int64_t min_frequency = 2;
+  std::string pattern = "llama3";
+  std::string end_of_text = "<|endoftext|>";
+  std::vector<std::string> special_tokens;  // besides end_of_text and the chat form's own
+};
+const FieldTable<TokenizeSettings>& tokenize_fields();
+
+}  // namespace longhaul

@@ -1,0 +1,73 @@
+#include "contracts/settings/stages/tuning_row_form.h"
+
+namespace longhaul {
+namespace {
+
+constexpr auto instruction = TuningRowUse::instruction, preference = TuningRowUse::preference;
+
+constexpr TuningRowForm forms[] = {
+    {instruction, "messages", "messages", "system",
+     "the conversation; each answer of the assistant is trained on unless its `weight` is 0 or its `train` false"},
+    {instruction, "ShareGPT", "conversations", "system", "the same from {from, value} or {role, content}"},
+    {instruction, "Alpaca", "instruction output", "input system history",
+     "the instruction, an empty line and the input, answered by the output, after the turns of the history"},
+    {instruction, "Alpaca", "instruction response", "input system history", "the same"},
+    {instruction, "input/output", "input output", "system history", "a question and its answer"},
+    {instruction, "prompt/completion", "prompt completion", "system history",
+     "a question and its answer, as texts or as lists of messages"},
+    {instruction, "prompt/response", "prompt response", "system history", "the same"},
+    {instruction, "question/answer", "question answer", "system history", "the same"},
+    {instruction, "text", "text", "", "the text as it stands and the token that ends a text, all of it trained on"},
+    {preference, "pair", "prompt chosen rejected", "system",
+     "two answers to a prompt, as texts or as lists of messages that go on from the prompt or repeat it"},
+    {preference, "pair of conversations", "chosen rejected", "system",
+     "two conversations that differ in their last message; what comes before is the prompt"},
+    {preference, "ranked answers", "prompt responses ranks", "system",
+     "a pair for any two answers of different rank; 1 is the best"},
+    {preference, "scored answers", "prompt responses scores", "system",
+     "a pair for any two answers of different score; more is better"},
+};
+
+constexpr const char* no_tools = "the form of conversations that models are trained in here has no place for tools";
+constexpr const char* no_images = "models here read text alone";
+
+constexpr RefusedRowKey keys_refused[] = {
+    {"tools", no_tools},
+    {"functions", no_tools},
+    {"tool_calls", no_tools},
+    {"function_call", no_tools},
+    {"tool_call_id", no_tools},
+    {"image", no_images},
+    {"images", no_images},
+    {"image_url", no_images},
+    {"video", no_images},
+    {"videos", no_images},
+    {"audio", no_images},
+    {"audios", no_images},
+    {"label", "answers that are good or bad by themselves (KTO) are used by no method yet"},
+    {"reasoning_content", "the form of conversations has no place for thoughts beside the answer"},
+    {"thinking", "the form of conversations has no place for thoughts beside the answer"},
+    {"prefix", "the beginning of an answer that is given cannot be left out of the loss"},
+};
+
+constexpr SpeakerName speakers[] = {
+    {"system", "system"},       {"developer", "system"},    {"user", "user"},         {"human", "user"},
+    {"assistant", "assistant"}, {"gpt", "assistant"},       {"chatgpt", "assistant"}, {"bot", "assistant"},
+    {"model", "assistant"},     {"bing", "assistant"},      {"bard", "assistant"},    {"tool", nullptr},
+    {"function", nullptr},      {"function_call", nullptr}, {"observation", nullptr}, {"function_response", nullptr},
+    {"ipython", nullptr},
+};
+
+}  // namespace
+
+std::span<const TuningRowForm> tuning_row_forms() {
+  return forms;
+}
+std::span<const RefusedRowKey> refused_row_keys() {
+  return keys_refused;
+}
+std::span<const SpeakerName> speaker_names() {
+  return speakers;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,66 @@
+// What somebody asks of the engine, as far as it decides whether this version can do it: the question that the table of
+// features answers (feature_table.h). A default case is the plainest training there is, on one rank of a processor.
+#pragma once
+
+#include <string>
+
+#include "contracts/layout/parallel_dims.h"
+#include "contracts/model/model_shape.h"
+#include "contracts/settings/training/low_precision.h"
+#include "contracts/settings/training/moe.h"
+#include "contracts/settings/training/pipeline.h"
+#include "contracts/settings/training/training.h"
+
+namespace longhaul {
+
+struct EngineCase {
+  std::string kind = "pretrain";  // of the stage
+  bool gpu = false;               // its ranks compute on a GPU each; else on processors
+  std::string precision = "bf16";
+  ModelShape shape;  // resolved; as it is by default where the model is not known
+  ParallelDims dims;
+  std::string cp_attention = "ring";
+  PipelineSettings pipeline;
+  RecomputeSettings recompute;
+  LowPrecisionSettings low_precision;
+  std::int64_t sequence_length = 0;  // tokens, of all samples; 0: they differ, or it is not known
+  MoeSettings moe;
+  OptimizerSettings optimizer;
+  CorruptionSettings corruption;
+  OverlapSettings overlap;
+  bool deterministic = true;
+  bool document_mask = false;
+  double dropout = 0;
+  std::string communicator = "nccl";       // between ranks on GPUs
+  std::string attention_backend = "auto";  // of a GPU
+  bool kernel_trace = false;
+  // Of the stages that use a model.
+  bool generates = false;            // deploy; evaluate with prompts
+  std::string weights;               // their format, where they are quantized: "int8" | "fp8" | "int4"
+  bool quantized_embedding = false;  // of the kind quantize
+};
+
+// Of a stage that trains: its settings, and what is known of its model and layout. `sequence_length` as above.
+template <class Settings>
+EngineCase engine_case_of(const std::string& kind, const Settings& s, const ModelShape& shape, const ParallelDims& dims,
+                          std::int64_t sequence_length) {
+  EngineCase c;
+  c.kind = kind, c.gpu = s.device == "gpu", c.precision = s.precision;
+  c.shape = shape, c.dims = dims, c.sequence_length = sequence_length;
+  c.optimizer = s.optimizer, c.corruption = s.corruption, c.attention_backend = s.attention_backend;
+  // align has none of these.
+  if constexpr (requires { s.pipeline; }) c.pipeline = s.pipeline;
+  if constexpr (requires { s.recompute; }) c.recompute = s.recompute;
+  if constexpr (requires { s.low_precision; }) c.low_precision = s.low_precision;
+  if constexpr (requires { s.moe; }) c.moe = s.moe;
+  if constexpr (requires { s.overlap; }) c.overlap = s.overlap;
+  if constexpr (requires { s.cp_attention; }) c.cp_attention = s.cp_attention;
+  if constexpr (requires { s.trace; }) c.kernel_trace = s.trace.kernels;
+  if constexpr (requires { s.dropout; }) c.dropout = s.dropout;
+  if constexpr (requires { s.deterministic; }) c.deterministic = s.deterministic;
+  if constexpr (requires { s.document_mask; }) c.document_mask = s.document_mask;
+  if constexpr (requires { s.communicator; }) c.communicator = s.communicator;
+  return c;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,98 @@
+// Rows about what is done with a model that is there: answers, and smaller weights.
+#include "base/text/text.h"
+#include "contracts/settings/training/feature_rows.h"
+
+namespace longhaul {
+namespace feature_rows {
+namespace {
+
+void add_answers(std::vector<EngineFeature>& rows) {
+  const std::string area = "Answers (`deploy`, `evaluate` with prompts)";
+  rows.push_back({.area = area,
+                  .name = "dense models",
+                  .families = {F::llama, F::mistral, F::gpt2},
+                  .gpu = runs("steps of one token are replayed as a CUDA graph"),
+                  .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true; }});
+  rows.push_back({.area = area,
+                  .name = "models with experts",
+                  .families = {F::mixtral, F::experts},
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true; },
+                  .is_asked = [](const EngineCase& c) { return c.generates && c.shape.is_moe(); },
+                  .refusal =
+                      [](const EngineCase&) {
+                        return std::string("a model with experts: their operations are there on processors only");
+                      },
+                  .hint = "use the device cpu, or a dense model",
+                  .keys = {"device"}});
+  rows.push_back(
+      {.area = area, .name = "weights in int8", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
+         c.kind = "deploy", c.generates = true, c.weights = "int8";
+       }});
+  rows.push_back({.area = area, .name = "weights in fp8", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
+                    c.kind = "deploy", c.generates = true, c.weights = "fp8";
+                  }});
+  rows.push_back(
+      {.area = area, .name = "weights in int4", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
+         c.kind = "deploy", c.generates = true, c.weights = "int4";
+       }});
+}
+
+// `quantize` computes on processors, whatever the model is for.
+void add_quantized(std::vector<EngineFeature>& rows) {
+  const std::string area = "Smaller weights (`quantize`)";
+  rows.push_back({.area = area,
+                  .name = "int8, fp8, int4",
+                  .families = {F::llama, F::mistral},
+                  .gpu = none,
+                  .ask = [](EngineCase& c) { c.kind = "quantize", c.weights = "int8"; }});
+  rows.push_back({.area = area,
+                  .name = "models with experts",
+                  .families = {F::mixtral, F::experts},
+                  .processor = refused,
+                  .gpu = none,
+                  .ask = [](EngineCase& c) { c.kind = "quantize", c.weights = "int8"; },
+                  .is_asked = [](const EngineCase& c) { return c.kind == "quantize" && c.shape.is_moe(); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format("a mixture of experts, whose {} form is not defined here", c.weights);
+                      },
+                  .hint = "deploy it as it is",
+                  .keys = {"method", "kind"}});
+  rows.push_back(
+      {.area = area,
+       .name = "gpt2",
+       .families = {F::gpt2},
+       .processor = refused,
+       .gpu = none,
+       .ask = [](EngineCase& c) { c.kind = "quantize", c.weights = "int8"; },
+       .is_asked = [](const EngineCase& c) { return c.kind == "quantize" && c.shape.is_gpt2(); },
+       .refusal = [](const EngineCase&) { return std::string("a gpt2 model: its weights are not stored row by row"); },
+       .hint = "quantized weights are for models of the Llama family; serve this one in bf16",
+       .keys = {"method", "kind"}});
+  rows.push_back(
+      {.area = area,
+       .name = "`embedding = true` with fp8 or int4",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = none,
+       .ask = [](EngineCase& c) { c.kind = "quantize", c.weights = "int4", c.quantized_embedding = true; },
+       .is_asked =
+           [](const EngineCase& c) { return c.kind == "quantize" && c.quantized_embedding && c.weights != "int8"; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("embedding = true: {} is for the projections of the blocks", c.weights);
+           },
+       .hint = "leave embedding out, or take method = \"int8\"",
+       .keys = {"embedding"}});
+}
+
+}  // namespace
+}  // namespace feature_rows
+
+void add_inference_features(std::vector<EngineFeature>& rows) {
+  feature_rows::add_answers(rows);
+  feature_rows::add_quantized(rows);
+}
+
+}  // namespace longhaul

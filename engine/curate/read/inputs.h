@@ -1,0 +1,39 @@
+// What a user names as raw documents, found and read.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error/diagnostics.h"
+#include "base/error/result.h"
+
+namespace longhaul {
+
+enum class InputKind { html, text, jsonl };
+
+struct InputFile {
+  std::string path;    // to open it
+  std::string source;  // its path below the folder or the fixed part of the pattern that named it; unique, sorted
+  InputKind kind = InputKind::text;
+  bool named = false;   // by the user, not found in a folder or by a pattern
+  std::string refusal;  // why this build cannot read it; "" where it can
+};
+
+struct FoundInputs {
+  std::vector<InputFile> files;
+  std::int64_t other_files = 0;  // in folders, of other types (pictures, style sheets): not read
+};
+
+// `names`: files, folders (read with all folders below), and patterns with * ? and ** (any folders). By their names
+// files are html (.html .htm .xhtml), text (.txt .md .text) or jsonl (.jsonl .ndjson .json), each also with .gz, .bz2,
+// .xz or .zst. What names nothing, or a file of another type, is added to `problems`.
+FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& problems);
+
+// The whole file, unpacked; of a longer one the first `bytes_max` + 1 bytes. Errors: the disk, and packed data that is
+// cut or damaged.
+Result<std::string> read_input(const InputFile& file, std::int64_t bytes_max);
+
+bool matches_pattern(std::string_view path, std::string_view pattern);  // * and ? do not match '/', ** does
+
+}  // namespace longhaul

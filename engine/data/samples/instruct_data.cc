@@ -1,0 +1,153 @@
+#include "engine/data/samples/instruct_data.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error/diagnostics.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/data/samples/permutation.h"
+#include "engine/data/samples/row_limit.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::size_t problems_shown = 20;
+
+using ReadRow = std::function<Status(const Value&, int line)>;
+
+Status read_row(std::string_view row, const std::string& name, int line, const ReadRow& read) {
+  LH_CHECK(check_row_length(row.size()));
+  const Result<Value> object = parse_json(row, name);
+  if (!object.ok()) return make_error(ErrorCode::invalid_input, object.error().what);
+  if (!object->is_table()) return make_error(ErrorCode::invalid_input, "the line is not a JSON object");
+  return read(*object, line);
+}
+
+// Calls `read` for the object on every line that is not blank; gathers what is wrong.
+Status for_each_line(std::string_view text, const std::string& name, const ReadRow& read) {
+  Diagnostics problems;
+  std::size_t hidden = 0;
+  int line = 0, objects = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view row = text.substr(at, end - at);
+    at = end + 1;
+    ++line;
+    if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    ++objects;
+    const Status status = read_row(row, name, line, read);
+    if (status.ok()) continue;
+    if (problems.size() < problems_shown)
+      problems.add(SourcePos{name, line, 0}, status.error().what, status.error().hint);
+    else
+      ++hidden;
+  }
+  if (problems.empty() && objects == 0)
+    return make_error(ErrorCode::invalid_input, name + " has no examples", "one JSON object per line is expected");
+  return problems.to_status(hidden > 0 ? format("and {} more lines with errors; nothing was read", hidden)
+                                       : "nothing was read");
+}
+
+Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
+  return make_error(ErrorCode::invalid_input,
+                    format("none of {} examples fits into sequence_length = {}", examples, sequence_length),
+                    "use a longer sequence_length");
+}
+
+}  // namespace
+
+Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
+                                                        std::span<const std::string> ignore) {
+  std::vector<InstructExample> examples;
+  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+    LH_TRY(InstructExample example, instruction_of_row(row, ignore));
+    example.line = line;
+    examples.push_back(std::move(example));
+    return {};
+  }));
+  return examples;
+}
+
+Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
+                                                         std::span<const std::string> ignore) {
+  std::vector<PreferenceExample> examples;
+  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+    LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore));
+    for (PreferenceExample& pair : pairs) {
+      pair.line = line;
+      examples.push_back(std::move(pair));
+    }
+    return {};
+  }));
+  return examples;
+}
+
+Result<std::vector<InstructExample>> read_instructions(const std::string& path, std::span<const std::string> ignore) {
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  return parse_instructions(file.view(), path, ignore);
+}
+Result<std::vector<PreferenceExample>> read_preferences(const std::string& path, std::span<const std::string> ignore) {
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  return parse_preferences(file.view(), path, ignore);
+}
+
+Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
+                                                std::int64_t sequence_length) {
+  TokenizedExamples made;
+  for (const InstructExample& example : examples) {
+    LH_TRY(ChatTokens tokens,
+           example.text.empty() ? encoder.encode(example.messages) : encoder.encode_text(example.text));
+    if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
+      ++made.too_long;
+    else
+      made.examples.push_back(std::move(tokens));
+  }
+  if (made.examples.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  return made;
+}
+
+Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
+                                                  const ChatEncoder& encoder, std::int64_t sequence_length) {
+  TokenizedPreferences made;
+  for (const PreferenceExample& example : examples) {
+    LH_TRY(ChatTokens chosen, encoder.encode_answer(example.prompt, example.chosen));
+    LH_TRY(ChatTokens rejected, encoder.encode_answer(example.prompt, example.rejected));
+    PreferencePair pair{std::move(chosen), std::move(rejected)};
+    const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
+    if (static_cast<std::int64_t>(longest) > sequence_length + 1)
+      ++made.too_long;
+    else
+      made.pairs.push_back(std::move(pair));
+  }
+  if (made.pairs.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  return made;
+}
+
+Batch pad_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, std::int32_t pad_id) {
+  const auto s = static_cast<std::size_t>(sequence_length);
+  Batch batch{static_cast<std::int64_t>(examples.size()), sequence_length, {}, {}, {}, {}};
+  batch.inputs.assign(examples.size() * s, pad_id);
+  batch.targets.assign(examples.size() * s, pad_id);
+  batch.loss_mask.assign(examples.size() * s, 0);
+  for (std::size_t row = 0; row < examples.size(); ++row) {
+    const ChatTokens& tokens = *examples[row];
+    LH_ASSERT(!tokens.ids.empty() && tokens.ids.size() <= s + 1,
+              format("{} tokens in a row of {}", tokens.ids.size(), s));
+    for (std::size_t i = 0; i + 1 < tokens.ids.size(); ++i) {
+      batch.inputs[row * s + i] = tokens.ids[i];
+      batch.targets[row * s + i] = tokens.ids[i + 1];
+      batch.loss_mask[row * s + i] = tokens.loss_mask[i + 1];
+    }
+  }
+  return batch;
+}
+
+std::int64_t example_of_sample(std::int64_t k, std::int64_t examples, std::uint64_t seed) {
+  LH_ASSERT(k >= 0 && examples > 0, format("sample {} of {} examples", k, examples));
+  const Permutation order(static_cast<std::uint64_t>(examples), seed, data_order_stream(k / examples));
+  return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(k % examples)));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,54 @@
+// Files of tuning data: JSON Lines, a row of any form (engine/data/samples/tuning_rows.h) on each; forms may be mixed.
+// Blank lines are skipped. All problems of a file are reported together, with their lines (at most 20 are shown).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error/result.h"
+#include "engine/data/samples/batch.h"
+#include "engine/data/samples/tuning_rows.h"
+#include "engine/data/template/chat.h"
+
+namespace longhaul {
+
+// `ignore`: keys of rows and messages that count as not there.
+Result<std::vector<InstructExample>> read_instructions(const std::string& path,
+                                                       std::span<const std::string> ignore = {});
+Result<std::vector<PreferenceExample>> read_preferences(const std::string& path,
+                                                        std::span<const std::string> ignore = {});
+// The same from text; `name` stands in errors.
+Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
+                                                        std::span<const std::string> ignore = {});
+Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
+                                                         std::span<const std::string> ignore = {});
+
+struct TokenizedExamples {
+  std::vector<ChatTokens> examples;
+  std::int64_t too_long = 0;  // left out: more than sequence_length + 1 tokens
+};
+// ErrorCode::invalid_input if nothing is left.
+Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
+                                                std::int64_t sequence_length);
+
+struct PreferencePair {
+  ChatTokens chosen, rejected;  // both with the prompt; only the answers are in the loss masks
+};
+struct TokenizedPreferences {
+  std::vector<PreferencePair> pairs;
+  std::int64_t too_long = 0;
+};
+Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
+                                                  const ChatEncoder& encoder, std::int64_t sequence_length);
+
+// One row per example: inputs are its tokens but the last, targets the same shifted by one, padded with `pad_id` under
+// a zero mask. Every example must fit.
+Batch pad_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, std::int32_t pad_id);
+
+// The order of examples over epochs, as the Sampler's: example of global sample k.
+std::int64_t example_of_sample(std::int64_t k, std::int64_t examples, std::uint64_t seed);
+
+}  // namespace longhaul

@@ -1,0 +1,392 @@
+#include "engine/data/samples/tuning_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/text/text.h"
+#include "engine/data/samples/row_limit.h"
+
+namespace longhaul {
+namespace {
+
+using Messages = std::vector<ChatMessage>;
+constexpr std::size_t ranked_answers_max = 64;  // of a row: they become up to 2,016 pairs
+
+Error wrong(std::string what, std::string hint = {}) {
+  return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
+}
+
+// A row or a message without what is ignored and what is null.
+class Keys {
+ public:
+  Keys(const Value& table, std::span<const std::string> ignore) : table_(table), ignore_(ignore) {}
+
+  const Value* find(std::string_view key) const {
+    if (std::find(ignore_.begin(), ignore_.end(), key) != ignore_.end()) return nullptr;
+    const Value* value = table_.find(key);
+    return value && !value->is_null() ? value : nullptr;
+  }
+  bool has_all(std::string_view keys) const {
+    const auto list = split(keys, ' ');
+    return std::all_of(list.begin(), list.end(), [&](const std::string& key) { return find(key); });
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const ValueMember& member : table_.as_table())
+      if (find(member.key)) names.push_back(member.key);
+    return names;
+  }
+  // Every key is one of `known`.
+  Status check_known(std::span<const std::string> known, std::string_view of) const {
+    for (const std::string& key : names()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string hint = format("to train without it: ignore = [\"{}\"]", key);
+      for (const RefusedRowKey& refused : refused_row_keys())
+        if (key == refused.key) return wrong(format("'{}' is not used: {}", key, refused.why), hint);
+      return wrong(format("'{}' is no key of {}", key, of), hint);
+    }
+    return {};
+  }
+  std::span<const std::string> ignored() const { return ignore_; }
+
+ private:
+  const Value& table_;
+  std::span<const std::string> ignore_;
+};
+
+Result<std::string> text_at(const Value& value, std::string_view place) {
+  if (!value.is_string()) return wrong(format("'{}' is {}, expected a text", place, value.kind_name()));
+  return value.as_string();
+}
+
+// ---- messages
+
+// A text, or parts that are texts.
+Result<std::string> content_at(const Value& value, std::string_view place) {
+  if (!value.is_array()) return text_at(value, place);
+  std::string text;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const Value& part = value.as_array()[i];
+    const std::string type = part.is_table() ? part.get_string("type") : "text";
+    if (type != "text") return wrong(format("{}[{}] is of the type '{}'; models here read text alone", place, i, type));
+    const Value* inner = part.is_table() ? part.find("text") : &part;
+    if (!inner) return wrong(format("{}[{}] has no 'text'", place, i));
+    LH_TRY(const std::string piece, text_at(*inner, format("{}[{}].text", place, i)));
+    text += piece;
+  }
+  return text;
+}
+
+Result<std::string> role_named(const std::string& name) {
+  for (const SpeakerName& speaker : speaker_names()) {
+    if (name != speaker.name) continue;
+    if (speaker.role) return std::string(speaker.role);
+    return wrong(format("messages of '{}' are not used: the form of conversations has no place for tools", name));
+  }
+  return wrong(format("unknown role '{}'", name), "use " + join(chat_roles(), ", "));
+}
+
+// Whether its answer is trained on, by `weight` (0 or 1) and `train`; nothing: not said.
+Result<std::optional<bool>> trained_of(const Keys& keys) {
+  std::optional<bool> trained;
+  if (const Value* train = keys.find("train")) {
+    if (!train->is_bool()) return wrong(format("'train' is {}, expected true or false", train->kind_name()));
+    trained = train->as_bool();
+  }
+  if (const Value* weight = keys.find("weight")) {
+    const bool number = weight->is_number();
+    const double w = number ? weight->as_number() : -1;
+    if (w != 0 && w != 1)
+      return wrong(number ? format("'weight' is {:g}: an answer is trained on (1) or not (0)", w)
+                          : format("'weight' is {}, expected 0 or 1", weight->kind_name()));
+    if (trained && *trained != (w == 1)) return wrong("'weight' and 'train' contradict each other");
+    trained = w == 1;
+  }
+  return trained;
+}
+
+Result<ChatMessage> message_of(const Keys& keys) {
+  static const std::vector<std::string> spoken = {"from", "value", "weight", "train"};
+  static const std::vector<std::string> written = {"role", "content", "weight", "train"};
+  const bool by_from = keys.find("from") && !keys.find("role");
+  const char *who = by_from ? "from" : "role", *what = by_from ? "value" : "content";
+  LH_CHECK(keys.check_known(by_from ? spoken : written, "a message"));
+  const Value *name = keys.find(who), *content = keys.find(what);
+  if (!name) return wrong(format("'{}' is missing", who));
+  if (!content) return wrong(format("'{}' is missing", what));
+  LH_TRY(const std::string speaker, text_at(*name, who));
+  ChatMessage message;
+  LH_TRY(message.role, role_named(speaker));
+  LH_TRY(message.content, content_at(*content, what));
+  LH_TRY(const auto trained, trained_of(keys));
+  if (trained.value_or(false) && message.role != "assistant")
+    return wrong(format("is from {}: only answers of the assistant are trained on", message.role));
+  message.trained = trained.value_or(true);
+  return message;
+}
+
+Result<Messages> messages_at(const Value& list, std::string_view key, std::span<const std::string> ignore) {
+  if (!list.is_array()) return wrong(format("'{}' is {}, expected a list of messages", key, list.kind_name()));
+  Messages messages;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Value& entry = list.as_array()[i];
+    const auto place = format("{}[{}]", key, i);
+    if (!entry.is_table()) return wrong(format("{} is {}, expected an object", place, entry.kind_name()));
+    LH_TRY(ChatMessage message, message_of(Keys(entry, ignore)).with_context(place));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+// A text of the user, or messages.
+Result<Messages> prompt_at(const Keys& row, const char* key) {
+  const Value& value = *row.find(key);
+  if (value.is_array()) return messages_at(value, key, row.ignored());
+  LH_TRY(std::string text, text_at(value, key));
+  return Messages{{"user", std::move(text)}};
+}
+
+// ---- what stands before a question
+
+Status put_system(const Keys& row, Messages& messages) {
+  const Value* system = row.find("system");
+  if (!system) return {};
+  LH_TRY(std::string text, text_at(*system, "system"));
+  if (text.empty()) return {};
+  if (!messages.empty() && messages.front().role == "system")
+    return messages.front().content == text ? Status()
+                                            : wrong("'system' and the conversation's own system message differ");
+  messages.insert(messages.begin(), {"system", std::move(text)});
+  return {};
+}
+
+// [[question, answer], ...] before all else.
+Status put_history(const Keys& row, Messages& messages) {
+  const Value* history = row.find("history");
+  if (!history) return {};
+  if (!history->is_array()) return wrong(format("'history' is {}, expected a list", history->kind_name()));
+  Messages earlier;
+  for (std::size_t i = 0; i < history->size(); ++i) {
+    const Value& turn = history->as_array()[i];
+    const auto place = format("history[{}]", i);
+    if (!turn.is_array() || turn.size() != 2) return wrong(place + " is no list of a question and its answer");
+    LH_TRY(std::string question, text_at(turn.as_array()[0], place + "[0]"));
+    LH_TRY(std::string answer, text_at(turn.as_array()[1], place + "[1]"));
+    earlier.push_back({"user", std::move(question)});
+    earlier.push_back({"assistant", std::move(answer)});
+  }
+  messages.insert(messages.begin(), earlier.begin(), earlier.end());
+  return {};
+}
+
+Status check_answered(std::span<const ChatMessage> messages) {
+  LH_CHECK(check_conversation(messages));
+  if (messages.back().role != "assistant") return wrong("the conversation does not end with the assistant's answer");
+  bool trained = false;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role != "assistant") continue;
+    if (messages[i].content.empty()) return wrong(format("message {}: the answer is empty", i + 1));
+    trained = trained || messages[i].trained;
+  }
+  return trained ? Status() : wrong("none of its answers is trained on");
+}
+
+// ---- forms
+
+// The row's form, all of whose keys are known.
+Result<const TuningRowForm*> form_of(const Keys& row, TuningRowUse use) {
+  const TuningRowForm* of_other_use = nullptr;
+  for (const TuningRowForm& form : tuning_row_forms()) {
+    if (!row.has_all(form.keys)) continue;
+    if (form.use != use) {
+      of_other_use = of_other_use ? of_other_use : &form;
+      continue;
+    }
+    std::vector<std::string> known = split(form.keys, ' ');
+    for (const std::string& key : split(form.optional, ' ')) known.push_back(key);
+    LH_CHECK(row.check_known(known, format("the form {} ({})", form.name, join(known, ", "))));
+    return &form;
+  }
+  if (of_other_use && use == TuningRowUse::instruction)
+    return wrong(format("the row is of the form {}, which compares answers", of_other_use->name),
+                 "a stage of the kind align trains on it");
+  if (of_other_use)
+    return wrong(format("the row is of the form {}, in which no answers are compared", of_other_use->name),
+                 "a stage of the kind sft trains on it");
+  for (const RefusedRowKey& refused : refused_row_keys())
+    if (row.find(refused.key)) return wrong(format("'{}' is not used: {}", refused.key, refused.why));
+  for (const TuningRowForm& form : tuning_row_forms()) {  // one key is all that it lacks
+    std::vector<std::string> missing;
+    const auto keys = split(form.keys, ' ');
+    for (const std::string& key : keys)
+      if (!row.find(key)) missing.push_back(key);
+    if (form.use == use && keys.size() > 1 && missing.size() == 1)
+      return wrong(format("'{}' is missing: the other keys are those of the form {}", missing.front(), form.name));
+  }
+  return wrong(format("no known form; its keys are: {}", join(row.names(), ", ")),
+               use == TuningRowUse::instruction ? "use {\"input\", \"output\"} or {\"messages\"}"
+                                                : "use {\"prompt\", \"chosen\", \"rejected\"}");
+}
+
+// A question, as a text or as messages, and its answer.
+Result<Messages> question_and_answer(const Keys& row, const char* question, const char* answer) {
+  LH_TRY(Messages messages, prompt_at(row, question));
+  for (ChatMessage& message : messages)
+    if (message.role == "assistant") message.trained = false;  // what a prompt holds is given
+  const Value& given = *row.find(answer);
+  if (given.is_array()) {
+    LH_TRY(const Messages more, messages_at(given, answer, row.ignored()));
+    messages.insert(messages.end(), more.begin(), more.end());
+    return messages;
+  }
+  LH_TRY(std::string text, text_at(given, answer));
+  messages.push_back({"assistant", std::move(text)});
+  return messages;
+}
+
+Result<Messages> conversation_of(const Keys& row, const TuningRowForm& form) {
+  for (const char* key : {"messages", "conversations"})
+    if (row.find(key) && std::string_view(form.keys) == key) return messages_at(*row.find(key), key, row.ignored());
+  const auto keys = split(form.keys, ' ');
+  LH_TRY(Messages messages, question_and_answer(row, keys[0].c_str(), keys[1].c_str()));
+  if (keys[0] == "instruction" && row.find("input")) {
+    LH_TRY(const std::string input, text_at(*row.find("input"), "input"));
+    if (!input.empty()) messages.front().content += "\n\n" + input;
+  }
+  return messages;
+}
+
+// ---- preferences
+
+bool begins_with(const Messages& all, const Messages& first) {
+  return all.size() >= first.size() &&
+         std::equal(first.begin(), first.end(), all.begin(),
+                    [](const auto& a, const auto& b) { return a.role == b.role && a.content == b.content; });
+}
+
+// An answer as messages: those before its last one, which is the assistant's, and that one.
+struct Answered {
+  Messages before;
+  std::string answer;
+};
+Result<Answered> answer_at(const Keys& row, const char* key, const Messages& prompt) {
+  const Value& value = *row.find(key);
+  if (!value.is_array()) {
+    LH_TRY(std::string text, text_at(value, key));
+    return Answered{prompt, std::move(text)};
+  }
+  LH_TRY(Messages messages, messages_at(value, key, row.ignored()));
+  if (messages.empty() || messages.back().role != "assistant")
+    return wrong(format("'{}' does not end with a message of the assistant", key));
+  Answered answered{{}, std::move(messages.back().content)};
+  messages.pop_back();
+  const bool has_system = !messages.empty() && messages.front().role == "system";
+  if (begins_with(messages, prompt) || (has_system && begins_with({messages.begin() + 1, messages.end()}, prompt))) {
+    answered.before = std::move(messages);
+  } else if (messages.empty() || messages.front().role == "assistant") {  // it goes on from the prompt
+    answered.before = prompt;
+    answered.before.insert(answered.before.end(), messages.begin(), messages.end());
+  } else {
+    return wrong(format("'{}' neither repeats the prompt nor goes on from it", key));
+  }
+  return answered;
+}
+
+Status check_pair(const PreferenceExample& pair) {
+  LH_CHECK(check_conversation(pair.prompt).with_context("prompt"));
+  if (pair.prompt.back().role != "user") return wrong("the prompt does not end with the user");
+  for (const auto& [key, answer] : {std::pair{"chosen", &pair.chosen}, {"rejected", &pair.rejected}}) {
+    if (answer->empty()) return wrong(format("'{}' is empty", key));
+    if (!is_valid_utf8(*answer)) return wrong(format("'{}' is not valid UTF-8", key));
+  }
+  if (pair.chosen == pair.rejected) return wrong("'chosen' and 'rejected' are the same answer");
+  return {};
+}
+
+Result<PreferenceExample> pair_of(const Keys& row) {
+  Messages prompt;
+  if (row.find("prompt")) {
+    LH_TRY(prompt, prompt_at(row, "prompt"));
+  } else if (!row.find("chosen")->is_array() || !row.find("rejected")->is_array()) {
+    return wrong("'prompt' is missing",
+                 "without it 'chosen' and 'rejected' are whole conversations: lists of messages");
+  }
+  LH_TRY(Answered chosen, answer_at(row, "chosen", prompt));
+  LH_TRY(Answered rejected, answer_at(row, "rejected", prompt));
+  if (!begins_with(chosen.before, rejected.before) || chosen.before.size() != rejected.before.size())
+    return wrong("'chosen' and 'rejected' differ before their last message");
+  PreferenceExample pair{std::move(chosen.before), std::move(chosen.answer), std::move(rejected.answer)};
+  LH_CHECK(put_system(row, pair.prompt));
+  LH_CHECK(check_pair(pair));
+  return pair;
+}
+
+Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char* by) {
+  const Value &answers = *row.find("responses"), &values = *row.find(by);
+  if (!answers.is_array() || !values.is_array() || answers.size() != values.size() || answers.size() < 2)
+    return wrong(format("'responses' and '{}' are not two lists of the same length, of two at least", by));
+  if (answers.size() > ranked_answers_max) return wrong(format("more than {} answers in one row", ranked_answers_max));
+  std::vector<std::string> texts;
+  std::vector<double> worth;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    LH_TRY(std::string text, text_at(answers.as_array()[i], format("responses[{}]", i)));
+    const Value& value = values.as_array()[i];
+    if (!value.is_number() || !std::isfinite(value.as_number())) return wrong(format("'{}[{}]' is no number", by, i));
+    texts.push_back(std::move(text));
+    worth.push_back(std::string_view(by) == "ranks" ? -value.as_number() : value.as_number());
+  }
+  LH_TRY(Messages prompt, prompt_at(row, "prompt"));
+  LH_CHECK(put_system(row, prompt));
+  std::size_t prompt_bytes = 0;
+  for (const ChatMessage& message : prompt) prompt_bytes += message.content.size();
+  if (prompt_bytes * texts.size() * (texts.size() - 1) / 2 > ranked_bytes_max)
+    return wrong(format("its {} answers would become pairs with more than {} MiB of prompts", texts.size(),
+                        ranked_bytes_max >> 20),
+                 "choose fewer answers of this row");
+  std::vector<PreferenceExample> pairs;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    for (std::size_t j = 0; j < texts.size(); ++j)
+      if (worth[i] > worth[j]) pairs.push_back({prompt, texts[i], texts[j]});
+  if (pairs.empty()) return wrong(format("all '{}' are equal: no answer is better than another", by));
+  for (const PreferenceExample& pair : pairs) LH_CHECK(check_pair(pair));
+  return pairs;
+}
+
+}  // namespace
+
+const TuningRowForm* form_of_row(const Value& value, std::optional<TuningRowUse> use,
+                                 std::span<const std::string> ignore) {
+  const Keys row(value, ignore);
+  for (const TuningRowForm& form : tuning_row_forms())
+    if ((!use || form.use == *use) && row.has_all(form.keys)) return &form;
+  return nullptr;
+}
+
+Result<InstructExample> instruction_of_row(const Value& value, std::span<const std::string> ignore) {
+  const Keys row(value, ignore);
+  LH_TRY(const TuningRowForm* const form, form_of(row, TuningRowUse::instruction));
+  InstructExample example;
+  if (std::string_view(form->keys) == "text") {
+    LH_TRY(example.text, text_at(*row.find("text"), "text"));
+    if (example.text.empty()) return wrong("'text' is empty");
+    if (!is_valid_utf8(example.text)) return wrong("'text' is not valid UTF-8");
+    return example;
+  }
+  LH_TRY(example.messages, conversation_of(row, *form));
+  LH_CHECK(put_history(row, example.messages));
+  LH_CHECK(put_system(row, example.messages));
+  LH_CHECK(check_answered(example.messages));
+  return example;
+}
+
+Result<std::vector<PreferenceExample>> preferences_of_row(const Value& value, std::span<const std::string> ignore) {
+  const Keys row(value, ignore);
+  LH_TRY(const TuningRowForm* const form, form_of(row, TuningRowUse::preference));
+  const auto keys = split(form->keys, ' ');
+  if (keys.back() == "ranks" || keys.back() == "scores") return ranked_pairs(row, keys.back().c_str());
+  LH_TRY(PreferenceExample pair, pair_of(row));
+  return std::vector<PreferenceExample>{std::move(pair)};
+}
+
+}  // namespace longhaul

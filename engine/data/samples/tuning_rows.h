@@ -1,0 +1,42 @@
+// One row of tuning data, in any of the forms of contracts/settings/stages/tuning_row_form.h, as a conversation or as
+// pairs of answers. What a row says is used, or refused by name: nothing is left out in silence. A key whose value is
+// null counts as not there, as tables written column by column have every key in every row.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/settings/stages/tuning_row_form.h"
+#include "engine/data/template/chat.h"
+
+namespace longhaul {
+
+// Either a conversation that ends with the assistant and in which one answer at least is trained on, or a text.
+struct InstructExample {
+  std::vector<ChatMessage> messages;
+  std::string text;  // of the form `text`: trained on as it stands
+  int line = 0;      // of its file, from 1; 0: not set
+};
+
+struct PreferenceExample {
+  std::vector<ChatMessage> prompt;  // ends with the user
+  std::string chosen, rejected;     // the two answers
+  int line = 0;
+};
+
+// The first form of the table, for `use` where it is given, whose keys the row has; null: none. An entry of
+// tuning_row_forms().
+const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> use,
+                                 std::span<const std::string> ignore = {});
+
+// `ignore`: keys of rows and messages that count as not there. Errors (invalid_input) name the key and its place within
+// the row.
+Result<InstructExample> instruction_of_row(const Value& row, std::span<const std::string> ignore = {});
+// One pair, or those of a ranked list.
+Result<std::vector<PreferenceExample>> preferences_of_row(const Value& row, std::span<const std::string> ignore = {});
+
+}  // namespace longhaul

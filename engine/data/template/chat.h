@@ -1,0 +1,82 @@
+// How a conversation becomes tokens: by the chat template of the model's folder (engine/data/template), or, where it
+// has none or Longhaul's own, by one fixed form, without white space of its own, so that every boundary is a special
+// token and text is tokenized the same in training and in service:
+//
+//   <|system|>You are brief.<|end|><|user|>2+2?<|assistant|>   ... the model goes on: 4<|end|>
+//
+// The same form is stored as a Jinja chat_template in tokenizer_config.json, so other tools render it identically.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "engine/data/tokenizer/tokenizer.h"
+
+namespace longhaul {
+
+inline constexpr const char* end_of_text_token = "<|endoftext|>";
+inline constexpr const char* end_of_turn_token = "<|end|>";
+
+struct ChatMessage {
+  std::string role;  // system, user or assistant
+  std::string content;
+  bool trained = true;  // of the assistant, in training: its answer is learnt
+  bool operator==(const ChatMessage&) const = default;
+};
+
+const std::vector<std::string>& chat_roles();
+// Every special token that pretraining and chat need, in order of their ids.
+std::vector<std::string> default_special_tokens();
+
+// Roles known, at least one message, a user's before the first of the assistant, contents UTF-8. Several messages of
+// one role may follow each other, and system messages stand anywhere. The error's text names the message (1-based).
+Status check_conversation(std::span<const ChatMessage> messages);
+
+// The text of the conversation; `open` adds the start of the assistant's turn. As the Jinja template renders it.
+std::string render_chat(std::span<const ChatMessage> messages, bool open);
+const std::string& chat_template_jinja();
+
+struct ChatTokens {
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> loss_mask;  // same length; 1: this token is learnt (answers and the token that ends them)
+};
+
+class TemplateEncoder;
+
+// Looks up the special tokens once. Contents are always text: a "<|end|>" that somebody wrote ends nothing.
+class ChatEncoder {
+ public:
+  // ErrorCode::invalid_input if a special token is missing from the tokenizer. `tokenizer` must outlive the encoder.
+  static Result<ChatEncoder> create(const Tokenizer& tokenizer);
+  // By the template of a model's folder where it has one of its own.
+  static Result<ChatEncoder> create(const Tokenizer& tokenizer, const std::string& folder);
+
+  // `open` adds <|assistant|>, for generation. Thread-safe.
+  Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false) const;
+  // What a model goes on from: the assistant's turn is opened, or, where it has the last message, goes on.
+  Result<std::vector<std::int32_t>> encode_prompt(std::span<const ChatMessage> messages) const;
+  // A conversation and an answer to it, which alone is learnt.
+  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, const std::string& answer) const;
+  // A text that is no conversation: learnt whole, with the token that ends a text.
+  Result<ChatTokens> encode_text(const std::string& text) const;
+  // -1 where the folder's own template names none.
+  std::int32_t end_of_turn() const { return end_of_turn_; }
+  std::int32_t end_of_text() const { return end_of_text_; }
+
+ private:
+  const Tokenizer* tokenizer_ = nullptr;
+  std::vector<std::int32_t> role_ids_;  // as chat_roles()
+  std::int32_t end_of_turn_ = 0, end_of_text_ = 0;
+  std::shared_ptr<const TemplateEncoder> template_;  // null: Longhaul's form
+};
+
+// tokenizer_config.json for an exported tokenizer: class, special tokens, chat_template.
+// `end_of_text` names its end-of-sequence token; model_max_length 0: left out.
+Value tokenizer_config(const Tokenizer& tokenizer, const std::string& end_of_text, std::int64_t model_max_length = 0);
+
+}  // namespace longhaul

@@ -1,0 +1,162 @@
+// Continuous batching: several answers are generated together, one token each per step, and new requests join between
+// two steps. A step never reads more than `prefill_tokens` of new prompts, so that a long prompt does not make the
+// running answers stand still.
+//
+//   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
+//
+// A request begins when the model has room for its prompt and the longest answer that it may get: nothing that runs is
+// ever put off for want of memory. They begin in their order: one that there is no room for holds up those behind it,
+// so that long ones have their turn.
+//
+// A request ends by an end token, a stop text, its longest length, its deadline, cancellation or an error of the model;
+// whatever the reason, on_end is called exactly once. Slots are free again at the same step.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/system/clock.h"
+#include "engine/infer/generate/sampling.h"
+#include "engine/infer/generate/text_model.h"
+#include "engine/infer/generate/text_stream.h"
+
+namespace longhaul {
+
+enum class FinishReason { stop, length, deadline, cancelled, error };
+const char* to_string(FinishReason reason);
+
+// A token with its text, as a client sees it.
+struct GeneratedToken {
+  std::int32_t token = 0;
+  std::int64_t text_offset = 0;   // characters (code points) before it in prompt and answer
+  std::optional<double> logprob;  // none for the first token of a prompt
+  std::vector<TokenLogprob> top;
+};
+
+struct GenerationUsage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;  // sampled tokens, the end token included
+};
+
+struct GenerationRequest {
+  std::vector<std::int32_t> prompt;  // not empty
+  SamplingParameters sampling;
+  std::vector<std::string> stops;      // matched in the text, not part of the answer
+  std::int64_t max_tokens = 16;        // 0: only read the prompt
+  bool echo = false;                   // the prompt comes back before the answer
+  bool show_special = false;           // control tokens are written by their names; the end token never
+  std::optional<int> logprobs;         // log-probabilities, with so many alternatives
+  std::int64_t deadline_ms = 120'000;  // from submission to end, waiting included
+};
+
+// Called on the generator's thread; must not block and must not call the generator.
+struct GenerationListener {
+  virtual ~GenerationListener() = default;
+  // New text (whole characters) and, if asked for, its tokens. Either may be empty.
+  virtual void on_text(const std::string& text, const std::vector<GeneratedToken>& tokens) = 0;
+  virtual void on_end(FinishReason reason, const GenerationUsage& usage, const std::string& error) = 0;
+};
+
+struct GeneratorLimits {
+  int queue_max = 32;                 // waiting requests beyond the free slots
+  std::int64_t prefill_tokens = 256;  // of all prompts, per step
+};
+
+struct GeneratorCounters {
+  std::int64_t submitted = 0, refused = 0;
+  std::int64_t finished[5] = {};  // by FinishReason
+  std::int64_t prompt_tokens = 0, generated_tokens = 0, steps = 0;
+  std::int64_t first_token_count = 0;
+  double first_token_s = 0;  // sum over requests, from submission to the first token
+  double request_s = 0;      // sum over requests that ended
+  int running = 0, waiting = 0;
+  CachePages pages;          // after the last step
+  std::int64_t held_up = 0;  // steps in which a slot was free and no room for the request whose turn it was
+};
+
+using GenerationId = std::uint64_t;
+
+class Generator {
+ public:
+  Generator(TextModel& model, const Clock& clock, GeneratorLimits limits);
+
+  // All of them or none (`unavailable`: the queue is full; `invalid_input`: cannot be served at all). Thread-safe.
+  struct Submission {
+    GenerationRequest request;
+    std::shared_ptr<GenerationListener> listener;
+  };
+  Result<std::vector<GenerationId>> submit(std::vector<Submission> group);
+  void cancel(GenerationId id);  // unknown or ended: nothing. Thread-safe
+  void cancel_all();
+  GeneratorCounters counters() const;
+  // Monotonic time of the last completed step or idle round: an old one under load means that the model hangs.
+  std::int64_t last_alive_ns() const { return alive_ns_.load(std::memory_order_relaxed); }
+
+  // One round on the caller's thread: end what is due, admit, one forward. False: there was nothing to do.
+  bool step();
+  // Rounds until `stop`; sleeps while there is nothing to do.
+  void run(const std::atomic<bool>& stop);
+
+ private:
+  struct Sequence {
+    GenerationId id = 0;
+    GenerationRequest request;
+    std::shared_ptr<GenerationListener> listener;
+    std::int64_t submitted_ns = 0, deadline_ns = 0;
+    int slot = -1;
+    std::size_t read = 0;  // prompt tokens that the model has seen
+    std::int32_t last_token = -1;
+    bool prompt_done = false;
+    TokenHistory history;
+    GenerationUsage usage;
+    Utf8Gate gate;
+    StopFilter stops;
+    std::int64_t text_characters = 0;     // decoded so far, for text_offset
+    std::vector<GeneratedToken> pending;  // not yet given to the listener
+  };
+  using SequencePtr = std::unique_ptr<Sequence>;
+
+  void admit();
+  void count_pages();
+  void end_what_is_due();
+  void end(SequencePtr sequence, FinishReason reason, const std::string& error);
+  std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
+  // Rows of `logits_` that belong to the sequence; true when it goes on.
+  void take_prompt_logprobs(Sequence& sequence, const TextStep& step, std::int64_t row);
+  // The next token is drawn by the model, where it draws and no log-probabilities are asked for.
+  bool drawn_by_model(const Sequence& sequence) const;
+  std::optional<TokenDraw> draw_of(const Sequence& sequence) const;
+  std::optional<FinishReason> draw_token(Sequence& sequence, std::span<float> logits);
+  std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token, std::span<const float> raw_logits);
+  void finish_prompt(Sequence& sequence);
+  void release_text(Sequence& sequence, const std::string& bytes);
+  std::string text_of(const Sequence& sequence, std::int32_t token) const;
+
+  TextModel& model_;
+  const Clock& clock_;
+  const GeneratorLimits limits_;
+  std::atomic<std::int64_t> alive_ns_{0};
+
+  // Only the generator's thread.
+  std::vector<SequencePtr> active_;
+  std::vector<int> free_slots_;
+  std::vector<float> logits_;
+  std::vector<std::int32_t> drawn_;  // one for each step
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  std::deque<SequencePtr> waiting_;
+  std::vector<GenerationId> cancelled_;
+  bool cancel_all_ = false;
+  GenerationId next_id_ = 1;
+  GeneratorCounters counters_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,237 @@
+#include "engine/infer/generate/inference_text_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "contracts/model/hf_config.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/data/template/post_processor.h"
+#include "engine/infer/generate/generator.h"
+#include "engine/model/inference/inference_memory.h"
+#include "engine/model/inference/inference_model.h"
+
+namespace longhaul {
+namespace {
+
+class InferenceTextModel final : public TextModel {
+ public:
+  // gpu: the model's, whose caches lie in so many pages then; null: it computes on the host.
+  InferenceTextModel(std::unique_ptr<Gpu> gpu, InferenceModel model, Tokenizer tokenizer, PostProcessor around,
+                     const std::string& folder, TextModelInfo info, const InferenceLoad& load, std::int64_t pages,
+                     int threads)
+      : gpu_(std::move(gpu)),
+        model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)),
+        around_(std::move(around)),
+        info_(std::move(info)),
+        context_(gpu_ ? ComputeContext(gpu_->device(), gpu_->ops(), threads) : ComputeContext(threads)) {
+    if (gpu_) {
+      info_.draws = true;
+      pool_ = model_.make_pool(pages);
+      model_.take_scratch(context_, load, *pool_);
+    }
+    for (int slot = 0; slot < info_.slots; ++slot)
+      caches_.push_back(pool_ ? KvCache(*pool_) : model_.make_cache(info_.context_length));
+    seen_until_.resize(static_cast<std::size_t>(info_.slots), -1);
+    if (auto chat = ChatEncoder::create(tokenizer_, folder)) {
+      chat_ = *chat;
+    } else {
+      no_chat_ = chat.error().message();
+    }
+  }
+  InferenceTextModel(const InferenceTextModel&) = delete;
+  InferenceTextModel& operator=(const InferenceTextModel&) = delete;
+
+  const TextModelInfo& info() const override { return info_; }
+  Result<std::vector<std::int32_t>> encode(std::string_view text) const override { return tokenizer_.encode(text); }
+  Result<std::vector<std::int32_t>> encode_with_special(std::string_view text) const override {
+    LH_TRY(std::vector<std::int32_t> ids, encode(text));
+    return around_.around(std::move(ids));
+  }
+  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
+    if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
+    LH_CHECK(check_conversation(messages));
+    return chat_->encode_prompt(messages);
+  }
+  std::string token_bytes(std::int32_t token) const override {
+    return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
+  }
+
+  std::string token_name(std::int32_t token) const override { return std::string(tokenizer_.token_bytes(token)); }
+
+  bool reserve(int slot, std::int64_t tokens) override {
+    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens);
+  }
+  CachePages pages() const override {
+    return pool_ ? CachePages{pool_->pages(), pool_->used(), pool_->promised()} : CachePages();
+  }
+  void reset(int slot) override {
+    KvCache& cache = caches_[static_cast<std::size_t>(slot)];
+    pool_ ? static_cast<void>(cache.reserve(0)) : cache.truncate(0);
+    seen_until_[static_cast<std::size_t>(slot)] = -1;
+  }
+  Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                 std::vector<std::int32_t>& drawn) override;
+
+ private:
+  // The steps that want `wanted` and draw nothing, as one pass; `rows` are filled in their order.
+  Status pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows);
+  // Steps that end with a draw, and pieces of prompts with none yet, as one pass.
+  Status draw_pass(std::span<const TextStep> steps, const std::vector<std::size_t>& which,
+                   std::vector<std::int32_t>& drawn);
+  Status draw_all(std::span<const TextStep> steps, std::vector<std::int32_t>& drawn);
+  SampleRow row_of(const TextStep& step);
+
+  std::unique_ptr<Gpu> gpu_;  // before what lies in its memory
+  InferenceModel model_;
+  const Tokenizer tokenizer_;
+  const PostProcessor around_;
+  TextModelInfo info_;
+  const ComputeContext context_;
+  std::unique_ptr<KvPool> pool_;  // on a GPU
+  std::vector<KvCache> caches_;
+  // By slot: the position up to which the device has counted what was seen; -1: its row is not that answer's.
+  std::vector<std::int64_t> seen_until_;
+  std::optional<ChatEncoder> chat_;
+  std::string no_chat_;
+  std::vector<float> some_rows_;
+};
+
+Status InferenceTextModel::pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows) {
+  std::vector<SequenceStep> sequence_steps;
+  std::size_t row_count = 0;
+  for (const TextStep& step : steps) {
+    if (step.wanted != wanted || step.draw) continue;
+    sequence_steps.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
+    row_count += wanted == TextStep::Logits::all ? step.tokens.size() : 1;
+  }
+  rows.clear();
+  if (sequence_steps.empty()) return {};
+  const bool none = wanted == TextStep::Logits::none;
+  if (!none) rows.resize(row_count * static_cast<std::size_t>(info_.vocabulary));
+  const LogitsWanted how =
+      none ? LogitsWanted::none : (wanted == TextStep::Logits::all ? LogitsWanted::all : LogitsWanted::last);
+  return model_.forward(context_, sequence_steps, how, rows);
+}
+
+SampleRow InferenceTextModel::row_of(const TextStep& step) {
+  SampleRow row;
+  row.active = step.draw ? 1 : 0;
+  if (!step.draw) return row;
+  const SamplingParameters& p = *step.draw->sampling;
+  row.temperature = p.temperature, row.top_p = p.top_p, row.top_k = p.top_k;
+  row.repetition_penalty = p.repetition_penalty, row.presence_penalty = p.presence_penalty;
+  row.frequency_penalty = p.frequency_penalty;
+  row.seed = p.seed, row.stream = p.stream, row.position = step.draw->position;
+  if (!has_penalties(p)) return row;
+  row.seen_row = step.slot;
+  std::int64_t& until = seen_until_[static_cast<std::size_t>(step.slot)];
+  if (until != static_cast<std::int64_t>(row.position)) {
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(info_.vocabulary));
+    for (const auto& [token, times] : step.draw->history->seen()) counts[static_cast<std::size_t>(token)] = 1 + times;
+    model_.set_seen(context_, step.slot, counts);
+  }
+  until = static_cast<std::int64_t>(row.position) + 1;
+  return row;
+}
+
+Status InferenceTextModel::draw_pass(std::span<const TextStep> steps, const std::vector<std::size_t>& which,
+                                     std::vector<std::int32_t>& drawn) {
+  if (which.empty()) return {};
+  std::vector<SequenceStep> sequence_steps;
+  std::vector<SampleRow> rows;
+  for (const std::size_t i : which) {
+    sequence_steps.push_back({&caches_[static_cast<std::size_t>(steps[i].slot)], steps[i].tokens});
+    rows.push_back(row_of(steps[i]));
+  }
+  if (std::none_of(rows.begin(), rows.end(), [](const SampleRow& row) { return row.active != 0; }))
+    return model_.forward(context_, sequence_steps, LogitsWanted::none, {});
+  std::vector<std::int32_t> tokens(which.size());
+  LH_CHECK(model_.draw(context_, sequence_steps, rows, tokens));
+  for (std::size_t i = 0; i < which.size(); ++i) drawn[which[i]] = tokens[i];
+  return {};
+}
+
+// Answers that go on are a pass of their own, which is replayed; pieces of prompts are another.
+Status InferenceTextModel::draw_all(std::span<const TextStep> steps, std::vector<std::int32_t>& drawn) {
+  std::vector<std::size_t> decodes, prompts;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].draw && steps[i].tokens.size() == 1)
+      decodes.push_back(i);
+    else if (steps[i].draw || steps[i].wanted == TextStep::Logits::none)
+      prompts.push_back(i);
+  }
+  LH_CHECK(draw_pass(steps, prompts, drawn));
+  return draw_pass(steps, decodes, drawn);
+}
+
+Status InferenceTextModel::forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                                   std::vector<std::int32_t>& drawn) {
+  using Logits = TextStep::Logits;
+  const bool any_all =
+      std::any_of(steps.begin(), steps.end(), [](const TextStep& s) { return s.wanted == Logits::all; });
+  drawn.assign(steps.size(), -1);
+  if (info_.draws)
+    LH_CHECK(draw_all(steps, drawn));
+  else
+    LH_CHECK(pass(steps, Logits::none, some_rows_));
+  LH_CHECK(pass(steps, Logits::last, logits));
+  if (!any_all) return {};
+  // Both kinds of rows, put together in the order of the steps.
+  std::vector<float> last = std::move(logits);
+  LH_CHECK(pass(steps, Logits::all, some_rows_));
+  logits.clear();
+  logits.reserve(last.size() + some_rows_.size());
+  std::size_t at_last = 0, at_all = 0;
+  for (const TextStep& step : steps) {
+    if (step.wanted == Logits::none || step.draw) continue;
+    const bool all = step.wanted == Logits::all;
+    std::vector<float>& from = all ? some_rows_ : last;
+    std::size_t& at = all ? at_all : at_last;
+    const std::size_t count = (all ? step.tokens.size() : 1) * static_cast<std::size_t>(info_.vocabulary);
+    logits.insert(logits.end(), from.begin() + static_cast<std::ptrdiff_t>(at),
+                  from.begin() + static_cast<std::ptrdiff_t>(at + count));
+    at += count;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
+                                                             const InferenceTextModelOptions& options,
+                                                             const OpenGpu& open_gpu) {
+  LH_TRY(const HfConfig config, load_hf_config(join_path(folder, "config.json")));
+  LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
+  TextModelInfo info;
+  info.vocabulary = config.shape.vocab_size;
+  info.context_length = config.shape.max_position_embeddings;
+  if (options.context_length > 0) info.context_length = std::min(info.context_length, options.context_length);
+  info.slots = options.slots;
+  const DType dtype = options.precision == "f32" ? DType::f32 : DType::bf16;
+  LH_TRY(std::unique_ptr<Gpu> gpu, open_device(options.device, open_gpu));
+  InferenceLoad load;
+  std::int64_t pages = 0;
+  if (gpu) {
+    load.in_pages = true, load.sequences = info.slots, load.context_length = info.context_length;
+    load.tokens_max = GeneratorLimits().prefill_tokens + info.slots;
+    load.logits_rows = load.tokens_max, load.seen_rows = info.slots;
+    LH_TRY(InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
+    LH_TRY(pages, plan_cache_pages(config.shape, dtype, load, gpu->device(), planned));
+  }
+  LH_TRY(InferenceModel model, InferenceModel::load(folder, dtype, gpu ? &gpu->device() : nullptr));
+  LH_TRY(const ModelTokens named, tokens_of_folder(folder, tokenizer));
+  for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
+  LH_TRY(PostProcessor around, PostProcessor::create(tokenizer, join_path(folder, "tokenizer.json")));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
+  return std::unique_ptr<TextModel>(
+      std::make_unique<InferenceTextModel>(std::move(gpu), std::move(model), std::move(tokenizer), std::move(around),
+                                           folder, std::move(info), load, pages, threads));
+}
+
+}  // namespace longhaul

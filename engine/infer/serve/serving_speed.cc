@@ -1,0 +1,256 @@
+#include "engine/infer/serve/serving_speed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/digest/philox.h"
+#include "engine/infer/generate/sampling.h"
+#include "engine/model/layers/parallel_linear.h"
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/attention/kv_table.h"
+#include "engine/ops/attention/rope.h"
+#include "engine/ops/linear/gemm.h"
+#include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/rmsnorm.h"
+#include "engine/ops/pointwise/swiglu.h"
+
+namespace longhaul {
+namespace {
+
+constexpr int calls = 200, draws = 16;
+constexpr std::int64_t vocabulary = 16384;
+constexpr double multiplications = 1e8;  // of a timed group of products: some milliseconds
+
+struct Matrix {
+  std::int64_t out, in;
+};
+// A call's own cost is small beside any of them.
+constexpr Matrix matrix_of_set[] = {{256, 256}, {1024, 512}, {1024, 1024}, {2048, 1024}};
+static_assert(std::size(matrix_of_set) == std::size(serving_sets));
+
+// Small operations on rows as a layer of this width has them; one row, and many.
+constexpr std::int64_t width = 512, head = 64, kv_width = 128, inner = 1408, many_rows = 32;
+constexpr double elements_of_row = 8 * width + 3 * (width + 2 * kv_width + inner);  // as serving_time.h counts them
+
+// Caches of several layers, more than a core's own cache holds.
+constexpr std::int64_t heads = 16, kv_heads = 4, context_length = 512, sequences = 4, layers = 8;
+constexpr std::int64_t prompt_length = 256;
+
+struct TimedWork {
+  std::function<void()> once;
+  int repeats = 1;
+  std::vector<double> seconds = {};  // of one
+};
+
+double usual_time(std::vector<double> seconds) {
+  const auto at = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), at, seconds.end());
+  return *at;
+}
+
+// Uniform in -1/2..1/2; a long one repeats itself, in memory of its own all the same.
+Tensor made_up(const ComputeContext& context, DType dtype, Shape shape) {
+  constexpr std::int64_t drawn = 1 << 16;
+  std::vector<float> values(static_cast<std::size_t>(std::min(drawn, shape.size())));
+  PhiloxSequence random(2, 0);
+  for (float& value : values) value = static_cast<float>(random.next_below(1 << 16)) * 0x1p-16F - 0.5F;
+  Tensor part(dtype, {static_cast<std::int64_t>(values.size())}), tensor(dtype, shape);
+  cast(context, std::span<const float>(values), part);
+  auto* const to = static_cast<std::byte*>(tensor.view().data());
+  const std::int64_t bytes = tensor.bytes();
+  for (std::int64_t at = 0; at < bytes; at += part.bytes())
+    std::memcpy(to + at, part.view().data(), static_cast<std::size_t>(std::min(part.bytes(), bytes - at)));
+  return tensor;
+}
+
+// The small operations of a layer on `rows` rows.
+class SmallOperations {
+ public:
+  SmallOperations(const ComputeContext& context, DType dtype, std::int64_t rows)
+      : context_(context),
+        rows_(rows),
+        x_(made_up(context, dtype, {rows, width})),
+        out_(made_up(context, dtype, {rows, width})),
+        normed_(dtype, {rows, width}),
+        q_(dtype, {rows, width}),
+        norm_(made_up(context, dtype, {width})),
+        qkv_(made_up(context, dtype, {rows, width + 2 * kv_width})),
+        gate_up_(made_up(context, dtype, {rows, 2 * inner})),
+        activated_(dtype, {rows, inner}),
+        keys_(dtype, {rows, kv_width}),
+        values_(dtype, {rows, kv_width}),
+        rope_(make_rope_table(16, head, 10000)) {
+    for (std::int32_t i = 0; i < rows; ++i) {
+      sequence_of_.push_back(i), positions_.push_back(0);
+      const std::int64_t at = i * keys_.bytes() / rows;
+      places_.push_back(
+          {static_cast<std::byte*>(keys_.view().data()) + at, static_cast<std::byte*>(values_.view().data()) + at, 1});
+    }
+  }
+
+  void run() {
+    const std::int64_t all = width + 2 * kv_width;
+    for (int norm = 0; norm < 2; ++norm)
+      add_rmsnorm_forward(context_, {rows_, width}, out_, x_, norm_, normed_, out_, {});
+    rope_apply(context_, {rows_, width / head, head, all}, rope_, positions_, 0,
+               columns_of(qkv_.view(), rows_, 0, width));
+    rope_apply(context_, {rows_, kv_width / head, head, all}, rope_, positions_, 0,
+               columns_of(qkv_.view(), rows_, width, kv_width));
+    kv_append(context_, {rows_, width, kv_width}, qkv_, sequence_of_, positions_, places_, q_.view());
+    swiglu_forward(context_, {rows_, inner, 2 * inner}, columns_of(gate_up_.view(), rows_, 0, inner),
+                   columns_of(gate_up_.view(), rows_, inner, inner), activated_.view());
+  }
+
+ private:
+  const ComputeContext& context_;
+  std::int64_t rows_;
+  Tensor x_, out_, normed_, q_, norm_, qkv_, gate_up_, activated_, keys_, values_;
+  RopeTable rope_;
+  std::vector<std::int32_t> sequence_of_, positions_;
+  std::vector<KvPlace> places_;
+};
+
+class ServingMeasurement {
+ public:
+  ServingMeasurement(const ComputeContext& context, const ServingSpeedOptions& options, const Clock& clock)
+      : context_(context),
+        options_(options),
+        clock_(clock),
+        few_(context, options.dtype, 1),
+        many_(context, options.dtype, many_rows) {}
+
+  Result<ServingSpeed> measure() {
+    const std::int64_t begun = clock_.monotonic_ns();
+    add_call();
+    for (std::size_t set = 0; set < std::size(serving_sets); ++set) add_set(set);
+    add_attention();
+    add_prompt_attention();
+    for (SmallOperations* one : {&few_, &many_}) timed_.push_back({[one] { one->run(); }, calls});
+    add_draw();
+    for (TimedWork& one : timed_) one.once();  // compiles products, takes memory
+    do {
+      for (TimedWork& one : timed_) {
+        if (options_.stop && options_.stop->load(std::memory_order_relaxed))
+          return make_error(ErrorCode::aborted, "the measurement was stopped");
+        time(one);
+      }
+    } while (static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9 < options_.seconds);
+    return result();
+  }
+
+ private:
+  void time(TimedWork& one) {
+    const std::int64_t begun = clock_.monotonic_ns();
+    for (int i = 0; i < one.repeats; ++i) one.once();
+    one.seconds.push_back(static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9 / one.repeats);
+  }
+
+  Tensor& keep(Tensor tensor) { return *tensors_.emplace_back(std::make_unique<Tensor>(std::move(tensor))); }
+
+  void add_call() {
+    Tensor &x = keep(made_up(context_, options_.dtype, {1, 64})),
+           &w = keep(made_up(context_, options_.dtype, {64, 64})), &y = keep(Tensor(options_.dtype, {1, 64}));
+    timed_.push_back({[&] { linear_forward(context_, {1, 64, 64}, x, w, y.view()); }, calls});
+  }
+
+  // Goes round the set's matrices, from one time to the next as well.
+  void add_set(std::size_t set) {
+    const auto [out, in] = matrix_of_set[set];
+    const std::int64_t bytes = out * in * dtype_bytes(options_.dtype), count = serving_sets[set] / bytes;
+    Tensor& weights = keep(made_up(context_, options_.dtype, {count * out, in}));
+    for (const std::int64_t rows : serving_rows) {
+      Tensor &x = keep(made_up(context_, options_.dtype, {rows, in})), &y = keep(Tensor(options_.dtype, {rows, out}));
+      const double work = static_cast<double>(rows * out) * static_cast<double>(in);
+      const auto once = [this, out = out, in = in, rows, count, &weights, &x, &y, at = std::int64_t{0}]() mutable {
+        linear_forward(context_, {rows, in, out}, x, weights.view().rows(at * out, (at + 1) * out), y.view());
+        at = (at + 1) % count;
+      };
+      timed_.push_back(
+          {once, std::max(1, static_cast<int>(std::min(multiplications / work, 4.0 * static_cast<double>(count))))});
+    }
+  }
+
+  void add_attention() {
+    Tensor& cache = keep(made_up(context_, options_.dtype, {layers * sequences * 2, context_length * kv_heads * head}));
+    Tensor &q = keep(made_up(context_, options_.dtype, {sequences, heads * head})),
+           &out = keep(Tensor(options_.dtype, {sequences, heads * head}));
+    const std::int64_t row = cache.bytes() / cache.shape()[0];
+    std::vector<KvPlace> places;
+    for (std::int64_t i = 0; i < layers * sequences; ++i) {
+      auto* const at = static_cast<std::byte*>(cache.view().data()) + 2 * i * row;
+      places.push_back({at, at + row, context_length});
+    }
+    timed_.push_back({[this, places, &q, &out] {
+      for (std::size_t layer = 0; layer < layers; ++layer)
+        attention_decode_table(context_, {heads, kv_heads, head, 0, 0}, q,
+                               std::span(places).subspan(layer * sequences, sequences), context_length, out.view());
+    }});
+  }
+
+  // Queries, keys and values of a piece of a prompt, as attend_prompt has them.
+  void add_prompt_attention() {
+    const DType t = options_.dtype;
+    Tensor &q = keep(made_up(context_, t, {prompt_length, heads * head})),
+           &k = keep(made_up(context_, t, {prompt_length, kv_heads * head})),
+           &v = keep(made_up(context_, t, {prompt_length, kv_heads * head})),
+           &out = keep(Tensor(t, {prompt_length, heads * head}));
+    AttentionShape shape;
+    shape.batch = 1, shape.seq = shape.kv_seq = prompt_length;
+    shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = head;
+    timed_.push_back(
+        {[this, shape, &q, &k, &v, &out] { attention_forward(context_, shape, q, k, v, out.view(), {}); }});
+  }
+
+  void add_draw() {
+    Tensor& logits = keep(made_up(context_, DType::f32, {vocabulary}));
+    timed_.push_back({[&logits, position = std::uint64_t{0}]() mutable {
+                        const TokenHistory nothing;
+                        sample_token(logits.span<float>(), nothing, {}, position++);
+                      },
+                      draws});
+  }
+
+  // In the order in which measure() adds them.
+  ServingSpeed result() const {
+    ServingSpeed speed;
+    auto next = timed_.begin();
+    const auto seconds = [&] { return usual_time((next++)->seconds); };
+    speed.call = seconds();
+    for (std::size_t set = 0; set < std::size(serving_sets); ++set) {
+      const auto weights = static_cast<double>(matrix_of_set[set].out * matrix_of_set[set].in);
+      for (const std::int64_t rows : serving_rows) {
+        const double took = seconds();
+        // What is timed in a row with others hides a part of a call; a product is never for nothing.
+        speed.products.push_back({rows, serving_sets[set], std::max(took - speed.call, took / 2) / weights});
+      }
+    }
+    speed.attention = seconds() / static_cast<double>(layers * sequences * context_length * heads * head);
+    speed.prompt_attention =
+        seconds() / (static_cast<double>(prompt_length * heads * head) * static_cast<double>(prompt_length) / 2);
+    const double few = seconds(), many = seconds();
+    speed.element = std::max(many - few, many / 100) / (elements_of_row * static_cast<double>(many_rows - 1));
+    speed.layer = std::max(few - elements_of_row * speed.element, few / 100);
+    speed.logit = seconds() / static_cast<double>(vocabulary);
+    return speed;
+  }
+
+  const ComputeContext& context_;
+  const ServingSpeedOptions& options_;
+  const Clock& clock_;
+  SmallOperations few_, many_;
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+  std::vector<TimedWork> timed_;
+};
+
+}  // namespace
+
+Result<ServingSpeed> measure_serving(const ComputeContext& context, const ServingSpeedOptions& options,
+                                     const Clock& clock) {
+  LH_ASSERT(context.device() == nullptr, "a processor's context");
+  return ServingMeasurement(context, options, clock).measure();
+}
+
+}  // namespace longhaul

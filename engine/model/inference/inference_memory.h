@@ -1,0 +1,38 @@
+// What a model will hold on a device while it generates, known before anything is loaded.
+#pragma once
+
+#include <string>
+
+#include "contracts/model/model_shape.h"
+#include "engine/core/device/device.h"
+#include "engine/core/tensor/dtype.h"
+
+namespace longhaul {
+
+struct InferenceLoad {
+  std::int64_t sequences = 1;       // caches at the same time
+  std::int64_t context_length = 0;  // tokens that each has room for
+  bool in_pages = false;            // of a pool: plan_cache_pages()
+  std::int64_t tokens_max = 0;      // of one forward pass
+  std::int64_t logits_rows = 1;     // of one forward pass
+  std::int64_t seen_rows = 0;       // of answers with penalties: InferenceModel::keep_seen()
+};
+
+struct InferenceMemory {
+  std::int64_t weights = 0, caches = 0, scratch = 0;
+  std::int64_t total() const { return weights + caches + scratch; }
+};
+
+// Of the model in `folder`, whose weights are read as load_inference_weights reads them.
+Result<InferenceMemory> plan_inference_memory(const std::string& folder, const ModelShape& shape, DType dtype,
+                                              const InferenceLoad& load);
+// Of a load in pages: how many the pool takes of what is free beside all else, at most as many as all sequences could
+// fill, at least those of one sequence of the whole context. Less is refused like too little memory is. The caches of
+// `planned` become the pool.
+Result<std::int64_t> plan_cache_pages(const ModelShape& shape, DType dtype, const InferenceLoad& load,
+                                      const Device& device, InferenceMemory& planned);
+// With what the driver, libraries and single operations take besides (gpu_allowance). Too little is refused
+// (unavailable) with the numbers, the largest part and what makes it smaller.
+Status check_inference_memory(const InferenceMemory& planned, const InferenceLoad& load, const Device& device);
+
+}  // namespace longhaul

@@ -1,0 +1,350 @@
+#include "engine/model/inference/inference_model.h"
+
+#include <algorithm>
+
+#include "base/text/text.h"
+#include "engine/core/tensor/transfer.h"
+#include "engine/model/block.h"
+#include "engine/model/layers/rope_of.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/attention/kv_table.h"
+#include "engine/ops/attention/paged_attention.h"
+#include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/embedding.h"
+#include "engine/ops/pointwise/gelu.h"
+#include "engine/ops/pointwise/layernorm.h"
+#include "engine/ops/pointwise/rmsnorm.h"
+#include "engine/ops/pointwise/swiglu.h"
+
+namespace longhaul {
+namespace {
+constexpr std::int64_t logits_rows_max = 128;  // of a device, at a time
+}  // namespace
+
+Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device) {
+  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype, device).with_context(folder));
+  return InferenceModel(config.shape, std::move(weights));
+}
+
+InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
+    : shape_(std::move(shape)),
+      weights_(std::move(weights)),
+      rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
+      logits_(weights_.memory.get()),
+      drawn_(weights_.memory.get()),
+      in_order_(weights_.memory.get()) {}
+
+Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
+  std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const SequenceStep& step = steps[i];
+    const auto count = static_cast<std::int64_t>(step.tokens.size());
+    if (!step.cache || step.tokens.empty())
+      return make_error(ErrorCode::invalid_input, format("sequence {} brings no token or no cache", i));
+    for (std::size_t j = 0; j < i; ++j)
+      if (steps[j].cache == step.cache)
+        return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
+    const std::int64_t room = std::min(step.cache->length_max(), shape_.max_position_embeddings);
+    if (step.cache->length() + count > room)
+      return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
+                                                         step.cache->length() + count, room));
+    if (step.cache->pool() != steps.front().cache->pool())
+      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another pool than the first", i));
+    if (step.cache->dtype() != weights_.dtype || step.cache->device() != device())
+      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type or device", i));
+    for (const std::int32_t id : step.tokens)
+      if (id < 0 || id >= shape_.vocab_size)
+        return make_error(ErrorCode::invalid_input,
+                          format("token {} is outside the model's vocabulary of {}", id, shape_.vocab_size));
+    if (wanted == LogitsWanted::all) rows += step.tokens.size();
+  }
+  if (steps.empty()) return make_error(ErrorCode::invalid_input, "no sequences");
+  if (logits.size() < rows * static_cast<std::size_t>(shape_.vocab_size))
+    return make_error(ErrorCode::invalid_input,
+                      format("room for {} logits, {} rows of {} are wanted", logits.size(), rows, shape_.vocab_size));
+  return {};
+}
+
+void InferenceModel::reserve(std::int64_t tokens) {
+  if (tokens <= tokens_max_) return;
+  tokens_max_ = tokens;
+  const DType t = weights_.dtype;
+  const auto take = [&](Tensor& tensor, std::int64_t columns) {
+    tensor = Tensor();  // before the larger one is taken
+    tensor = Tensor(t, {tokens, columns}, weights_.memory.get());
+  };
+  take(x_, shape_.hidden_size), take(normed_, shape_.hidden_size), take(out_, shape_.hidden_size);
+  take(qkv_, shape_.q_size() + 2 * shape_.kv_size()), take(q_, shape_.q_size()), take(attention_, shape_.q_size());
+  take(gate_up_, shape_.mlp_width()), take(activated_, shape_.intermediate_size);
+}
+
+PagedShape InferenceModel::paged_shape(const KvPool& pool, std::int64_t sequences, std::int64_t longest) const {
+  PagedShape shape;
+  shape.sequences = sequences, shape.longest = longest;
+  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
+  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
+  shape.pages = pool.pages(), shape.page_tokens = kKvPageTokens;
+  shape.pages_each = KvPool::pages_for(decode_room(longest));
+  return shape;
+}
+
+void InferenceModel::attend_decode(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                   std::size_t begin, std::size_t end, int layer, std::int64_t longest) {
+  const std::int64_t heads = shape_.num_attention_heads, kv_heads = shape_.num_key_value_heads, d = shape_.head_dim;
+  const View q = q_.view().rows(table_.begin(begin), table_.end(end - 1));
+  const View out = attention_.view().rows(table_.begin(begin), table_.end(end - 1));
+  KvPool* const pool = steps.front().cache->pool();
+  if (pool == nullptr)
+    return attention_decode_table(context, {heads, kv_heads, d, 0, shape_.sliding_window}, q,
+                                  table_.places(layer).subspan(begin, end - begin), longest, out);
+  const PagedShape shape = paged_shape(*pool, static_cast<std::int64_t>(end - begin), longest);
+  attention_decode_paged(context, shape, q, pool->keys(layer), pool->values(layer), table_.pages(begin, end - begin),
+                         table_.lengths(begin, end - begin), out);
+}
+
+// Pages are rows of a table, which the embedding's operation gathers: a copy of one text in one layer, far less work
+// than the attention of several tokens to it.
+std::pair<View, View> InferenceModel::in_order(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                               std::size_t step, int layer) {
+  KvCache& cache = *steps[step].cache;
+  if (cache.pool() == nullptr) return {cache.keys(layer), cache.values(layer)};
+  const auto pages = static_cast<std::int64_t>(cache.pages().size());
+  const EmbeddingShape shape{pages, cache.pool()->pages(), kKvPageTokens * shape_.kv_size()};
+  const View both = in_order_.take(weights_.dtype, {2 * pages, shape.hidden});
+  const std::span<const std::int32_t> numbers = table_.pages(step, 1).first(cache.pages().size());
+  embedding_forward(context, shape, numbers, cache.pool()->keys(layer), both.rows(0, pages));
+  embedding_forward(context, shape, numbers, cache.pool()->values(layer), both.rows(pages, 2 * pages));
+  return {both.rows(0, pages), both.rows(pages, 2 * pages)};
+}
+
+void InferenceModel::attend_prompt(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step,
+                                   int layer) {
+  const std::int64_t begin = table_.begin(step), end = table_.end(step);
+  AttentionShape shape;
+  shape.batch = 1, shape.seq = end - begin, shape.kv_seq = steps[step].cache->length() + shape.seq;
+  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
+  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
+  const auto [keys, values] = in_order(context, steps, step, layer);
+  attention_forward(context, shape, q_.view().rows(begin, end), keys, values, attention_.view().rows(begin, end), {});
+}
+
+// Keys and values go behind what each cache holds; its length moves on only after the last layer. Neighbouring
+// sequences that bring one token each are attended to together.
+void InferenceModel::attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
+                            std::int64_t longest) {
+  const std::int64_t rows = table_.tokens();
+  kv_append(context, {rows, shape_.q_size(), shape_.kv_size()}, first_rows(qkv_, rows), table_.place_of_tokens(),
+            table_.row_of_tokens(), table_.places(layer), first_rows(q_, rows));
+  for (std::size_t i = 0; i < steps.size();) {
+    std::size_t behind = i;
+    while (behind < steps.size() && steps[behind].tokens.size() == 1) ++behind;
+    if (behind > i) {
+      attend_decode(context, steps, i, behind, layer, longest);
+      i = behind;
+    } else {
+      attend_prompt(context, steps, i++, layer);
+    }
+  }
+}
+
+void InferenceModel::normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y,
+                               std::int64_t rows) const {
+  const auto eps = static_cast<float>(shape_.rms_norm_eps);
+  if (shape_.is_gpt2())
+    layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, norm.bias, y, {});
+  else
+    rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, y, {});
+}
+
+void InferenceModel::add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x,
+                                       View y, std::int64_t rows) const {
+  const auto eps = static_cast<float>(shape_.rms_norm_eps);
+  if (shape_.is_gpt2())
+    add_layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, {}, norm.weight, norm.bias, x, y, {});
+  else
+    add_rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, norm.weight, x, y, {});
+}
+
+void InferenceModel::embed(const ComputeContext& context) {
+  const View x = first_rows(x_, table_.tokens()), places = first_rows(out_, table_.tokens());
+  weights_.embedding.gather_rows(context, table_.ids(), x);
+  if (weights_.positions.out() == 0) return;
+  weights_.positions.gather_rows(context, table_.positions(), places);
+  add(context, x, places, x);
+}
+
+void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
+                               std::int64_t longest) {
+  const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
+  const std::int64_t t = table_.tokens(), f = shape_.intermediate_size;
+  const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
+  const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t),
+             qkv = first_rows(qkv_, t);
+
+  block.qkv.apply(context, t, normed, qkv);
+  if (!shape_.is_gpt2()) {
+    rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, table_.positions(), 0,
+               columns_of(qkv, t, 0, q));
+    rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, table_.positions(), 0,
+               columns_of(qkv, t, q, kv));
+  }
+  attend(context, steps, layer, longest);
+  block.o.apply(context, t, first_rows(attention_, t), out);
+  add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
+  if (shape_.is_moe()) {
+    apply_experts(context, shape_, block.experts, t, normed, out);
+  } else {
+    const View gate_up = first_rows(gate_up_, t), activated = first_rows(activated_, t);
+    block.gate_up.apply(context, t, normed, gate_up);
+    if (shape_.is_gpt2())
+      gelu_forward(context, gate_up, activated);
+    else
+      swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
+    block.down.apply(context, t, activated, out);
+  }
+  const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);
+  const NormWeights& next =
+      is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;
+  add_and_normalise(context, next, out, x, normed, t);
+}
+
+void InferenceModel::run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                std::int64_t longest) {
+  const std::int64_t rows = table_.tokens();
+  embed(context);
+  normalise(context, weights_.blocks.front().input_norm, first_rows(x_, rows), first_rows(normed_, rows), rows);
+  for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
+    run_block(context, steps, layer, longest);
+}
+
+// The last rows of all sequences side by side: one product over the vocabulary.
+void InferenceModel::last_logits(const ComputeContext& context, View out) {
+  const std::int64_t sequences = table_.sequences();
+  const View rows = first_rows(normed_, table_.tokens()), last = first_rows(out_, sequences);
+  if (table_.decodes()) return weights_.output_weights().apply(context, sequences, rows, out);
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    const std::int64_t end = table_.end(static_cast<std::size_t>(i));
+    copy_within(context, rows.rows(end - 1, end), last.rows(i, i + 1));
+  }
+  weights_.output_weights().apply(context, sequences, last, out);
+}
+
+// On a device a piece of the rows at a time: the logits of a long text are larger than the model.
+void InferenceModel::all_logits(const ComputeContext& context, std::span<float> logits) {
+  const std::int64_t rows = table_.tokens(), vocab = shape_.vocab_size;
+  const View to(logits.data(), Shape{rows, vocab});
+  const std::int64_t piece = device() != nullptr ? std::min(rows, logits_rows_max) : rows;
+  for (std::int64_t begin = 0; begin < rows; begin += piece) {
+    const std::int64_t end = std::min(rows, begin + piece);
+    const View part = device() != nullptr ? logits_.take(DType::f32, {end - begin, vocab}) : to.rows(begin, end);
+    weights_.output_weights().apply(context, end - begin, normed_.view().rows(begin, end), part);
+    if (device() != nullptr) copy_out(context, part, to.rows(begin, end));
+  }
+}
+
+void InferenceModel::decode_on_device(const KvPool* pool, bool draws,
+                                      const std::function<void(std::int64_t longest)>& ask) {
+  if (!use_graphs_) return ask(table_.longest());
+  graphs_->run(*device(), {table_.sequences(), table_.room(), draws, pool}, [&] { ask(table_.room()); });
+}
+
+void InferenceModel::logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                    std::span<float> logits) {
+  const View out = logits_.take(DType::f32, {table_.sequences(), shape_.vocab_size});
+  const auto ask = [&](std::int64_t longest) {
+    run_blocks(context, steps, longest);
+    last_logits(context, out);
+  };
+  table_.decodes() ? decode_on_device(steps.front().cache->pool(), false, ask) : ask(table_.longest());
+  copy_out(context, out, View(logits.data(), out.shape()));
+}
+
+Status InferenceModel::forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
+                               std::span<float> logits) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
+  LH_CHECK(check(steps, wanted, logits));
+  begin(context, steps, {});
+  const bool decodes = table_.decodes() && wanted != LogitsWanted::none;  // all are the last ones then
+  if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
+    logits_to_host(context, steps, logits);
+  } else {
+    run_blocks(context, steps, table_.longest());
+    if (wanted == LogitsWanted::all) all_logits(context, logits);
+    if (wanted == LogitsWanted::last)
+      last_logits(context, View(logits.data(), Shape{table_.sequences(), shape_.vocab_size}));
+  }
+  finish(steps);
+  return {};
+}
+
+Status InferenceModel::draw(const ComputeContext& context, std::span<const SequenceStep> steps,
+                            std::span<const SampleRow> draws, std::span<std::int32_t> tokens) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
+  if (device() == nullptr) return make_error(ErrorCode::unsupported, "tokens are drawn by the model on a device only");
+  if (draws.size() != steps.size() || tokens.size() != steps.size())
+    return make_error(ErrorCode::invalid_input, format("{} sequences, {} draws and room for {} tokens", steps.size(),
+                                                       draws.size(), tokens.size()));
+  LH_CHECK(check(steps, LogitsWanted::none, {}));
+  const std::int64_t seen_rows = seen_.view().size() / shape_.vocab_size;
+  for (const SampleRow& row : draws)
+    if (row.seen_row >= seen_rows)
+      return make_error(ErrorCode::invalid_input,
+                        format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  begin(context, steps, draws);
+  const SampleShape shape{table_.sequences(), shape_.vocab_size};
+  const View logits = logits_.take(DType::f32, {shape.sequences, shape.vocab});
+  const View drawn = drawn_.take(DType::i32, {shape.sequences});
+  const std::span<std::int32_t> seen = seen_rows > 0 ? seen_.view().span<std::int32_t>() : std::span<std::int32_t>();
+  const auto ask = [&](std::int64_t longest) {
+    run_blocks(context, steps, longest);
+    last_logits(context, logits);
+    sample_tokens(context, shape, logits, table_.draws(), seen, drawn.span<std::int32_t>());
+  };
+  table_.decodes() ? decode_on_device(steps.front().cache->pool(), true, ask) : ask(table_.longest());
+  copy_out(context, drawn, View(tokens));
+  finish(steps);
+  return {};
+}
+
+void InferenceModel::begin(const ComputeContext& context, std::span<const SequenceStep> steps,
+                           std::span<const SampleRow> draws) {
+  for (const SequenceStep& step : steps) step.cache->hold(static_cast<std::int64_t>(step.tokens.size()));
+  table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
+  reserve(table_.tokens());
+}
+
+void InferenceModel::finish(std::span<const SequenceStep> steps) {
+  for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
+}
+
+void InferenceModel::take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool) {
+  reserve(load.tokens_max);
+  logits_.take(DType::f32, {load.logits_rows, shape_.vocab_size});
+  drawn_.take(DType::i32, {load.sequences});
+  in_order_.take(weights_.dtype, {2 * KvPool::pages_for(load.context_length) * kKvPageTokens, shape_.kv_size()});
+  table_.reserve(load.sequences, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
+                 weights_.memory.get());
+  if (load.seen_rows > 0) keep_seen(load.seen_rows);
+  // The device's own, by a step of empty places as large as there will be.
+  PagedShape shape = paged_shape(pool, load.sequences, decode_room(load.context_length));
+  const Tensor nothing(DType::i32, {shape.sequences * (shape.pages_each + 1)}, weights_.memory.get());
+  const std::span<const std::int32_t> numbers = nothing.view().span<std::int32_t>();
+  attention_decode_paged(context, shape, q_.view().rows(0, load.sequences), pool.keys(0), pool.values(0),
+                         numbers.last(numbers.size() - static_cast<std::size_t>(shape.sequences)),
+                         numbers.first(static_cast<std::size_t>(shape.sequences)),
+                         attention_.view().rows(0, load.sequences));
+}
+
+void InferenceModel::keep_seen(std::int64_t rows) {
+  LH_ASSERT(device() != nullptr, "what was seen is kept on a device");
+  seen_ = Tensor();
+  seen_ = Tensor(DType::i32, {rows, shape_.vocab_size}, weights_.memory.get());
+}
+
+void InferenceModel::set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts) {
+  copy_in(context, ConstView(counts), seen_.view().rows(row, row + 1));
+}
+
+}  // namespace longhaul

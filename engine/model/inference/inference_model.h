@@ -1,0 +1,120 @@
+// A decoder-only transformer (Llama family, GPT-2) for generation and scoring: forward only, with a KV cache per
+// sequence. The arithmetic is that of training (engine/model/llama.h), operation by operation; only what is kept
+// differs.
+//
+//   LH_TRY(auto model, InferenceModel::load(folder, DType::bf16));
+//   KvCache cache = model.make_cache(512);
+//   SequenceStep step{&cache, prompt};                     // prefill: all tokens at once (or in pieces)
+//   LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::last, logits));   // [1, vocab]
+//   ... pick a token, step.tokens = {one token}, forward again: decode
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/model/inference/decode_graphs.h"
+#include "engine/model/inference/inference_memory.h"
+#include "engine/model/inference/inference_weights.h"
+#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/step_table.h"
+#include "engine/model/store/growing_memory.h"
+#include "engine/ops/attention/paged_attention.h"
+#include "engine/ops/attention/rope.h"
+
+namespace longhaul {
+
+enum class LogitsWanted {
+  last,  // [sequences, vocab]: after each sequence's last token
+  all,   // [all tokens of all steps, vocab], in the order of the steps
+  none,  // only fill the caches
+};
+
+// Not thread-safe (scratch memory of its own): one per serving thread; weights could be shared later.
+class InferenceModel {
+ public:
+  // A model artifact or a Hugging Face folder: config.json and model.safetensors. dtype f32 or bf16. With a device,
+  // weights, caches and scratch lie in its memory, and it outlives the model; else in the host's.
+  static Result<InferenceModel> load(const std::string& folder, DType dtype, Device* device = nullptr);
+  InferenceModel(ModelShape shape, InferenceWeights weights);
+  InferenceModel(InferenceModel&&) = default;
+
+  const ModelShape& shape() const { return shape_; }
+  DType dtype() const { return weights_.dtype; }
+  const InferenceWeights& weights() const { return weights_; }
+  Device* device() const { return weights_.device(); }  // null: it computes on the host
+  // Goes before the model.
+  KvCache make_cache(std::int64_t length_max) const {
+    return KvCache(shape_, length_max, weights_.dtype, weights_.memory.get());
+  }
+  // Pages for caches, on the model's device or host: KvCache(*pool). Goes before the model, after its caches.
+  std::unique_ptr<KvPool> make_pool(std::int64_t pages) const {
+    return std::make_unique<KvPool>(shape_, pages, weights_.dtype, weights_.memory.get());
+  }
+  // Takes what scratch memory steps of that load will need, so that none moves from then on, which would make recorded
+  // steps void. On a device, with caches in pages of the pool.
+  void take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool);
+  // Steps of one token for each sequence are recorded and replayed on a device; false: asked for one by one.
+  void use_graphs(bool on) { use_graphs_ = on; }
+  const DecodeGraphCounts& graph_counts() const { return graphs_->counts(); }
+
+  // Appends the tokens of every step to its cache and computes the logits that are wanted, f32, in the host's memory.
+  // The context is one of the model's device. Refuses (invalid_input, nothing changed) a token outside the vocabulary,
+  // a cache without room, a cache used twice in one call, or caches of several pools.
+  Status forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
+                 std::span<float> logits);
+  // As forward(), and draws the token behind every step on the model's device: draws[i] for steps[i], into tokens[i];
+  // of the logits nothing comes to the host. On a processor it is refused (unsupported):
+  // engine/infer/generate/sampling.h draws.
+  Status draw(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws,
+              std::span<std::int32_t> tokens);
+  // For draws with penalties: `rows` rows of what was seen (SampleRow::seen_row), on the device.
+  void keep_seen(std::int64_t rows);
+  // counts [vocab] as engine/ops/loss/sample.h has them; from then on draw() counts.
+  void set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts);
+
+ private:
+  Status check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const;
+  void reserve(std::int64_t tokens);
+  void begin(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws);
+  static void finish(std::span<const SequenceStep> steps);
+  // Everything up to the last norm; sequences are at most as long as `longest`.
+  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest);
+  void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
+  void embed(const ComputeContext& context);
+  void attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
+  PagedShape paged_shape(const KvPool& pool, std::int64_t sequences, std::int64_t longest) const;
+  // Neighbouring sequences [begin, end) with one token each; and one with several.
+  void attend_decode(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t begin,
+                     std::size_t end, int layer, std::int64_t longest);
+  void attend_prompt(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step, int layer);
+  // Keys and values of one layer as attention over several tokens wants them: one behind the other.
+  std::pair<View, View> in_order(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step,
+                                 int layer);
+  // y = norm(x); and x += branch first.
+  void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
+  void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,
+                         std::int64_t rows) const;
+  // out [sequences, vocab], where the operations work.
+  void last_logits(const ComputeContext& context, View out);
+  void all_logits(const ComputeContext& context, std::span<float> logits);
+  // What a step of one token for each sequence asks for, recorded and replayed where that is on.
+  void decode_on_device(const KvPool* pool, bool draws, const std::function<void(std::int64_t longest)>& ask);
+  void logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
+
+  ModelShape shape_;
+  InferenceWeights weights_;
+  RopeTable rope_;
+  StepTable table_;
+  std::int64_t tokens_max_ = 0;  // what the scratch holds
+  Tensor x_, normed_, qkv_, q_, attention_, gate_up_, activated_, out_;
+  // Of a device: logits and tokens before the host has them, and what answers with penalties have seen.
+  GrowingMemory logits_, drawn_;
+  GrowingMemory in_order_;  // keys and values of one text in one layer
+  Tensor seen_;             // [rows, vocab] i32
+  bool use_graphs_ = true;
+  std::unique_ptr<DecodeGraphs> graphs_ = std::make_unique<DecodeGraphs>();
+};
+
+}  // namespace longhaul

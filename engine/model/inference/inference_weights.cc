@@ -1,0 +1,317 @@
+#include "engine/model/inference/inference_weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text/text.h"
+#include "contracts/settings/training/feature_table.h"
+#include "engine/core/device/device.h"
+#include "engine/interop/safetensors.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/ops/linear/weight_only.h"
+#include "engine/ops/pointwise/elementwise.h"
+
+namespace longhaul {
+
+namespace {
+
+Error wrong_shape(const std::string& name, const SafetensorView& tensor, const std::string& expected) {
+  std::vector<std::string> dims;
+  for (const std::int64_t dim : tensor.shape) dims.push_back(std::to_string(dim));
+  return make_error(ErrorCode::invalid_input,
+                    format("{} has shape [{}], config.json asks for {}", name, join(dims, ", "), expected),
+                    "config.json and model.safetensors belong to different models");
+}
+
+class WeightReader {
+ public:
+  WeightReader(const SafetensorsModel& file, DType dtype, MemoryAccount* memory)
+      : file_(file), dtype_(dtype), memory_(memory), device_(memory ? memory->device : nullptr) {}
+
+  Result<Tensor> vector(const std::string& name, std::int64_t elements) const {
+    LH_TRY(const SafetensorView tensor, file_.find(name));
+    if (tensor.shape != std::vector<std::int64_t>{elements}) return wrong_shape(name, tensor, format("[{}]", elements));
+    Tensor out(dtype_, {elements}, memory_);
+    LH_CHECK(convert(tensor, out.view()));
+    return out;
+  }
+
+  // Several matrices of the same width, one below the other.
+  Result<LinearWeights> matrix(const std::vector<std::pair<std::string, std::int64_t>>& parts,
+                               std::int64_t columns) const {
+    if (file_.find(parts.front().first + "_packed").ok()) return int4_matrix(parts, columns);
+    std::vector<SafetensorView> tensors;
+    std::int64_t rows = 0, int8_parts = 0, fp8_parts = 0;
+    for (const auto& [name, part_rows] : parts) {
+      LH_TRY(SafetensorView tensor, file_.find(name));
+      if (tensor.shape != std::vector<std::int64_t>{part_rows, columns})
+        return wrong_shape(name, tensor, format("[{}, {}]", part_rows, columns));
+      int8_parts += tensor.type == SafetensorType::i8, fp8_parts += tensor.type == SafetensorType::f8_e4m3;
+      rows += part_rows;
+      tensors.push_back(std::move(tensor));
+    }
+    if (fp8_parts == static_cast<std::int64_t>(parts.size())) return fp8_matrix(parts, tensors, rows, columns);
+    if (fp8_parts > 0)
+      return make_error(ErrorCode::unsupported,
+                        format("{}: fp8 beside other types in one fused matrix", parts.front().first));
+    if (int8_parts == 0) {
+      DenseWeights dense{Tensor(dtype_, {rows, columns}, memory_), {}};
+      std::int64_t at = 0;
+      for (const SafetensorView& tensor : tensors) {
+        LH_CHECK(convert(tensor, dense.weight.view().rows(at, at + tensor.shape[0])));
+        at += tensor.shape[0];
+      }
+      return LinearWeights(std::move(dense));
+    }
+    if (int8_parts != static_cast<std::int64_t>(parts.size()))
+      return make_error(ErrorCode::unsupported,
+                        format("{}: int8 beside other types in one fused matrix", parts.front().first));
+    Int8Weights int8{Tensor(DType::i8, {rows, columns}, memory_), Tensor(DType::f32, {rows}, memory_)};
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t end = at + parts[i].second;
+      put(tensors[i].bytes.data(), int8.q.view().rows(at, end));
+      LH_CHECK(scales(parts[i].first, {parts[i].second}, int8.scales.view().rows(at, end)));
+      at = end;
+    }
+    return LinearWeights(std::move(int8));
+  }
+
+ private:
+  using Parts = std::vector<std::pair<std::string, std::int64_t>>;
+
+  void put(const void* from, View to) const {
+    if (device_ != nullptr)
+      device_->copy_in(from, to.data(), to.bytes());
+    else
+      std::memcpy(to.data(), from, static_cast<std::size_t>(to.bytes()));
+  }
+
+  Result<LinearWeights> fp8_matrix(const Parts& parts, const std::vector<SafetensorView>& tensors, std::int64_t rows,
+                                   std::int64_t columns) const {
+    Fp8Weights fp8{Tensor(DType::u8, {rows, columns}, memory_), Tensor(DType::f32, {rows}, memory_)};
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string_view codes = tensors[i].bytes;
+      if (std::any_of(codes.begin(), codes.end(), [](char code) { return (code & 0x7F) == 0x7F; }))
+        return make_error(ErrorCode::corrupt, parts[i].first + " has a weight that is not a number",
+                          "quantize the model again");
+      put(codes.data(), fp8.codes.view().rows(at, at + parts[i].second));
+      LH_CHECK(scales(parts[i].first, {parts[i].second}, fp8.scales.view().rows(at, at + parts[i].second)));
+      at += parts[i].second;
+    }
+    return LinearWeights(std::move(fp8));
+  }
+
+  // compressed-tensors, "pack-quantized": the words of a row hold its codes as weight_only.h has them.
+  Result<LinearWeights> int4_matrix(const Parts& parts, std::int64_t columns) const {
+    const std::int64_t words = int4_row_bytes(columns) / 4;
+    LH_TRY(const SafetensorView first, file_.find(parts.front().first + "_scale"));
+    const std::int64_t groups = first.shape.size() == 2 ? first.shape[1] : 0;
+    // The largest groups first: a row shorter than a group has one as well.
+    std::int64_t group = 0, rows = 0;
+    for (const std::int64_t size : {128, 64, 32})
+      if (group == 0 && int4_groups(columns, size) == groups) group = size;
+    if (group == 0)
+      return make_error(ErrorCode::unsupported,
+                        format("{}_scale: {} scales for {} inputs", parts.front().first, groups, columns),
+                        "groups of 128, 64 and 32 are read");
+    for (const auto& part : parts) rows += part.second;
+    Int4Weights int4{Tensor(DType::u8, {rows, words * 4}, memory_), Tensor(DType::f32, {rows, groups}, memory_),
+                     columns, group};
+    std::int64_t at = 0;
+    for (const auto& [name, part_rows] : parts) {
+      LH_TRY(const SafetensorView packed, file_.find(name + "_packed"));
+      if (packed.type != SafetensorType::i32 || packed.shape != std::vector<std::int64_t>{part_rows, words})
+        return wrong_shape(name + "_packed", packed, format("I32 [{}, {}]", part_rows, words));
+      put(packed.bytes.data(), int4.packed.view().rows(at, at + part_rows));
+      LH_CHECK(scales(name, {part_rows, groups}, int4.scales.view().rows(at, at + part_rows)));
+      at += part_rows;
+    }
+    return LinearWeights(std::move(int4));
+  }
+
+  // "<name>_scale" into `out`, f32. A scale per row may stand in a column.
+  Status scales(const std::string& name, const std::vector<std::int64_t>& shape, View out) const {
+    const std::string scale_name = name + "_scale";
+    LH_TRY(const SafetensorView scale, file_.find(scale_name));
+    if (scale.elements() != out.size() || (shape.size() == 2 && scale.shape != shape))
+      return wrong_shape(scale_name, scale, format("{} scales", out.size()));
+    std::vector<float> values(static_cast<std::size_t>(out.size()));
+    LH_CHECK(convert_to_f32(scale, values));
+    put(values.data(), out);
+    return {};
+  }
+
+  // A few megabytes at a time: that much is held twice.
+  Status convert(const SafetensorView& tensor, View out) const {
+    const std::int64_t count = tensor.elements(), piece = std::int64_t{1} << 20;
+    const auto element = element_bytes(tensor.type);
+    const View flat = out.reshaped({count});
+    std::vector<float> wide(static_cast<std::size_t>(std::min(count, piece)));
+    std::vector<bf16> narrow(dtype_ == DType::bf16 ? wide.size() : 0);
+    for (std::int64_t at = 0; at < count; at += piece) {
+      const std::int64_t n = std::min(piece, count - at);
+      const auto size = static_cast<std::size_t>(n);
+      const SafetensorView part{
+          tensor.type, {n}, tensor.bytes.substr(static_cast<std::size_t>(at) * element, size * element)};
+      LH_CHECK(convert_to_f32(part, std::span(wide).first(size)));
+      if (dtype_ == DType::bf16)
+        for (std::size_t i = 0; i < size; ++i) narrow[i] = bf16(wide[i]);
+      put(dtype_ == DType::bf16 ? static_cast<const void*>(narrow.data()) : wide.data(), flat.rows(at, at + n));
+    }
+    return {};
+  }
+
+  const SafetensorsModel& file_;
+  DType dtype_;
+  MemoryAccount* memory_;
+  Device* device_;
+};
+
+Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape& s, const std::string& p) {
+  const std::int64_t h = s.hidden_size, f = s.moe_intermediate_size, shared = s.shared_size();
+  ExpertWeights made;
+  // As exact as the other weights are, and then f32.
+  LH_TRY(const LinearWeights router, reader.matrix({{p + "gate.weight", s.num_local_experts}}, h));
+  std::vector<std::pair<std::string, std::int64_t>> up, down;
+  for (std::int64_t e = 0; e < s.num_local_experts; ++e) {
+    const std::string expert = format("{}experts.{}.", p, e);
+    up.emplace_back(expert + "w1.weight", f), up.emplace_back(expert + "w3.weight", f);
+    down.emplace_back(expert + "w2.weight", h);
+  }
+  LH_TRY(made.gate_up, reader.matrix(up, h));
+  LH_TRY(made.down, reader.matrix(down, f));
+  if (router.is_quantized() || made.gate_up.is_quantized() || made.down.is_quantized())
+    return make_error(ErrorCode::unsupported, p + "experts are quantized", "use the model that it was made from");
+  const auto to_f32 = [](const Tensor& from, std::span<float> to) {
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = from.dtype() == DType::f32 ? from.span<float>()[i] : static_cast<float>(from.span<bf16>()[i]);
+  };
+  made.router = Tensor(DType::f32, {s.num_local_experts, h});
+  to_f32(router.dense()->weight, made.router.span<float>());
+  if (s.router_bias) {
+    LH_TRY(const Tensor bias, reader.vector(p + "gate.e_score_correction_bias", s.num_local_experts));
+    made.bias.resize(static_cast<std::size_t>(s.num_local_experts));
+    to_f32(bias, made.bias);
+  }
+  if (shared == 0) return made;
+  LH_TRY(made.shared_gate_up,
+         reader.matrix({{p + "shared_experts.gate_proj.weight", shared}, {p + "shared_experts.up_proj.weight", shared}},
+                       h));
+  LH_TRY(made.shared_down, reader.matrix({{p + "shared_experts.down_proj.weight", h}}, shared));
+  return made;
+}
+
+}  // namespace
+
+std::int64_t InferenceWeights::bytes() const {
+  std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0) +
+                     (positions.out() > 0 ? positions.bytes() : 0);
+  for (const Block& b : blocks)
+    sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
+           b.down.bytes() + b.experts.bytes();
+  return sum;
+}
+
+namespace {
+
+// GPT-2's file has its tensors fused and transposed: read as training reads it, then cut.
+class Gpt2Reader {
+ public:
+  Gpt2Reader(const ModelShape& shape, DType dtype) : store_(shape, DType::f32), dtype_(dtype), shape_(shape) {}
+
+  Result<InferenceWeights> read(const std::string& folder, InferenceWeights weights) {
+    LH_CHECK(load_model_weights(context_, folder, store_));
+    memory_ = weights.memory.get();
+    const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
+    weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
+    weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
+    for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
+      const std::string p = layer_prefix(shape_, layer);
+      InferenceWeights::Block block;
+      block.input_norm = norm(p + "ln_1"), block.post_attention_norm = norm(p + "ln_2");
+      block.qkv = linear(p + "attn.q_proj", 3 * h, h);  // k and v follow q
+      block.o = linear(p + "attn.c_proj", h, h);
+      block.gate_up = linear(p + "mlp.c_fc", f, h);
+      block.down = linear(p + "mlp.c_proj", h, f);
+      weights.blocks.push_back(std::move(block));
+    }
+    weights.final_norm = norm("transformer.ln_f");
+    if (!shape_.tie_word_embeddings) weights.output = linear("lm_head", shape_.vocab_size, h, false);
+    return weights;
+  }
+
+ private:
+  Tensor copy_of(const std::string& name, const Shape& shape) const {
+    Tensor out(dtype_, shape);
+    cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
+    if (memory_ == nullptr || memory_->device == nullptr) return out;
+    Tensor placed(dtype_, shape, memory_);
+    memory_->device->copy_in(out.view().data(), placed.view().data(), out.bytes());
+    return placed;
+  }
+  NormWeights norm(const std::string& name) const {
+    return {copy_of(name + ".weight", {shape_.hidden_size}), copy_of(name + ".bias", {shape_.hidden_size})};
+  }
+  LinearWeights linear(const std::string& name, std::int64_t out, std::int64_t in, bool biased = true) const {
+    DenseWeights dense{copy_of(name + ".weight", {out, in}), {}};
+    if (biased) dense.bias = copy_of(name + ".bias", {out});
+    return LinearWeights(std::move(dense));
+  }
+
+  ComputeContext context_{1};
+  ParameterStore store_;
+  DType dtype_;
+  const ModelShape& shape_;
+  MemoryAccount* memory_ = nullptr;
+};
+
+}  // namespace
+
+Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype,
+                                                Device* device) {
+  InferenceWeights weights;
+  weights.dtype = dtype;
+  if (device != nullptr) {
+    EngineCase asked;
+    asked.kind = "deploy", asked.generates = true, asked.gpu = true, asked.shape = s;
+    LH_CHECK(check_engine(asked));
+    weights.memory = std::make_unique<MemoryAccount>();
+    weights.memory->device = device;
+  }
+  if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder, std::move(weights));
+  LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
+  LH_CHECK(tie_embeddings(file, s).with_context(folder));
+  const WeightReader reader(file, dtype, weights.memory.get());
+  const std::int64_t h = s.hidden_size;
+  LH_TRY(weights.embedding, reader.matrix({{"model.embed_tokens.weight", s.vocab_size}}, h));
+  for (std::int64_t layer = 0; layer < s.num_hidden_layers; ++layer) {
+    const std::string p = format("model.layers.{}.", layer);
+    InferenceWeights::Block block;
+    LH_TRY(block.input_norm.weight, reader.vector(p + "input_layernorm.weight", h));
+    LH_TRY(block.post_attention_norm.weight, reader.vector(p + "post_attention_layernorm.weight", h));
+    LH_TRY(block.qkv, reader.matrix({{p + "self_attn.q_proj.weight", s.q_size()},
+                                     {p + "self_attn.k_proj.weight", s.kv_size()},
+                                     {p + "self_attn.v_proj.weight", s.kv_size()}},
+                                    h));
+    LH_TRY(block.o, reader.matrix({{p + "self_attn.o_proj.weight", h}}, s.q_size()));
+    if (s.is_moe()) {
+      LH_TRY(block.experts, read_experts(reader, s, p + "block_sparse_moe."));
+      weights.blocks.push_back(std::move(block));
+      continue;
+    }
+    LH_TRY(block.gate_up, reader.matrix({{p + "mlp.gate_proj.weight", s.intermediate_size},
+                                         {p + "mlp.up_proj.weight", s.intermediate_size}},
+                                        h));
+    LH_TRY(block.down, reader.matrix({{p + "mlp.down_proj.weight", h}}, s.intermediate_size));
+    weights.blocks.push_back(std::move(block));
+  }
+  LH_TRY(weights.final_norm.weight, reader.vector("model.norm.weight", h));
+  if (!s.tie_word_embeddings) {
+    LH_TRY(weights.output, reader.matrix({{"lm_head.weight", s.vocab_size}}, h));
+  }
+  return weights;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,49 @@
+#include "engine/model/inference/kv_pool.h"
+
+#include <utility>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+
+KvPool::KvPool(const ModelShape& shape, std::int64_t pages, DType dtype, MemoryAccount* account)
+    : pages_(pages),
+      dtype_(dtype),
+      memory_(dtype, {2 * shape.num_hidden_layers * pages, kKvPageTokens, shape.num_key_value_heads, shape.head_dim},
+              account) {
+  for (std::int64_t page = pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
+}
+
+std::int64_t KvPool::bytes_for(const ModelShape& shape, std::int64_t pages, DType dtype) {
+  return 2 * shape.num_hidden_layers * pages * kKvPageTokens * shape.kv_size() * dtype_bytes(dtype);
+}
+
+bool KvPages::promise(std::int64_t pages) {
+  if (pool_ == nullptr) return pages == 0;
+  if (pool_->promised_ - promised_ + pages > pool_->pages_) return false;
+  if (static_cast<std::int64_t>(numbers_.size()) > pages) resize(pages);
+  pool_->promised_ += pages - promised_;
+  promised_ = pages;
+  return true;
+}
+
+void KvPages::resize(std::int64_t pages) {
+  LH_ASSERT(pages <= promised_, format("{} pages, {} were promised", pages, promised_));
+  while (static_cast<std::int64_t>(numbers_.size()) > pages) {
+    pool_->free_.push_back(numbers_.back());
+    numbers_.pop_back();
+  }
+  while (static_cast<std::int64_t>(numbers_.size()) < pages) {
+    LH_ASSERT(!pool_->free_.empty(), format("{} of {} pages were promised", pool_->promised_, pool_->pages_));
+    numbers_.push_back(pool_->free_.back());
+    pool_->free_.pop_back();
+  }
+}
+
+void KvPages::swap(KvPages& other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(promised_, other.promised_);
+  numbers_.swap(other.numbers_);
+}
+
+}  // namespace longhaul

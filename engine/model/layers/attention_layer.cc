@@ -1,0 +1,98 @@
+#include "engine/model/layers/attention_layer.h"
+
+namespace longhaul {
+
+namespace {
+ContextTokens tokens_of(const MicroBatch& batch) {
+  return {batch.sequences, batch.length, batch.first_key, batch.whole_first_key, batch.host_first_key};
+}
+}  // namespace
+
+AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
+                               TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision,
+                               int layer, int index)
+    : parameters_(parameters),
+      rope_(rope),
+      activations_(activations),
+      linear_(tensor, activations, parameters.shape().hidden_size,
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::qkv),
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::attention_output)),
+      attention_(attention),
+      index_(index) {
+  const ModelShape& s = parameters.shape();
+  const int tp = tensor.size();
+  hidden_ = s.hidden_size, head_dim_ = s.head_dim;
+  q_ = s.q_size() / tp, kv_ = s.kv_size() / tp;
+  heads_ = s.num_attention_heads / tp, kv_heads_ = s.num_key_value_heads / tp;
+  const std::string prefix = layer_prefix(s, layer) + (s.is_gpt2() ? "attn." : "self_attn.");
+  const std::string output = prefix + (s.is_gpt2() ? "c_proj" : "o_proj");
+  const ParameterLayout& layout = parameters.layout();
+  qkv_ = layout.find(prefix + "q_proj.weight").begin;
+  o_ = layout.find(output + ".weight").begin;
+  if (!s.is_gpt2()) return;
+  qkv_bias_ = layout.find(prefix + "q_proj.bias").begin;
+  o_bias_ = layout.find(output + ".bias").begin;
+}
+
+ConstView AttentionLayer::output_bias() const {
+  return o_bias_ < 0 ? ConstView() : parameters_.vector(o_bias_, hidden_);
+}
+
+void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
+  if (parameters_.shape().is_gpt2()) return;
+  const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
+  rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_),
+             inverse);
+  rope_apply(context, {t, kv_heads_, head_dim_, width}, rope_, batch.positions, batch.length,
+             columns_of(qkv, t, q_, kv_), inverse);
+}
+
+void AttentionLayer::forward(const ComputeContext& context, int slot_index, View y) {
+  restore(context, slot_index);
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  linear_.row_parallel(context, slot.batch.tokens(), q_, slot.blocks[static_cast<std::size_t>(index_)].attention,
+                       parameters_.weight(o_, hidden_, q_), y);
+}
+
+void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(qkv_, width, hidden_), a.qkv,
+                          qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
+  rotate(context, slot.batch, a.qkv, false);
+  attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
+}
+
+void AttentionLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  const View dattention = activations_.workspace().attention;
+  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(o_, hidden_, q_), g.o, dattention);
+  if (!activations_.split_backward()) linear_.expect_all_rows(context, a.input_norm, t);
+  attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
+                      first_floats(a.log_sum_exp, t * heads_), g.qkv);
+  rotate(context, slot.batch, g.qkv, true);
+  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(qkv_, width, hidden_), dn);
+}
+
+void AttentionLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  const bool accumulate = !target.overwrite;
+  linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(o_, hidden_, q_),
+                              target.bias(o_bias_, hidden_), accumulate);
+  linear_.column_parallel_weight(context, t, width, g.qkv, linear_.all_rows(a.input_norm, t),
+                                 target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
+  target.say_ready(qkv_, qkv_ + width * hidden_);
+  target.say_ready(o_, o_ + hidden_ * q_);
+  if (qkv_bias_ < 0) return;
+  target.say_ready(qkv_bias_, qkv_bias_ + width);
+  target.say_ready(o_bias_, o_bias_ + hidden_);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+// The attention half of a block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n). Where
+// matrices are split this rank has some of the heads. GPT-2 has biases and rotates nothing; the bias of Wo is not part
+// of y: it is added once, with the residual (Shoeybi et al. 2019, section 3, would add it on every rank).
+#pragma once
+
+#include "engine/model/layers/parallel_linear.h"
+#include "engine/model/store/gradient_target.h"
+#include "engine/model/store/parameter_store.h"
+#include "engine/ops/attention/rope.h"
+#include "engine/parallel/context/context_attention.h"
+
+namespace longhaul {
+
+class AttentionLayer {
+ public:
+  // low_precision: null: none. layer: of the model; index: of the slots' arrays.
+  AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
+                 TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision, int layer,
+                 int index);
+
+  // The bias of Wo [h]; empty: none.
+  ConstView output_bias() const;
+  // The slot's input_norm [r, h] -> y [r, h].
+  void forward(const ComputeContext& context, int slot, View y);
+  // Computes q, k, v and the attention's output again from input_norm.
+  void restore(const ComputeContext& context, int slot);
+  // dy [r, h] -> dn [r, h], which is there after finish_input(); sums over ranks may go on until then.
+  void backward_input(const ComputeContext& context, int slot, View dy, View dn);
+  void finish_input(const ComputeContext& context) { linear_.finish(context); }
+  // From what backward_input left; says that its gradients are ready.
+  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
+
+ private:
+  void rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const;
+
+  const ParameterStore& parameters_;
+  const RopeTable& rope_;
+  Activations& activations_;
+  ParallelLinear linear_;
+  ContextAttention& attention_;
+  int index_;
+  std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
+  std::int64_t qkv_, o_;                      // begins in the flat arrays
+  std::int64_t qkv_bias_ = -1, o_bias_ = -1;  // the same; -1: none
+};
+
+}  // namespace longhaul

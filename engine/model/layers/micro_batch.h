@@ -1,0 +1,27 @@
+// A fixed set of sequences, the unit that layouts distribute. Borrowed memory: the caller keeps it until the slot's
+// backward.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace longhaul {
+
+struct MicroBatch {
+  std::int64_t sequences = 0;
+  std::int64_t length = 0;                  // tokens of each sequence, padding included
+  std::span<const std::int32_t> ids;        // [sequences * length]
+  std::span<const std::int32_t> targets;    // [sequences * length]: the next token, -1 where none counts
+  std::span<const std::int32_t> positions;  // [sequences * length], or empty: 0 .. length - 1 in every sequence
+  std::span<const std::int32_t> first_key;  // [sequences * length]: start of the token's own document, or empty: 0
+  // With context parallelism `sequences` are the pieces of this rank (engine/parallel/context/context_shard.h);
+  // positions and first_key count from the beginning of the whole sequence. first_key of all its tokens, or empty:
+  std::span<const std::int32_t> whole_first_key = {};
+  std::int64_t first_sample = -1;  // of the global order: its sequences are neighbours there; -1: no dropout
+  // first_key in the host's memory, where that lies on a device.
+  std::span<const std::int32_t> host_first_key = {};
+
+  std::int64_t tokens() const { return sequences * length; }
+};
+
+}  // namespace longhaul

@@ -1,0 +1,111 @@
+#include "engine/model/store/parameter_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/digest/philox.h"
+#include "engine/core/tensor/parallel_for.h"
+#include "engine/core/tensor/transfer.h"
+#include "engine/ops/pointwise/elementwise.h"
+
+namespace longhaul {
+
+ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place)
+    : shape_(shape),
+      layout_(shape, place),
+      compute_dtype_(compute),
+      memory_(memory),
+      master_(DType::f32, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::master)) {
+  LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
+  if (compute == DType::bf16)
+    compute_ = Tensor(compute, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::weights));
+  if (shares() && place.dims.zero < 3)
+    whole_ = Tensor(compute, Shape{layout_.flat_size()}, account_of(memory, MemoryCategory::gathered_weights));
+}
+
+ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
+  return vector(begin, rows * columns).reshaped(Shape{rows, columns});
+}
+
+ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) const {
+  if (!shares()) return share().rows(begin, begin + elements);
+  if (!gather_) {
+    LH_ASSERT(!whole_.view().empty(), "weights of ZeRO 3 before the store was connected");
+    return ConstView(whole_.view()).rows(begin, begin + elements);
+  }
+  const std::vector<ShardUnit>& units = layout_.units();
+  const auto after = std::upper_bound(units.begin(), units.end(), begin,
+                                      [](std::int64_t at, const ShardUnit& unit) { return at < unit.flat.begin; });
+  const auto unit = after - units.begin() - 1;
+  const std::int64_t at = begin - units[static_cast<std::size_t>(unit)].flat.begin;
+  return gather_->require(static_cast<int>(unit)).rows(at, at + elements);
+}
+
+void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
+  LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
+  layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
+    const std::span<float> mine = part_of(masters(), packed);
+    copy_in(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}), mine);
+    if (compute_dtype_ == DType::bf16) cast(context, mine, compute_.view().rows(packed.begin, packed.end));
+  });
+  if (whole_.view().empty()) return;
+  const View whole = whole_.view().rows(p.begin, p.end);
+  if (device() == nullptr) return cast(context, box, whole);
+  Tensor placed(DType::f32, Shape{p.end - p.begin}, account_of(memory_, MemoryCategory::gathered_weights));
+  copy_in(context, box, placed);
+  cast(context, placed, whole);
+}
+
+void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
+  if (compute_dtype_ != DType::f32) cast(context, master_, compute_);
+  shares_changed();
+}
+
+void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
+  if (shares())
+    gather_ =
+        std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), device(), overlap, std::move(before_large),
+                                     account_of(memory_, MemoryCategory::gathered_weights));
+}
+
+void ParameterStore::shares_changed() {
+  if (gather_) gather_->begin();
+}
+
+void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
+                    std::span<float> out) {
+  LH_ASSERT(static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
+  if (spec.init != ParameterSpec::Init::normal) {
+    std::fill(out.begin(), out.end(), spec.init == ParameterSpec::Init::ones ? 1.0F : 0.0F);
+    return;
+  }
+  const Philox random{seed, parameter_stream(spec.name)};
+  const std::size_t dims = spec.shape.size();
+  const std::int64_t width = box.extent[dims - 1];  // one run of neighbours in the global tensor
+  const std::int64_t runs = width == 0 ? 0 : box.elements() / width;
+  parallel_for(context, runs, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t run = begin; run < end; ++run) {
+      // Global index of the run's first element: the run's number in mixed radix over the box, moved by its offset.
+      std::int64_t rest = run, first = box.offset[dims - 1], stride = spec.shape[dims - 1];
+      for (std::size_t dim = dims - 1; dim-- > 0;) {
+        first += (box.offset[dim] + rest % box.extent[dim]) * stride;
+        rest /= box.extent[dim];
+        stride *= spec.shape[dim];
+      }
+      float* row = out.data() + run * width;
+      for (std::int64_t i = 0; i < width; ++i)
+        row[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(first + i)) * spec.init_std);
+    }
+  });
+}
+
+void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed) {
+  std::vector<float> values;
+  for (const FlatParameter& p : store.layout().parameters()) {
+    values.resize(static_cast<std::size_t>(p.end - p.begin));
+    initialize_box(context, p.spec, p.box, seed, values);
+    store.put(context, p, values);
+  }
+}
+
+}  // namespace longhaul

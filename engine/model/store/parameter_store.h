@@ -1,0 +1,85 @@
+// All weights of one rank in flat memory, in the order of contracts/model/parameter_list.h: f32 masters, and for bf16
+// compute a bf16 copy. Because q, k, v (and gate, up) follow each other without gaps, a block's fused [q + 2 kv,
+// hidden] and [2 ffn, hidden] matrices are simply ranges of the flat array; the names and checkpoints stay unfused.
+//
+// With ZeRO a rank has masters of its share only (layout().owned()), and the compute weights of all units come from the
+// shares of all (unit_gather.h): kept whole with ZeRO 1 and 2, a few units at a time with ZeRO 3.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/memory_accounts.h"
+#include "engine/model/store/unit_gather.h"
+
+namespace longhaul {
+
+class ParameterStore {
+ public:
+  // compute: f32 (the masters are the compute weights) or bf16.
+  ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory = nullptr, const MeshPlace& place = {});
+
+  const ModelShape& shape() const { return shape_; }
+  const ParameterLayout& layout() const { return layout_; }
+  DType compute_dtype() const { return compute_dtype_; }
+
+  // Packed as layout().owned(): without ZeRO the flat order itself.
+  std::span<float> masters() { return master_.span<float>(); }
+  std::span<const float> masters() const { return master_.span<float>(); }
+  Device* device() const { return master_.device(); }  // where masters and weights lie; null: the host's memory
+  // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
+  View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
+  // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were
+  // used (UnitGather::require).
+  ConstView weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const;
+  ConstView vector(std::int64_t begin, std::int64_t elements) const;
+
+  // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective.
+  void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
+  // Masters to compute copy, after the masters were written from outside (a checkpoint). Collective with ZeRO, once
+  // connected.
+  void refresh_compute_copy(const ComputeContext& context);
+
+  // With ZeRO: the ranks to gather weights with, before anything is computed. Does nothing else, and nothing without.
+  // before_large: UnitGather's.
+  void connect(Mesh& mesh, bool overlap = true, std::function<void()> before_large = {});
+  // Nothing is gathered from other ranks any more, until the store is connected again.
+  void disconnect() { gather_.reset(); }
+  // The optimizer has changed masters and compute_copy().
+  void shares_changed();
+  // Gathers that are under way are waited for.
+  void settle() const {
+    if (gather_) gather_->finish();
+  }
+  // Lets gathers that are under way go on.
+  void poll() const {
+    if (gather_) gather_->poll();
+  }
+  // What went wrong between the ranks; nothing of the weights is of use then.
+  Status status() const { return gather_ ? gather_->status() : Status(); }
+
+ private:
+  bool shares() const { return layout_.place().dims.zero > 0; }
+  ConstView share() const { return compute_dtype_ == DType::f32 ? master_.view() : compute_.view(); }
+
+  ModelShape shape_;
+  ParameterLayout layout_;
+  DType compute_dtype_;
+  MemoryAccounts* memory_;
+  Tensor master_, compute_;  // of what is owned
+  Tensor whole_;             // ZeRO 1 and 2: the compute weights of all
+  std::unique_ptr<UnitGather> gather_;
+};
+
+// Initial values of a box of a parameter, in C order: element i of the global tensor is Philox{seed,
+// parameter_stream(name)}.normal(i) * std, so every layout gets the same bits.
+void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
+                    std::span<float> out);
+// All masters, and the compute copy.
+void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed);
+
+}  // namespace longhaul

@@ -1,0 +1,11 @@
+// The tables that were compiled in; nullptr where the machine's family does not have them.
+#pragma once
+
+#include "engine/ops/cpu/simd/kernels.h"
+
+namespace longhaul::cpu {
+const Kernels* kernels_portable();
+const Kernels* kernels_avx2();
+const Kernels* kernels_avx512();
+const Kernels* kernels_avx512_bf16();
+}  // namespace longhaul::cpu

@@ -1,0 +1,144 @@
+#include "engine/parallel/pipeline/gather_masters.h"
+
+#include <algorithm>
+
+#include "engine/core/device/device.h"
+#include "engine/parallel/mesh/box_copy.h"
+
+namespace longhaul {
+
+void MasterShare::read(FlatRange packed, std::span<float> out) const {
+  const std::span<const float> from = part_of(values_, packed);
+  LH_ASSERT(from.size() == out.size(), std::to_string(out.size()));
+  if (device_ && !out.empty())
+    device_->copy_out(from.data(), out.data(), static_cast<std::int64_t>(out.size_bytes()));
+  else
+    std::copy(from.begin(), from.end(), out.begin());
+}
+
+namespace {
+
+// All that this rank's model has of one unit.
+Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, const MasterShare& masters,
+                   std::vector<float>& all) {
+  all.resize(static_cast<std::size_t>(layout.units()[unit].flat.size()));
+  const FlatRange mine = layout.owned().pieces()[unit].packed();
+  if (mine.size() == std::ssize(all)) {
+    masters.read(mine, all);
+    return {};
+  }
+  std::vector<float> share(static_cast<std::size_t>(mine.size()));
+  masters.read(mine, share);
+  return mesh.shard(layout.units()[unit].experts).all_gather(std::span<const float>(share), std::span<float>(all));
+}
+
+}  // namespace
+
+// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
+Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
+                      const ParameterLayout& whole_layout, std::span<float> whole) {
+  CollectiveGroup& ranks = mesh.whole();
+  const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
+  std::vector<float> mine, all, unit_values;
+  std::size_t unit = layout.units().size();  // whose values unit_values has
+  for (const FlatParameter& target : whole_layout.parameters()) {
+    std::vector<Box> boxes;
+    for (const RankCoordinates& at : coordinates)
+      boxes.push_back(shard_of(target.spec, shape, mesh.dims(), at, layout.stages()));
+    std::int64_t longest = 0;  // shards may differ by a row, and some ranks hold none: all send as much
+    for (const Box& box : boxes) longest = std::max(longest, box.elements());
+    mine.assign(static_cast<std::size_t>(longest), 0.0F);
+    if (const FlatParameter* p = layout.find_if_held(target.spec.name)) {
+      std::size_t its = 0;
+      while (layout.units()[its].flat.end <= p->begin) ++its;
+      if (unit != its) LH_CHECK(gather_unit(mesh, layout, its, masters, unit_values));
+      unit = its;
+      const std::int64_t begin = p->begin - layout.units()[unit].flat.begin;
+      std::copy_n(unit_values.begin() + begin, p->end - p->begin, mine.begin());
+    }
+    all.resize(mine.size() * boxes.size());
+    LH_CHECK(ranks.all_gather(std::span<const float>(mine), std::span<float>(all)));
+    const auto out =
+        whole.subspan(static_cast<std::size_t>(target.begin), static_cast<std::size_t>(target.end - target.begin));
+    for (std::size_t r = 0; r < boxes.size(); ++r) {
+      const std::int64_t count = boxes[r].elements();
+      const std::span<const float> piece(all.data() + r * mine.size(), static_cast<std::size_t>(count));
+      copy_between_boxes(piece, boxes[r], 0, count, target.box, out);
+    }
+  }
+  return {};
+}
+
+namespace {
+
+// Ranks of the whole model that together hold a parameter, one for each different box.
+std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const ModelShape& shape, const Mesh& mesh,
+                                            const StageLayout& stages) {
+  const std::vector<RankCoordinates> ranks = mesh.whole_coordinates();
+  std::vector<std::pair<int, Box>> holders;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    Box box = shard_of(spec, shape, mesh.dims(), ranks[r], stages);
+    const bool known = std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
+      return holder.second.offset == box.offset && holder.second.extent == box.extent;
+    });
+    if (box.elements() > 0 && !known) holders.emplace_back(static_cast<int>(r), std::move(box));
+  }
+  return holders;
+}
+
+// This rank's box of one parameter after the other, from the shares of its unit.
+class HeldBoxes {
+ public:
+  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, const MasterShare& masters)
+      : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
+  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
+  Result<std::span<const float>> of(const std::string& name) {
+    const FlatParameter* p = layout_.find_if_held(name);
+    if (!p) return std::span<const float>();
+    std::size_t its = 0;
+    while (layout_.units()[its].flat.end <= p->begin) ++its;
+    if (unit_ != its) LH_CHECK(gather_unit(mesh_, layout_, its, masters_, values_));
+    unit_ = its;
+    const std::int64_t begin = p->begin - layout_.units()[unit_].flat.begin;
+    return part_of(std::span<const float>(values_), {begin, begin + p->end - p->begin});
+  }
+
+ private:
+  Mesh& mesh_;
+  const ParameterLayout& layout_;
+  MasterShare masters_;
+  std::size_t unit_;  // whose values values_ has
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             const MasterShare& masters, const TakeParameter& take) {
+  // Of the first ranks that hold the whole model; the others only give their shares.
+  const bool gathers = global_rank_of(mesh.dims(), mesh.whole_coordinates().front()) == 0;
+  if (!gathers && (mesh.dims().zero == 0 || (!shape.is_moe() && mesh.at().dp_replicate > 0))) return {};
+  CollectiveGroup& ranks = mesh.whole();
+  HeldBoxes boxes(mesh, layout, masters);
+  std::vector<float> whole, piece;
+  Status taken;
+  for (const ParameterSpec& spec : parameter_list(shape)) {
+    LH_TRY(const std::span<const float> mine, boxes.of(spec.name));
+    if (!gathers) continue;
+    const Box target = whole_box(spec.shape);
+    if (ranks.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
+    for (const auto& [rank, box] : holders_of(spec, shape, mesh, layout.stages())) {
+      if (rank == ranks.rank() && rank != 0) LH_CHECK(ranks.send(mine, 0));
+      if (!ranks.is_first()) continue;
+      piece.resize(static_cast<std::size_t>(rank == 0 ? 0 : box.elements()));
+      if (rank != 0) LH_CHECK(ranks.recv(piece, rank));
+      const std::span<const float> values = rank == 0 ? mine : std::span<const float>(piece);
+      copy_between_boxes(values, box, 0, box.elements(), target, whole);
+    }
+    // After an error the others must not be left waiting: the rest is still gathered.
+    if (ranks.is_first() && taken.ok()) taken = take(spec, whole);
+  }
+  return taken;
+}
+
+}  // namespace longhaul

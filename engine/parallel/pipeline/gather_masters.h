@@ -1,0 +1,38 @@
+// Whole weights, from the shards of the ranks that hold the model together: for export. (Checkpoints are written by
+// the shards' owners.)
+#pragma once
+
+#include <functional>
+
+#include "contracts/model/parameter_layout.h"
+#include "engine/core/device/device.h"
+#include "engine/parallel/mesh/mesh.h"
+
+namespace longhaul {
+
+// The masters that a rank owns, packed as `layout.owned()`: of the host, or of that device. Borrowed.
+class MasterShare {
+ public:
+  template <class T>
+  MasterShare(std::span<T> values, Device* device = nullptr)  // NOLINT: implicit on purpose
+      : values_(values), device_(device) {}
+  void read(FlatRange packed, std::span<float> out) const;
+
+ private:
+  std::span<const float> values_;
+  Device* device_;
+};
+
+// Collective over the ranks that share an optimizer and the mesh's whole(). `whole` becomes the flat array of
+// `whole_layout`, in which every parameter is whole, on every rank.
+Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
+                      const ParameterLayout& whole_layout, std::span<float> whole);
+
+// Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
+// rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An
+// error of `take` is that rank's outcome; the others do not learn of it here.
+using TakeParameter = std::function<Status(const ParameterSpec& spec, std::span<const float> values)>;
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             const MasterShare& masters, const TakeParameter& take);
+
+}  // namespace longhaul

@@ -1,0 +1,27 @@
+// How fast ranks on this processor are, timed in a second or two: products, copies, the cost of a call, and whole steps
+// of small models (contracts/plan/processor_speed.h). All ranks work at the same time, as threads of this process:
+// alone a rank would have caches, memory and clock rates to itself that it shares in a training.
+#pragma once
+
+#include <atomic>
+
+#include "base/system/clock.h"
+#include "contracts/plan/processor_speed.h"
+
+namespace longhaul {
+
+struct MeasureOptions {
+  int ranks = 1, threads = 1;  // of a rank
+  std::string precision = "bf16";
+  double seconds = 2;                       // everything is timed at least once, and no new round begins after that
+  const std::atomic<bool>* stop = nullptr;  // borrowed; null: nobody asks
+};
+inline constexpr int measured_ranks_max = 512;
+
+// Of the program that runs, on the cores that it may use.
+Result<ProcessorIdentity> this_processor();
+
+// invalid_input: another precision than bf16 and f32, or a number of ranks or threads that is none. aborted: stopped.
+Result<ProcessorSpeed> measure_processor(const MeasureOptions& options, const Clock& clock);
+
+}  // namespace longhaul

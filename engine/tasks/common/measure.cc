@@ -1,0 +1,232 @@
+#include "engine/tasks/common/measure.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/plan/memory_plan.h"
+#include "contracts/settings/training/feature_table.h"
+#include "engine/data/samples/instruct_data.h"
+#include "engine/data/template/chat.h"
+#include "engine/model/layers/activations.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/tasks/common/text_windows.h"
+#include "engine/train/step/sequence_scores.h"
+
+namespace longhaul {
+
+namespace {
+
+Status check_room(const ModelShape& shape, DType dtype, std::int64_t tokens_max, const Device& device) {
+  EngineCase asked;
+  asked.kind = "evaluate", asked.gpu = true, asked.shape = shape;
+  LH_CHECK(check_engine(asked));
+  Activations::Sizes sizes;
+  sizes.shape = shape, sizes.dtype = dtype, sizes.training = false;
+  sizes.tokens_max = sizes.rows_max = tokens_max;
+  const std::int64_t weights = shape.parameter_count() * (dtype == DType::bf16 ? 6 : 4);  // masters are f32
+  const std::int64_t activations = Activations::bytes_for(sizes), free = device.free_bytes();
+  const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  if (weights + activations + gpu_allowance <= free) return {};
+  return make_error(
+      ErrorCode::unavailable,
+      format(
+          "too little memory on {}: {} are needed, and {} are free (weights and their f32 masters {}; activations of "
+          "{} tokens {}; {} for the driver, libraries and single operations)",
+          device.name(), text(weights + activations + gpu_allowance), text(free), text(weights), tokens_max,
+          text(activations), text(gpu_allowance)),
+      "use a shorter context_length, a larger GPU, or device = \"cpu\"");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, const std::string& folder,
+                                                         const std::string& precision, std::int64_t context_length) {
+  auto model = std::make_unique<ScoringModel>();
+  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
+  model->folder_ = folder;
+  model->tokenizer_.emplace(std::move(tokenizer));
+  model->context_length_ = context_length > 0 ? context_length : config.shape.max_position_embeddings;
+  if (model->context_length_ > config.shape.max_position_embeddings)
+    return make_error(ErrorCode::invalid_input,
+                      format("context_length = {} is longer than the model's max_position_embeddings = {}",
+                             model->context_length_, config.shape.max_position_embeddings));
+  const DType dtype = precision == "bf16" ? DType::bf16 : DType::f32;
+  LlamaOptions options;
+  options.training = false;
+  options.length_max = std::max(model->context_length_, config.shape.max_position_embeddings);
+  options.tokens_max = std::max<std::int64_t>(model->context_length_, 4096);
+  options.memory = run.memory;
+  model->tokens_max_ = options.tokens_max;
+  if (run.gpu != nullptr) LH_CHECK(check_room(config.shape, dtype, options.tokens_max, run.gpu->device()));
+  model->store_ = std::make_unique<ParameterStore>(config.shape, dtype, run.memory);
+  LH_CHECK(load_model_weights(run.compute, folder, *model->store_));
+  model->llama_ = std::make_unique<Llama>(*model->store_, options);
+  return model;
+}
+
+namespace {
+
+Result<std::vector<SequenceScore>> score(TaskRun& run, ScoringModel& model, std::span<const ScoreRequest> requests) {
+  run.section("score");
+  return score_sequences(run.compute, model.llama(), model.tokens_max(), requests, [&](std::size_t done) {
+    run.section("score");
+    run.events.progress(static_cast<double>(done), static_cast<double>(requests.size()), "sequences");
+  });
+}
+
+void add_accuracy(std::vector<Figure>& figures, const std::string& name, double right, double trials) {
+  const Interval interval = wilson_interval(right, trials);
+  figures.push_back({name, trials > 0 ? right / trials : 0, ""});
+  figures.push_back({name + "_low", interval.low, ""});
+  figures.push_back({name + "_high", interval.high, ""});
+}
+
+}  // namespace
+
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
+                                                  std::int64_t stride) {
+  LH_TRY(const std::string text, read_file(text_file));
+  if (text.empty()) return make_error(ErrorCode::invalid_input, text_file + " is empty");
+  // A text begins after an end of text, as in training.
+  std::vector<std::int32_t> ids;
+  LH_TRY(const std::int32_t start, model.tokenizer().require_special(end_of_text_token));
+  ids.push_back(start);
+  LH_TRY(const std::vector<std::int32_t> text_ids, model.tokenizer().encode(text));
+  ids.insert(ids.end(), text_ids.begin(), text_ids.end());
+  const std::string decoded = model.tokenizer().decode(std::span(ids).subspan(1));
+  if (decoded.size() != text.size())
+    return make_error(
+        ErrorCode::unsupported,
+        format("{}: the tokenizer changes the text ({} bytes become {}); bits per byte would not be comparable",
+               text_file, text.size(), decoded.size()));
+  const std::int64_t context = model.context_length();
+  if (stride <= 0) stride = std::max<std::int64_t>(1, context / 2);
+  if (stride > context)
+    return make_error(ErrorCode::invalid_input,
+                      format("stride = {} is longer than context_length = {}", stride, context));
+  const std::vector<TextWindow> windows = text_windows(static_cast<std::int64_t>(ids.size()), context, stride);
+  std::vector<std::vector<std::uint8_t>> masks;
+  std::vector<ScoreRequest> requests;
+  for (const TextWindow& window : windows) {
+    std::vector<std::uint8_t> mask(static_cast<std::size_t>(window.end - window.begin), 0);
+    std::fill(mask.begin() + (window.scored_from - window.begin), mask.end(), std::uint8_t{1});
+    masks.push_back(std::move(mask));
+  }
+  for (std::size_t i = 0; i < windows.size(); ++i)
+    requests.push_back({std::span(ids).subspan(static_cast<std::size_t>(windows[i].begin), masks[i].size()), masks[i]});
+  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  double nats = 0;
+  std::int64_t tokens = 0;
+  for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += s.tokens;
+  LH_ASSERT(tokens == static_cast<std::int64_t>(ids.size()) - 1,
+            format("{} of {} tokens were scored", tokens, ids.size() - 1));
+  const double bytes = static_cast<double>(text.size());
+  return std::vector<Figure>{{"bits_per_byte", nats / std::numbers::ln2 / bytes, "bits"},
+                             {"perplexity", std::exp(nats / static_cast<double>(tokens)), ""},
+                             {"heldout_bytes", bytes, "bytes"},
+                             {"heldout_tokens", static_cast<double>(tokens), "tokens"}};
+}
+
+Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore) {
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
+  LH_TRY(const std::vector<InstructExample> examples, read_instructions(file, ignore));
+  LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.context_length()));
+  std::vector<ScoreRequest> requests;
+  for (const ChatTokens& example : tokenized.examples) requests.push_back({example.ids, example.loss_mask});
+  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  double nats = 0, tokens = 0;
+  for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += static_cast<double>(s.tokens);
+  return std::vector<Figure>{{"answer_loss", nats / std::max(1.0, tokens), "nats"},
+                             {"answers", static_cast<double>(requests.size()), ""},
+                             {"answers_too_long", static_cast<double>(tokenized.too_long), ""}};
+}
+
+Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore) {
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
+  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore));
+  LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.context_length()));
+  std::vector<ScoreRequest> requests;
+  for (const PreferencePair& pair : tokenized.pairs)
+    for (const ChatTokens* side : {&pair.chosen, &pair.rejected}) requests.push_back({side->ids, side->loss_mask});
+  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  double right = 0, right_per_token = 0, shorter = 0, longer = 0;
+  for (std::size_t i = 0; i + 1 < scores.size(); i += 2) {
+    const SequenceScore &chosen = scores[i], &rejected = scores[i + 1];
+    const double a = static_cast<double>(chosen.tokens), b = static_cast<double>(rejected.tokens);
+    right += chosen.log_probability > rejected.log_probability;
+    right_per_token += chosen.log_probability / std::max(1.0, a) > rejected.log_probability / std::max(1.0, b);
+    shorter += a < b ? 1 : a == b ? 0.5 : 0;
+    longer += a > b ? 1 : a == b ? 0.5 : 0;
+  }
+  const double pairs = static_cast<double>(tokenized.pairs.size());
+  std::vector<Figure> figures;
+  add_accuracy(figures, "preference_accuracy", right, pairs);
+  add_accuracy(figures, "preference_accuracy_per_token", right_per_token, pairs);
+  add_accuracy(figures, "length_only_accuracy", std::max(shorter, longer), pairs);
+  figures.push_back({"preference_pairs", pairs, ""});
+  return figures;
+}
+
+Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file) {
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
+  LH_TRY(const std::string text, read_file(file));
+  std::vector<ChatTokens> sequences;
+  struct Question {
+    std::size_t first, count, answer;
+    std::vector<double> bytes;
+  };
+  std::vector<Question> questions;
+  int number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    const std::string where = format("{}:{}", file, number);
+    LH_TRY(const Value value, parse_json(line, where));
+    const Value* choices = value.find("choices");
+    const std::int64_t answer = value.get_integer("answer", -1);
+    if (!choices || !choices->is_array() || value.get_string("question").empty() || answer < 0 ||
+        answer >= static_cast<std::int64_t>(choices->size()))
+      return make_error(ErrorCode::invalid_input,
+                        where + " is not {\"question\", \"choices\": [...], \"answer\": index}");
+    Question question{sequences.size(), choices->size(), static_cast<std::size_t>(answer), {}};
+    for (const Value& choice : choices->as_array()) {
+      if (!choice.is_string()) return make_error(ErrorCode::invalid_input, where + ": a choice is no text");
+      const ChatMessage messages[] = {{"user", value.get_string("question")}, {"assistant", choice.as_string()}};
+      LH_TRY(ChatTokens tokens, encoder.encode(messages));
+      sequences.push_back(std::move(tokens));
+      if (static_cast<std::int64_t>(sequences.back().ids.size()) > model.context_length() + 1)
+        return make_error(ErrorCode::invalid_input, where + ": longer than the model's context");
+      question.bytes.push_back(std::max(1.0, static_cast<double>(choice.as_string().size())));
+    }
+    questions.push_back(std::move(question));
+  }
+  if (questions.empty()) return make_error(ErrorCode::invalid_input, file + " holds no questions");
+  std::vector<ScoreRequest> requests;
+  for (const ChatTokens& sequence : sequences) requests.push_back({sequence.ids, sequence.loss_mask});
+  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  double right = 0, right_per_byte = 0;
+  for (const Question& q : questions) {
+    std::size_t best = 0, best_per_byte = 0;
+    const auto at = [&](std::size_t i) { return scores[q.first + i].log_probability; };
+    for (std::size_t i = 1; i < q.count; ++i) {
+      if (at(i) > at(best)) best = i;
+      if (at(i) / q.bytes[i] > at(best_per_byte) / q.bytes[best_per_byte]) best_per_byte = i;
+    }
+    right += best == q.answer, right_per_byte += best_per_byte == q.answer;
+  }
+  std::vector<Figure> figures;
+  const double count = static_cast<double>(questions.size());
+  add_accuracy(figures, "choice_accuracy", right, count);
+  add_accuracy(figures, "choice_accuracy_per_byte", right_per_byte, count);
+  figures.push_back({"choice_questions", count, ""});
+  return figures;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,49 @@
+// What evaluate measures about one model; each returns figures.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "contracts/settings/stages/inference.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/model/llama.h"
+#include "engine/tasks/common/task_run.h"
+
+namespace longhaul {
+
+// A model loaded for scoring only.
+class ScoringModel {
+ public:
+  // context_length 0: the model's longest. Memory is the accounts', where they say; of a device that has too little it
+  // is refused (unavailable) before anything is loaded.
+  static Result<std::unique_ptr<ScoringModel>> load(const TaskRun& run, const std::string& folder,
+                                                    const std::string& precision, std::int64_t context_length);
+  Llama& llama() { return *llama_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  std::int64_t context_length() const { return context_length_; }
+  std::int64_t tokens_max() const { return tokens_max_; }
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+  std::int64_t context_length_ = 0, tokens_max_ = 0;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<Llama> llama_;
+  std::optional<Tokenizer> tokenizer_;
+};
+
+// bits_per_byte, perplexity (per token), heldout_bytes, heldout_tokens. Every byte of the text is scored exactly once.
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
+                                                  std::int64_t stride);
+// answer_loss: mean nats per token of the answers of an instruction file.
+Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore);
+// preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval, the same per token,
+// and what a rule that looks at nothing but the length would have.
+Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                                std::span<const std::string> ignore);
+// choice_accuracy by summed log-probability, choice_accuracy_per_byte by log-probability per byte of the choice.
+// Lines are {"question", "choices": [...], "answer": index}.
+Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file);
+
+}  // namespace longhaul

@@ -1,0 +1,62 @@
+// What a stage's code is given: the task, this launch, and the tools of this rank. One per process; below main
+// everything is passed on from here.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "contracts/events/event.h"
+#include "contracts/records/launch.h"
+#include "contracts/tasks/task.h"
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/memory_accounts.h"
+#include "engine/ops/gpu.h"
+#include "engine/parallel/mesh/mesh.h"
+#include "engine/tasks/common/available_memory.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+
+struct TaskRun {
+  const Task& task;
+  const Launch& launch;
+  const Clock& clock;
+  const ComputeContext& compute;
+  Mesh& mesh;
+  CollectiveGroup& group;            // all ranks of the mesh
+  EventWriter& events;               // writes on the first rank only
+  HeartbeatPage* beat = nullptr;     // may be null
+  const std::atomic<bool>& stop;     // SIGTERM came
+  Trace* trace = nullptr;            // that of the communicators and of `compute`; may be null
+  MemoryAccounts* memory = nullptr;  // of this rank, its communicators' included; may be null
+  SchedulerMemory scheduler = {};    // granted to the ranks of this node
+  // New communicators between the ranks, of a later epoch than those before, which nobody may use any more: `mesh` and
+  // `group` stand for them from then on. All ranks ask for the same. After an error the process has to be started anew.
+  // Empty: there is only one rank.
+  std::function<Status(std::int64_t epoch)> reconnect = {};
+  std::optional<int> exit_code = {};              // of a process whose stage fails; empty: that of its error
+  const std::atomic<int>* stop_signal = nullptr;  // the first that raised `stop`; may be null
+  Gpu* gpu = nullptr;                             // where `compute` computes; null: on the processor
+
+  bool is_first() const { return group.is_first(); }
+  // A settings struct of the task's kind, read by its field table.
+  template <class S>
+  Result<S> settings(const FieldTable<S>& table) const {
+    return table.parse(task.settings, "stage " + task.stage).with_context("settings");
+  }
+  void section(const char* name) const {
+    if (beat) beat->enter(beat->section(name));
+  }
+};
+
+// artifact.json: {"figures": {name: value}}, also sent as figure events. First rank only; other ranks do nothing.
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
+Status write_figures(const TaskRun& run, const std::vector<Figure>& figures);
+
+}  // namespace longhaul

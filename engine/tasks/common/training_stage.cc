@@ -1,0 +1,502 @@
+#include "engine/tasks/common/training_stage.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/files/files.h"
+#include "base/process/fault_point.h"
+#include "base/process/process.h"
+#include "base/text/print.h"
+#include "base/text/text.h"
+#include "contracts/events/fault_event.h"
+#include "contracts/plan/memory_plan.h"
+#include "engine/data/template/chat.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/ops/linear/gemm.h"
+#include "engine/parallel/pipeline/gather_masters.h"
+#include "engine/tasks/common/amount_notes.h"
+#include "engine/tasks/common/milestone.h"
+#include "engine/tasks/common/training_check.h"
+#include "engine/train/step/replay_verdict.h"
+
+namespace longhaul {
+
+Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
+  HfConfig config;
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(tokenizer_folder, "tokenizer.json")));
+  // A foreign folder may name none; then generation ends at its length only.
+  LH_TRY(const ModelTokens named, tokens_of_folder(tokenizer_folder, tokenizer));
+  config.eos_token_ids = named.ends;
+  config.bos_token_id = named.bos, config.pad_token_id = named.pad;
+  return config;
+}
+
+std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
+                            std::int64_t global_batch_size, const BatchRampup& rampup) {
+  if (steps > 0) return steps;
+  const auto samples = static_cast<std::int64_t>(epochs * static_cast<double>(samples_per_epoch));
+  std::int64_t whole = steps_of_samples(rampup, global_batch_size, samples);
+  if (samples_of_steps(rampup, global_batch_size, whole) > samples) --whole;
+  return std::max<std::int64_t>(1, whole);
+}
+
+Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const TrainingStageSettings& settings) {
+  std::unique_ptr<TrainingStage> stage(new TrainingStage(run, settings));
+  LH_CHECK(stage->prepare());
+  return stage;
+}
+
+Status TrainingStage::prepare() {
+  LH_TRY(settings_.shape, resolve_shape(settings_.shape));
+  const ModelShape& shape = settings_.shape;
+  LH_CHECK(check_training(run_.task.kind, settings_, run_.mesh.dims()));
+  tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
+  const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
+  LH_CHECK(choose_attention());
+  if (settings_.corruption.check == "replay" && run_.mesh.dims().dp() == 1)
+    run_.events.message("warn", "corruption.check = \"replay\": there is no other data-parallel rank to compare with");
+  MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
+  LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
+                                      settings_.pipeline.stages()));
+  LH_CHECK(training_schedules(trainer_options(), run_.mesh));
+  LH_CHECK(check_memory_here());
+  store_ = std::make_unique<ParameterStore>(shape, dtype, &memory_, place);
+  LH_CHECK(make_stages());
+  run_.section("initialize");
+  if (settings_.start_model.empty()) {
+    initialize_parameters(run_.compute, *store_, settings_.seed);
+    return {};
+  }
+  return load_model_weights(run_.compute, settings_.start_model, *store_);
+}
+
+Status TrainingStage::make_stages() {
+  LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
+  for (int chunk = 0; chunk < run_.mesh.dims().vp; ++chunk) {
+    LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
+    options.tokens_max = tokens_max_;
+    options.length_max = settings_.sequence_length;
+    options.dropout = settings_.dropout, options.seed = settings_.seed;
+    options.memory = &memory_;
+    LH_TRY(options.recompute, recompute_from(settings_.recompute));
+    options.moe = settings_.moe;
+    options.low_precision = settings_.low_precision;
+    LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
+    options.overlap_context = settings_.overlap.context;
+    options.overlap_tensor.on = settings_.overlap.tensor;
+    options.overlap_experts = settings_.overlap.experts;
+    stages_.push_back(std::make_unique<Llama>(*store_, options));
+  }
+  return {};
+}
+
+TrainerOptions TrainingStage::trainer_options() const {
+  TrainerOptions options;
+  options.optimizer = settings_.optimizer, options.seed = settings_.seed;
+  options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
+  options.batch_rampup = settings_.batch_rampup;
+  options.deterministic = settings_.deterministic;
+  options.check_contributions = settings_.corruption.check != "off";
+  options.replay_every = settings_.corruption.check == "replay" ? settings_.corruption.replay_every : 0;
+  options.phases = settings_.phases;
+  options.on_spike = settings_.on_spike;
+  options.pipeline = settings_.pipeline;
+  options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
+  options.overlap_pipeline = settings_.overlap.pipeline;
+  return options;
+}
+
+Result<TrainingOutline> TrainingStage::outline() const {
+  TrainingOutline o;
+  LH_CHECK(take_settings(settings_, run_.mesh.dims(), o));
+  o.shape = settings_.shape, o.sequence_length = settings_.sequence_length;
+  o.micro_batch_size *= settings_.sequences_per_sample;
+  o.positions = settings_.positions, o.first_key = settings_.first_key;
+  o.preference_pairs = settings_.sequences_per_sample == 2;
+  o.memory_snapshot &= run_.beat != nullptr;  // there is nobody to order a restart
+  const DType computed = o.bf16 ? DType::bf16 : DType::f32;
+  o.compiled_products = gemm_compiles(run_.compute, computed);
+  o.packed_products = gemm_is_packed(run_.compute, computed);
+  return o;
+}
+
+Status TrainingStage::check_memory_here() const {
+  LH_TRY(const TrainingOutline plan, outline());
+  // The launcher dealt the ranks: each knows best where it is.
+  LH_TRY(const std::vector<std::string> hosts, run_.group.all_gather_text(host_name()));
+  const std::string& own = hosts[static_cast<std::size_t>(run_.group.rank())];
+  std::vector<int> ranks;  // of this node
+  for (int rank = 0; rank < run_.group.size(); ++rank)
+    if (hosts[static_cast<std::size_t>(rank)] == own) ranks.push_back(rank);
+  Status fits;
+  if (ranks.front() == run_.group.rank())
+    fits = check_available(
+        [&] { return available_memory(run_.scheduler); },
+        [&](const AvailableMemory& found) { return check_memory(plan, ranks, found.bytes, found.from); },
+        [] { std::this_thread::sleep_for(std::chrono::milliseconds(memory_pause_ms)); });
+  if (fits.ok() && run_.gpu)
+    fits = check_gpu_memory(plan, run_.group.rank(), run_.gpu->device().free_bytes(), run_.gpu->device().name());
+  LH_CHECK(run_.group.agree(fits));
+  if (!run_.is_first()) return {};
+  LH_TRY(const WorstRank worst, plan_worst_rank(plan));
+  run_.events.message("info", format("memory planned for rank {}, which needs most of {} ranks on {} nodes: {}",
+                                     worst.rank, hosts.size(), std::set<std::string>(hosts.begin(), hosts.end()).size(),
+                                     memory_text(worst.plan.bytes)));
+  return {};
+}
+
+namespace {
+
+Value table_of(const MemoryTable& table) {
+  Value fields = Value::make_table();
+  for (int i = 0; i < memory_categories; ++i)
+    if (const auto category = static_cast<MemoryCategory>(i); table[category] > 0)
+      fields.set(to_string(category), table[category]);
+  return fields;
+}
+
+}  // namespace
+
+Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
+  LH_TRY(const TrainingOutline o, outline());
+  LH_TRY(const MemoryPlan plan, plan_training_memory(o, run_.mesh.at()));
+  const MemoryTable peak = memory_.peak();
+  constexpr auto fields = 2 * static_cast<std::size_t>(memory_categories) + 1;
+  std::vector<double> mine, all(fields * static_cast<std::size_t>(run_.group.size()));
+  mine.push_back(static_cast<double>(memory_.all().bytes_peak));
+  for (const MemoryTable* table : {&plan.bytes, &peak})
+    for (const std::int64_t bytes : table->bytes) mine.push_back(static_cast<double>(bytes));
+  LH_CHECK(run_.group.all_gather(mine, all));
+  std::size_t worst = 0;
+  for (std::size_t at = 0; at < all.size(); at += fields)
+    if (all[at] > all[worst]) worst = at;
+  const auto table_at = [&](std::size_t at) {
+    MemoryTable table;
+    for (std::size_t i = 0; i < memory_categories; ++i) table.bytes[i] = static_cast<std::int64_t>(all[at + i]);
+    return table;
+  };
+  const MemoryTable planned = table_at(worst + 1), held = table_at(worst + 1 + memory_categories);
+  Value every = Value::make_array();
+  for (std::size_t at = 0; at < all.size(); at += fields) {
+    const MemoryTable of_rank = table_at(at + 1);
+    Value one = Value::make_table();
+    one.set("planned_bytes", of_rank.total());
+    one.set("of_process", of_rank[MemoryCategory::process]);
+    one.set("held_bytes", static_cast<std::int64_t>(all[at]));
+    every.push_back(std::move(one));
+  }
+  Value event = Value::make_table();
+  event.set("of_rank", static_cast<std::int64_t>(worst / fields));
+  event.set("planned_bytes", planned.total());
+  event.set("held_bytes", static_cast<std::int64_t>(all[worst]));
+  event.set("planned", table_of(planned));
+  event.set("held", table_of(held));
+  event.set("ranks", std::move(every));
+  run_.events.write("memory", std::move(event));
+  figures.push_back({"memory_held", all[worst], "bytes"});
+  figures.push_back({"memory_planned", static_cast<double>(planned.total()), "bytes"});
+  return {};
+}
+
+// Null where it was not asked for, or cannot be: no reason not to train.
+std::unique_ptr<KernelTimer> TrainingStage::time_kernels() {
+  if (!settings_.trace.kernels) return nullptr;
+  if (!run_.gpu) {
+    run_.events.message("warn", "trace.kernels: there is no GPU whose kernels could be timed");
+    return nullptr;
+  }
+  Result<std::unique_ptr<KernelTimer>> timer = run_.gpu->time_kernels();
+  if (timer.ok()) return std::move(*timer);
+  run_.events.message("warn", "trace.kernels: " + timer.error().message());
+  return nullptr;
+}
+
+// Each kind of attention is told when it comes for the first time, by the first rank.
+Status TrainingStage::choose_attention() {
+  if (!run_.gpu) return {};
+  const auto tell = [this](const AttentionReport& report) {
+    Value fields = Value::make_table();
+    fields.set("of", report.asked.text());
+    fields.set("by", attention_way_name(report.choice.way));
+    fields.set("reason", report.choice.reason);
+    run_.events.write("attention", std::move(fields));
+  };
+  return run_.group.agree(run_.gpu->use_attention({settings_.attention_backend, settings_.deterministic}, tell));
+}
+
+Status TrainingStage::write_model(const std::string& folder) {
+  std::optional<ModelFolderWriter> writer;
+  const auto begin = [&]() -> Status {
+    ModelFolderOptions options;
+    LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
+    options.config.shape = store_->shape();
+    options.tokenizer_folder = settings_.tokenizer_folder;
+    LH_TRY(ModelFolderWriter created, ModelFolderWriter::create(folder, options));
+    writer.emplace(std::move(created));
+    return {};
+  };
+  const Status begun = run_.is_first() ? begin() : Status();
+  const Status gathered =
+      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), {store_->masters(), store_->device()},
+                            [&](const ParameterSpec& spec, std::span<const float> values) {
+                              return writer ? writer->add(spec.name, values) : Status();
+                            });
+  LH_CHECK(begun);
+  LH_CHECK(gathered);
+  return writer ? writer->finish() : Status();
+}
+
+Status TrainingStage::export_model() {
+  run_.section("export");
+  if (run_.is_first())
+    if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
+  return write_model(run_.launch.output_dir);
+}
+
+namespace {
+
+RetentionPolicy retention_of(const CheckpointSettings& settings) {
+  return {settings.keep_last, settings.keep_every, settings.keep_best};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
+  LocalCopiesOptions options;
+  options.folder = settings_.checkpoint.local_dir;
+  options.compute = &run_.compute;
+  options.account = &memory_.of(MemoryCategory::checkpoint);
+  options.fence = fence_of(run_.launch);
+  return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
+}
+
+Status TrainingStage::offload_moments() {
+  const OptimizerSettings& settings = settings_.optimizer;
+  if (settings.offload == "host")
+    run_.events.message("info",
+                        "optimizer.offload = \"host\": this engine computes in the memory of the host, where the "
+                        "moments stay; node_local frees it");
+  if (settings.offload != "node_local") return {};
+  MemoryAccount& account = memory_.of(MemoryCategory::optimizer);
+  const StateTypes types = state_types(settings);
+  const std::int64_t elements = store_->layout().owned().size(), bytes = MomentStream::bytes_for(types, elements);
+  LH_TRY(moments_place_, FileStatePlace::create(settings.offload_dir, bytes, &account));
+  MomentStreamOptions options;
+  options.account = &account;
+  LH_TRY(moments_, MomentStream::create(*moments_place_, types, elements, options));
+  run_.events.message("info", format("moments of the optimizer: {} of this rank in {}{}, {} of buffers in memory",
+                                     human_bytes(static_cast<double>(bytes)), settings.offload_dir,
+                                     moments_place_->is_direct() ? "" : " (by the page cache: no direct I/O there)",
+                                     human_bytes(static_cast<double>(moments_->staging_bytes()))));
+  return {};
+}
+
+// The weights stay where they are; the models, which hold the communicators, are made again.
+InProcessRestart TrainingStage::in_process_restart() {
+  InProcessRestart restart;
+  restart.epoch = run_.launch.epoch;
+  restart.leave = [this] { stages_.clear(); };
+  restart.join = [this](std::int64_t epoch) -> Result<std::vector<Llama*>> {
+    if (run_.reconnect) LH_CHECK(run_.reconnect(epoch));
+    LH_CHECK(make_stages());
+    std::vector<Llama*> stages;
+    for (const auto& stage : stages_) stages.push_back(stage.get());
+    return stages;
+  };
+  restart.tell = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
+    print(stderr, "longhaul-engine rank {}: faulted, waits for an order to restart: {}\n", run_.group.rank(),
+          fault.message());
+    tell_faulted(fault, corruption);
+    told_corruption_ = corruption.has_value();
+  };
+  return restart;
+}
+
+void TrainingStage::tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption) {
+  const int rank = run_.group.rank();
+  EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
+  Value fields = Value::make_table();
+  fields.set("code", to_string(fault.code));
+  fields.set("what", fault.message());
+  fields.set("launch", static_cast<std::int64_t>(run_.launch.launch));
+  if (corruption) set_fields(fields, *corruption);
+  own.write("faulted", std::move(fields));
+}
+
+namespace {
+
+// Of the first rank: what was made after the sound step is abandoned, wherever it lies. Returns how many checkpoints.
+Result<int> abandon_after(std::int64_t sound_step, Trainer& trainer, const CheckpointStore& checkpoints) {
+  LH_TRY(const TimeLine line, read_time_line(checkpoints.folder(), checkpoints.retry()));
+  const Value spikes = trainer.spike_guard().state();
+  const std::int64_t to_step = std::max<std::int64_t>(0, sound_step);
+  LH_CHECK(checkpoints.fence().look());
+  LH_CHECK(make_directories(checkpoints.folder()));
+  LH_CHECK(write_time_line(checkpoints.folder(), line.rolled_back(to_step, std::nullopt, *spikes.find("spent"),
+                                                                  trainer.progress().step + 1)));
+  return checkpoints.set_aside_after(to_step);
+}
+
+}  // namespace
+
+// The next launch goes on from what was saved before anything can have been wrong. As soon as one rank has ended the
+// others may be killed at any moment: before any does, the time line says that all later states are abandoned, so that
+// it does not matter which of them are still removed.
+void TrainingStage::leave_doubtful_states(const SilentCorruption& found, Trainer& trainer,
+                                          const CheckpointStore& checkpoints, const LocalCopies* local_copies) {
+  if (found.weights_are_sound()) return;
+  Result<int> moved = 0;
+  if (run_.is_first()) moved = abandon_after(found.sound_step, trainer, checkpoints);
+  if (!moved.ok())
+    run_.events.message("warn", "states that may be wrong are still there: " + moved.error().message());
+  else if (*moved > 0)
+    run_.events.message("warn", format("{} checkpoints after step {} may be wrong and were renamed to suspect-...",
+                                       *moved, found.sound_step));
+  const Status known = run_.group.agree(moved.ok() ? Status() : Status(moved.error()));
+  if (!known.ok()) print(stderr, "longhaul-engine rank {}: {}\n", run_.group.rank(), known.error().message());
+  if (fault_here(FaultPoint::local_copy_removing)) return;
+  if (local_copies) local_copies->remove();
+}
+
+// A result that may be wrong ends the rank to blame with 17, and all with 16 where it is not known who that is.
+Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption) {
+  if (!corruption) return fault;
+  const bool own = corruption->rank == run_.group.rank();
+  if (own && !told_corruption_) tell_faulted(fault, corruption);
+  if (!corruption->decided)
+    run_.exit_code = exit_run_again_elsewhere;
+  else if (own)
+    run_.exit_code = exit_failed_validation;
+  return fault;
+}
+
+// Once for a training, not again where it goes on.
+void TrainingStage::note_amounts(std::int64_t samples, std::int64_t steps) {
+  if (run_.group.rank() != 0 || !run_.launch.start_checkpoint.empty()) return;
+  TrainingAmounts amounts;
+  amounts.samples = samples, amounts.steps = steps;
+  amounts.global_batch_size = settings_.global_batch_size;
+  if (settings_.phases.empty()) amounts.warmup_steps = settings_.optimizer.warmup_steps;
+  amounts.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  amounts.eval_every_steps = settings_.eval_every_steps;
+  for (const std::string& note : notes_on_amounts(amounts)) run_.events.message("warn", note);
+}
+
+Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
+                            std::vector<Figure> figures) {
+  TrainerOptions options = trainer_options();
+  if (!settings_.phases.empty())
+    options.steps = settings_.phases.back().last_step;
+  else
+    options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
+                                   settings_.global_batch_size, settings_.batch_rampup);
+  LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
+  note_amounts(source.samples_per_epoch(), options.steps);
+  std::vector<Llama*> stages;
+  for (const auto& stage : stages_) stages.push_back(stage.get());
+  LH_CHECK(run_.group.agree(offload_moments()));
+  options.offloaded = moments_.get();
+  std::optional<Trainer> trainer(std::in_place, run_.compute, run_.mesh, *store_, std::move(stages), objective, source,
+                                 options, &memory_);
+  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
+                              retention_of(settings_.checkpoint));
+  checkpoints.set_fence(fence_of(run_.launch));
+  TrainingLoopOptions loop_options;
+  loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  loop_options.save_at_end = settings_.checkpoint.at_end;
+  loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
+  loop_options.saver.direct_io = settings_.checkpoint.direct_io;
+  loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
+  loop_options.saver.account = &memory_.of(MemoryCategory::checkpoint);
+  std::unique_ptr<LocalCopies> local_copies;
+  if (settings_.checkpoint.local_every_steps > 0) {
+    LH_TRY(local_copies, create_local_copies());
+    loop_options.local_copies = local_copies.get();
+    loop_options.local_every_steps = settings_.checkpoint.local_every_steps;
+  }
+  InProcessRestart restart = in_process_restart();
+  if (settings_.checkpoint.in_process && run_.beat) loop_options.restart = &restart;
+  loop_options.snapshot_every_steps = settings_.checkpoint.snapshot_every;
+  loop_options.snapshot_account = &memory_.of(MemoryCategory::checkpoint);
+  loop_options.eval_every_steps = settings_.eval_every_steps;
+  loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
+  loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
+  loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
+  loop_options.seed = settings_.seed;
+  loop_options.start_checkpoint = run_.launch.start_checkpoint;
+  loop_options.at_least_step = run_.launch.at_least_step;
+  loop_options.stop_signal = run_.stop_signal;
+  loop_options.milestone_every_steps = settings_.milestone_every;
+  loop_options.on_milestone = [this](const MilestoneReached& reached) {
+    return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
+  };
+  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
+  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
+  const std::unique_ptr<KernelTimer> kernel_timer = time_kernels();
+  loop_options.kernel_timer = kernel_timer.get();
+  std::optional<TensorBoardWriter> curves;
+  if (settings_.tensorboard && run_.is_first()) {
+    // Beside the saved state, not in it: that changes only when a checkpoint does.
+    const std::string folder = join_path(parent_path(run_.launch.state_dir), "tensorboard");
+    LH_TRY(curves, TensorBoardWriter::create(folder, run_.clock));
+    loop_options.curves = &*curves;
+  }
+  std::optional<TrainingLoop> loop(std::in_place, run_.clock, *trainer, objective, checkpoints, run_.events, run_.stop,
+                                   run_.beat, loop_options);
+  LH_TRY([[maybe_unused]] const bool resumed, loop->restore(run_.compute));
+  const Result<TrainingOutcome> done = loop->run(heldout);
+  if (!done.ok()) {
+    if (trainer->corruption()) leave_doubtful_states(*trainer->corruption(), *trainer, checkpoints, local_copies.get());
+    return ended_by(done.error(), trainer->corruption());
+  }
+  const TrainingOutcome& outcome = *done;
+  if (outcome.stopped && run_.is_first()) {
+    Value fields = Value::make_table();
+    fields.set("step", outcome.step);
+    fields.set("why", outcome.stop_cause.by_own_timer() ? stopped_by_own_timer : stopped_as_asked);
+    fields.set("saved", outcome.saved_at_stop);
+    run_.events.write(stopped_event_kind, std::move(fields));
+  }
+  if (outcome.stopped)
+    return make_error(
+        ErrorCode::aborted,
+        format("{}: stopped after step {} of {}; {}", outcome.stop_cause.text(), outcome.step, options.steps,
+               outcome.saved_at_stop ? "a checkpoint of it was saved" : "there was no time for a checkpoint of it"));
+
+  LH_CHECK(report_memory(figures));
+  // The whole parameters that the export gathers take the place of gradients and activations.
+  loop.reset(), trainer.reset(), stages_.clear();
+  // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
+  if (settings_.checkpoint.at_end) LH_CHECK(run_.group.agree(export_model()));
+  if (local_copies) local_copies->remove();
+  figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
+  // Not what the settings alone would have given, or no model at all.
+  if (outcome.steered || !settings_.checkpoint.at_end) figures.push_back({"steered", 1, ""});
+  if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
+  if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
+  if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
+  if (outcome.restarts > 0) figures.push_back({"in_process_restarts", static_cast<double>(outcome.restarts), ""});
+  if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
+  figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
+  if (outcome.tokens > 0) {
+    figures.push_back({"loss", outcome.loss, "nats"});
+    figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
+    figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
+    if (loop_options.peak_flops > 0)
+      figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});
+  }
+  if (heldout && settings_.checkpoint.at_end) {
+    figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});
+    const std::vector<std::string> extra = objective.extra_names();
+    for (std::size_t i = 0; i < extra.size(); ++i)
+      figures.push_back({"heldout_" + extra[i], outcome.heldout.extra[i] / outcome.heldout.count, ""});
+  }
+  return write_figures(run_, figures);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,110 @@
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/align/dpo_objective.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/tasks/common/token_files.h"
+#include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/stages/stages.h"
+#include "engine/train/step/sequence_scores.h"
+
+namespace longhaul {
+
+namespace {
+
+Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
+                                        const ChatEncoder& encoder, const AlignSettings& settings) {
+  const std::int64_t sequence_length = settings.sequence_length;
+  LH_TRY(const std::string path, run.task.input_path(input));
+  LH_TRY(const std::string file, find_data_file(path, names));
+  LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, settings.ignore));
+  LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, sequence_length));
+  if (pairs.too_long > 0)
+    run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out",
+                                      pairs.too_long, file, sequence_length));
+  return pairs;
+}
+
+// Log-probabilities under the model as it stands now (the reference), each rank its share: chosen and rejected of each
+// pair.
+Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
+                                             const std::vector<PreferencePair>& pairs) {
+  run.section("reference");
+  Value preparing = Value::make_table();
+  preparing.set("what", "reference scores");
+  run.events.write("preparing", std::move(preparing));
+  const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
+  const std::size_t per_rank = (pairs.size() + ranks - 1) / ranks;
+  const std::size_t first = std::min(pairs.size(), per_rank * rank), last = std::min(pairs.size(), first + per_rank);
+  std::vector<ScoreRequest> requests;
+  for (std::size_t i = first; i < last; ++i)
+    for (const ChatTokens* side : {&pairs[i].chosen, &pairs[i].rejected})
+      requests.push_back({side->ids, side->loss_mask});
+  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests, [&](std::size_t done) {
+    run.section("reference");
+    run.events.progress(static_cast<double>(done), static_cast<double>(requests.size()), "reference answers");
+  });
+  LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
+  std::vector<double> mine(per_rank * 2, 0.0), all(per_rank * 2 * ranks);
+  for (std::size_t i = 0; i < scores->size(); ++i) mine[i] = (*scores)[i].log_probability;
+  LH_CHECK(run.group.all_gather(mine, all));
+  all.resize(pairs.size() * 2);
+  return all;
+}
+
+}  // namespace
+
+Status run_align(TaskRun& run) {
+  LH_TRY(const AlignSettings settings, run.settings(align_fields()));
+  LH_TRY(const std::string model, run.task.input_path("model"));
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
+  LH_TRY(TokenizedPreferences train,
+         read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"}, encoder, settings));
+  TokenizedPreferences held;
+  if (run.task.input("heldout")) {
+    LH_TRY(held,
+           read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder, settings));
+  }
+
+  TrainingStageSettings stage_settings;
+  LH_TRY(const HfConfig config, load_model_config(model));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  stage_settings.shape = config.shape;
+  stage_settings.start_model = stage_settings.tokenizer_folder = model;
+  stage_settings.precision = settings.precision;
+  stage_settings.device = settings.device;
+  stage_settings.attention_backend = settings.attention_backend;
+  stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
+  stage_settings.optimizer = settings.optimizer;
+  stage_settings.tensorboard = settings.tensorboard;
+  stage_settings.on_spike = settings.on_spike;
+  stage_settings.corruption = settings.corruption;
+  stage_settings.peak_tflops = settings.peak_tflops;
+  stage_settings.checkpoint = settings.checkpoint;
+  stage_settings.sequence_length = settings.sequence_length;
+  stage_settings.sequences_per_sample = 2;
+  stage_settings.micro_batch_size = settings.micro_batch_size;
+  stage_settings.global_batch_size = settings.global_batch_size;
+  stage_settings.steps = settings.steps;
+  stage_settings.epochs = settings.epochs;
+  stage_settings.milestone_every = settings.milestone_every;
+  LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
+
+  // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
+  // too.
+  LH_TRY(std::vector<double> references, reference_scores(run, *stage, train.pairs));
+  std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
+  PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed,
+                    settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
+  std::optional<PairSource> heldout;
+  if (!held.pairs.empty()) {
+    LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, held.pairs));
+    heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0,
+                    SampleOrder::sequential);
+    figures.push_back({"heldout_pairs", static_cast<double>(heldout->samples_per_epoch()), ""});
+  }
+  DpoObjective objective(settings);
+  return stage->train(objective, source, heldout ? &*heldout : nullptr, figures);
+}
+
+}  // namespace longhaul

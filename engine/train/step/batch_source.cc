@@ -1,0 +1,67 @@
+#include "engine/train/step/batch_source.h"
+
+#include <optional>
+
+#include "engine/core/tensor/memory_accounts.h"
+
+namespace longhaul {
+namespace {
+
+// Every sequence gets `to - from` more tokens: `value`, or what its last token has.
+template <class T>
+void pad(std::int64_t sequences, std::int64_t from, std::int64_t to, std::optional<T> value, std::vector<T>& x) {
+  if (x.empty() || from == to) return;
+  std::vector<T> padded;
+  padded.reserve(static_cast<std::size_t>(sequences * to));
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const auto begin = x.begin() + s * from;
+    padded.insert(padded.end(), begin, begin + from);
+    padded.insert(padded.end(), static_cast<std::size_t>(to - from), value.value_or(*(begin + from - 1)));
+  }
+  x = std::move(padded);
+}
+
+}  // namespace
+
+// Nobody sees what is added at the end: attention is causal, and it has no targets.
+void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
+  if (!shard.splits()) return;
+  const std::int64_t sequences = batch.sequences, length = batch.length, dealt = shard.padded(length);
+  if (batch.positions.empty())
+    for (std::int64_t s = 0; s < sequences; ++s)
+      for (std::int64_t i = 0; i < length; ++i) batch.positions.push_back(static_cast<std::int32_t>(i));
+  pad<std::int32_t>(sequences, length, dealt, 0, batch.ids);
+  pad<std::int32_t>(sequences, length, dealt, -1, batch.targets);
+  pad<float>(sequences, length, dealt, 0.0F, batch.weights);
+  pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.positions);
+  pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.first_key);
+  const auto cut = [&](auto& x) {
+    if (!x.empty()) x = shard.own(sequences, dealt, x);
+  };
+  batch.whole_first_key = batch.first_key;
+  cut(batch.ids), cut(batch.targets), cut(batch.weights), cut(batch.positions), cut(batch.first_key);
+  batch.sequences = 2 * sequences, batch.length = shard.chunk_length(dealt);
+}
+
+std::int64_t BatchStorage::bytes() const {
+  return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
+         bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence);
+}
+
+void BatchStorage::fit() {
+  if (bytes() <= fitted) return;
+  ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
+  whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
+  fitted = bytes();
+}
+
+Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,
+                  BatchStorage& batch) {
+  batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear();
+  LH_CHECK(source.fill(first, count, batch));
+  keep_context_shard(shard, batch);
+  batch.fit();
+  return {};
+}
+
+}  // namespace longhaul

@@ -1,0 +1,52 @@
+// Where micro-batches come from. Samples have one global order, a function of the seed alone; a micro-batch is `count`
+// neighbours of it, the same wherever it is computed.
+#pragma once
+
+#include <vector>
+
+#include "base/error/result.h"
+#include "engine/model/layers/micro_batch.h"
+#include "engine/parallel/context/context_shard.h"
+
+namespace longhaul {
+
+// The memory behind a MicroBatch, reused from step to step.
+struct BatchStorage {
+  std::int64_t sequences = 0, length = 0;
+  std::vector<std::int32_t> ids, targets, positions, first_key, whole_first_key;
+  std::vector<float> weights;  // of each token's loss; 0 where there is no target
+  std::vector<double>
+      per_sequence;            // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  std::int64_t predicted = 0;  // tokens that have a target
+  std::int64_t first_sample = -1;  // of the global order, in training only
+
+  // What its arrays hold; fit() gives back what they have grown beyond it.
+  std::int64_t bytes() const;
+  void fit();
+  std::int64_t fitted = 0;
+
+  MicroBatch view() const {
+    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample};
+  }
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Fills `out` with samples [first, first + count) of the global order; it goes on for ever (epoch after epoch).
+  // positions and first_key are empty on entry.
+  virtual Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) = 0;
+  // Fills from here on are of that step (from 1), of which a source in phases has to know; `left_out`: samples that
+  // rollbacks have passed over up to here.
+  virtual void begin_step(std::int64_t step, std::int64_t left_out) { (void)step, (void)left_out; }
+  virtual std::int64_t samples_per_epoch() const = 0;
+};
+
+// The whole micro-batch -> what a rank of a cp group computes of it (MicroBatch): padded to a length that can be dealt,
+// cut, positions written out. Nothing happens with one rank.
+void keep_context_shard(const ContextShard& shard, BatchStorage& batch);
+// This rank's part of samples [first, first + count). All ranks of a cp group read the same.
+Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,
+                  BatchStorage& batch);
+
+}  // namespace longhaul

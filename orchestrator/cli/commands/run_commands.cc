@@ -1,0 +1,587 @@
+// run, resume, cancel and tick: the commands that act on a run.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "base/files/files.h"
+#include "base/files/folder_access.h"
+#include "base/files/owned_files.h"
+#include "base/process/fault_point.h"
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "base/text/print.h"
+#include "base/text/text.h"
+#include "base/toml.h"
+#include "orchestrator/cli/session/asked_run.h"
+#include "orchestrator/cli/session/commands.h"
+#include "orchestrator/cli/session/load_workflow.h"
+#include "orchestrator/cli/session/new_run.h"
+#include "orchestrator/cli/session/own_environment.h"
+#include "orchestrator/cli/session/signals.h"
+#include "orchestrator/cli/session/site_constants.h"
+#include "orchestrator/cli/session/workflow_fit.h"
+#include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/follower.h"
+#include "orchestrator/controller/run_messages.h"
+#include "orchestrator/controller/tick.h"
+#include "orchestrator/forecast/layout_candidates.h"
+#include "orchestrator/forecast/measured_trainings.h"
+#include "orchestrator/job/job_plan.h"
+#include "orchestrator/preflight/launcher_check.h"
+#include "orchestrator/preflight/preflight.h"
+#include "orchestrator/preflight/timeout_check.h"
+#include "orchestrator/render/plan/plan_text.h"
+#include "orchestrator/render/report/report.h"
+#include "orchestrator/render/run/progress_view.h"
+#include "orchestrator/render/run/status_text.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/scheduler/port/mpi_types.h"
+#include "orchestrator/scheduler/port/open_slurm_port.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t second_signal_ms = 5'000;
+constexpr std::int64_t cancel_deadline_ms = 120'000;
+constexpr std::int64_t last_messages_deadline_ms = 20'000;
+
+std::size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col - 1;
+  return 99;
+}
+
+// One run as this process drives it.
+class DriveSession {
+ public:
+  DriveSession(ActingRun run, const CommandLine& line)
+      : run_dir_(std::move(run.path)),
+        log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
+        view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
+    options_.worker_fault_plan = line.worker_fault_plan;
+    options_.attended = line.command != Command::tick;
+    options_.leave_refused = line.leave_refused;
+    of_job_ = line.of_job;
+    options_.environment = process_environment();
+    options_.programs_dir = std::move(run.programs_dir);
+    const std::string constants = join_path(run_dir_, constants_file_name);
+    const std::string measured = join_path(run_dir_, measured_file_name);
+    options_.search = layout_search_with(constants, measured);
+    options_.forecasts = layout_forecasts_with(constants, measured);
+    options_.predict = step_prediction_with(constants);
+    if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
+      options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
+  }
+
+  void take(JobRecord unwritten) { options_.unwritten_record = std::move(unwritten); }
+
+  // Until the run ends, a signal, or the deadline (0: none).
+  Result<RunStatus> drive_until(std::int64_t deadline_ms) {
+    deadline_ns_ = deadline_ms > 0 ? clock_.monotonic_ns() + deadline_ms * 1'000'000 : 0;
+    timed_out_ = false;
+    drives_ = true;
+    auto status = drive(run_dir_, options_, clock_, log_, watch_.stop(), &DriveSession::on_change, this);
+    write(view_.clear());
+    return status;
+  }
+
+  // Rounds until nothing changes, with the run's driver at work before and gone at the end.
+  Result<TickOutcome> move_on(std::int64_t patience_ms) {
+    look_after_driver(false);
+    auto outcome = tick_until_quiet(run_dir_, options_, patience_ms, clock_, log_, watch_.stop());
+    if (outcome.ok() && outcome->state != RunState::running) look_after_driver(true);
+    if (outcome.ok()) followed_ = look_after_follower(outcome->open);
+    return outcome;
+  }
+  // Whether somebody comes back for what the last move_on() left open.
+  bool followed() const { return followed_; }
+
+  // Puts the run's driver to work, or takes it away when the run has ended.
+  Status tend_driver(bool ended) {
+    LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
+    if (frozen.driver == "here" || frozen.driver == "lead") return {};
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
+    if (!ended) {
+      const auto status = read_run_status(run_dir_);
+      if (status.ok() && status->state != RunState::running) return {};
+      return start_driver(run_dir_, frozen, site, own_job, options_, log_);
+    }
+    return end_driver(run_dir_, frozen, site, own_job, options_, log_);
+  }
+
+  // For so long, or to the run's end: what a driver's own job does.
+  Result<RunStatus> stay(double seconds) {
+    look_after_driver(false);
+    auto status = drive_until(static_cast<std::int64_t>(seconds * 1e3));
+    if (status.ok() && status->state != RunState::running) look_after_driver(true);
+    return status;
+  }
+
+  // True if another signal comes within 5 s.
+  bool second_signal() {
+    const int before = watch_.count();
+    const Deadline deadline(clock_, second_signal_ms);
+    while (!deadline.passed() && watch_.count() == before) clock_.sleep_ms(50);
+    return watch_.count() != before;
+  }
+
+  // Its controller ends the jobs while it has one, and this process does as soon as it has none: a controller may be
+  // killed, or be the last round of a job, at any moment. Over the deadline, or told to stop: the status as it is then.
+  Result<RunStatus> cancel() {
+    LH_CHECK(request(run_dir_, "cancel", Value::make_table(), clock_));
+    watch_.go_on();
+    const int signals = watch_.count();
+    const Deadline deadline(clock_, cancel_deadline_ms);
+    for (;;) {
+      auto status = read_run_status(run_dir_);
+      if (!status.ok() || status->state != RunState::running || deadline.passed() || watch_.count() != signals)
+        return status;
+      if (status->driven && !drives_) {  // a process that has just driven it looks like its driver still
+        clock_.sleep_ms(500);
+        continue;
+      }
+      const auto driven = drive_until(std::max<std::int64_t>(1, deadline.left_ms()));
+      if (!driven.ok() && driven.error().code != ErrorCode::conflict) return driven.error();
+      drives_ = driven.ok();
+    }
+  }
+
+  const std::string& run_dir() const { return run_dir_; }
+  SystemClock& clock() { return clock_; }
+  const SignalWatch& watch() const { return watch_; }
+  bool timed_out() const { return timed_out_; }
+  TickOptions& options() { return options_; }
+  Logger& log() { return log_; }
+
+ private:
+  // A run is moved on also by one who cannot reach its driver: the driver itself may be all that is left of it.
+  bool look_after_follower(bool open) {
+    const auto frozen = read_frozen_header(run_dir_);
+    if (!frozen.ok() || frozen->driver != "lead") return true;
+    const auto site = load_site(join_path(run_dir_, "site.toml"), {});
+    const std::string own_job = of_job_.empty() ? options_.environment("SLURM_JOB_ID").value_or("") : of_job_;
+    if (!site.ok()) return !open;
+    const auto whole = read_frozen_run(run_dir_);
+    if (!whole.ok()) return !open;
+    const Status status = tend_follower(run_dir_, *whole, *site, own_job, open, options_, log_);
+    if (!status.ok()) log_.warn("event=follower_not_tended error='" + status.error().message() + "'");
+    return status.ok() && site->config.can.shared_nodes == "yes";
+  }
+  void look_after_driver(bool ended) {
+    if (ended) (void)look_after_follower(false);
+    const Status status = tend_driver(ended);
+    if (status.ok()) return;
+    log_.warn(format("event=driver_not_{} error='{}'", ended ? "ended" : "started", status.error().message()));
+  }
+  static void write(const std::string& text) {
+    print_bytes(stderr, text);  // the view draws with control sequences and makes visible what it shows
+  }
+  static void on_change(void* context, const RunStatus& status) {
+    auto* self = static_cast<DriveSession*>(context);
+    write(self->view_.update(status, self->clock_.wall_ms()));
+    if (self->deadline_ns_ > 0 && self->clock_.monotonic_ns() >= self->deadline_ns_) {
+      self->timed_out_ = true;
+      self->watch_.request_stop();
+    }
+  }
+
+  std::string run_dir_;
+  SystemClock clock_;
+  Logger log_;
+  ProgressView view_;
+  TickOptions options_;
+  SignalWatch watch_;
+  std::int64_t deadline_ns_ = 0;
+  bool timed_out_ = false;
+  bool followed_ = true;
+  std::string of_job_;   // whose lead makes this round
+  bool drives_ = false;  // this process held the newest epoch when it looked last
+};
+
+bool is_running(const RunStatus& status) {
+  return status.state == RunState::running;
+}
+
+ExitCode exit_of(RunState state) {
+  switch (state) {
+    case RunState::succeeded: return ExitCode::ok;
+    case RunState::failed: return ExitCode::run_failed;
+    case RunState::cancelled:
+    case RunState::running: return ExitCode::interrupted;
+  }
+  return ExitCode::internal;
+}
+
+// The last messages of a run: its end is the last that this process does for it.
+void send_last_messages(const std::string& run_dir, Clock& clock) {
+  const auto config = notify_config_of(run_dir);
+  const Environment environment = process_environment();
+  if (!config.ok() || !config->enabled() || !may_send_here(*config, environment)) return;
+  DeliveryOptions options;
+  options.deadline_ms = last_messages_deadline_ms;
+  options.wait = true;
+  const auto report = deliver_outbox(run_dir, *config, environment, clock, options);
+  const std::string problem = report.ok() ? report->problem : report.error().message();
+  if (!report.ok() || report->waiting + report->given_up > 0)
+    print(stderr, "longhaul: messages could not be sent: {}\n  longhaul notify {}\n", problem, shell_word(run_dir));
+}
+
+ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
+  send_last_messages(run_dir, clock);
+  auto story = read_run_story(run_dir);
+  if (!story.ok()) return fail(line, story.error());
+  print_text(stdout, "\n" + run_end_text(*story, clock.wall_ms()));
+  const auto report = write_report(*story, join_path(run_dir, "report"), clock.wall_ms());
+  if (report.ok())
+    print(stdout, "\nreport: {}\n", *report);
+  else
+    print(stderr, "longhaul: no report: {}\n", report.error().message());
+  print(stdout, "run:    {}\n", run_dir);
+  return exit_of(story->status.state);
+}
+
+ExitCode left_running(const std::string& run_dir) {
+  print(stderr,
+        "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume {}\n  "
+        "longhaul cancel {}\n",
+        shell_word(run_dir), shell_word(run_dir));
+  return ExitCode::interrupted;
+}
+
+}  // namespace
+
+ExitCode drive_to_end(const CommandLine& line, const ActingRun& run) {
+  const std::string& run_dir = run.path;
+  DriveSession session(run, line);
+  auto status = session.drive_until(0);
+  if (!status.ok()) return fail(line, status.error());
+  if (is_running(*status)) {
+    if (session.watch().last() != SIGINT) return left_running(run_dir);
+    print(stderr, "stopped driving {}; ctrl-C again within 5 s cancels the run\n", file_name(run_dir));
+    if (!session.second_signal()) return left_running(run_dir);
+    print(stderr, "cancelling: ending the jobs\n");
+    status = session.cancel();
+    if (!status.ok()) return fail(line, status.error());
+    if (session.timed_out())
+      return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
+                                   "longhaul status " + shell_word(run_dir)));
+    if (is_running(*status)) return left_running(run_dir);
+  }
+  return finish(line, run_dir, session.clock());
+}
+
+Status load_own_fault_plan(const CommandLine& line) {
+  if (line.fault_plan.empty()) return {};
+  return load_fault_plan(line.fault_plan);
+}
+
+namespace {
+
+Result<ActingRun> find_asked_run(const CommandLine& line, const Installation& installation) {
+  LH_CHECK(load_own_fault_plan(line));
+  return acting_run(line, installation);
+}
+
+// The other programs are needed before anything is created.
+Status check_programs(const RunPlan& plan, const Installation& installation) {
+  std::vector<std::string> programs = {"longhaul-worker"};
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.kind != "command" && programs.size() == 1) programs.emplace_back("longhaul-engine");
+  for (const std::string& program : programs)
+    if (::access(join_path(installation.programs_dir, program).c_str(), X_OK) != 0)
+      return make_error(ErrorCode::unavailable, program + " is not beside longhaul in " + installation.programs_dir,
+                        "build or install all programs");
+  return {};
+}
+
+// The port, and from it what the cluster says of wall times that the site file leaves open.
+Result<OpenedSlurmPort> ask_walls(Site& site, const Installation& installation) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, installation.programs_dir,
+                                                 site.config.programs, submission_deadline_ms, site.config.cluster));
+  if (const auto partitions = opened.port->partitions(); partitions.ok()) take_walls_from(*partitions, site);
+  return opened;
+}
+
+// Against the site file, then against the machine itself. A slurmctld that does not answer now is waited for later.
+Status check_jobs(Result<OpenedSlurmPort>& opened, const Site& site, const RunPlan& plan, const std::string& runs,
+                  Diagnostics& diagnostics) {
+  const auto jobs = plan_jobs(site, plan, diagnostics);
+  if (!diagnostics.empty()) return {};
+  using Unseen = Result<std::vector<std::string>>;
+  const Unseen asked =
+      opened.ok() ? check_with_slurm(*opened->port, plan, jobs, runs, diagnostics) : Unseen(opened.error());
+  if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked.error();
+  if (asked.ok()) check_gpus_with_slurm(*opened->port, site, plan, jobs, diagnostics);
+  if (asked.ok())
+    if (const auto slurm = opened->port->configuration(); slurm.ok()) {
+      check_timeouts(site, plan, jobs, *slurm, diagnostics);
+      check_slurm_release(plan, jobs, *slurm, diagnostics);
+      if (const auto known = ask_mpi_types(); known.ok()) check_mpi_types(site, jobs, *known, diagnostics);
+    }
+  if (!asked.ok()) print(stderr, "not checked with Slurm: {}\n", asked.error().message());
+  for (const std::string& unseen : asked.ok() ? *asked : std::vector<std::string>())
+    print(stderr, "not checked with Slurm: {}\n", unseen);
+  check_modules(site, plan, diagnostics);
+  return {};
+}
+
+// Not of `tune`, which looks for what fits. Warnings are printed.
+void check_fit(const CommandLine& line, const Installation& installation, LoadedWorkflow& loaded) {
+  if (line.command == Command::tune) return;
+  const FitFindings fit = workflow_fit(line, installation, loaded);
+  print_text(stderr, fit.warnings_text());
+  loaded.diagnostics.merge(fit.refused());
+}
+
+}  // namespace
+
+std::optional<NewRun> create_checked_run(const CommandLine& line, const Installation& installation,
+                                         Result<LoadedWorkflow> loaded, const std::string& driver, bool shared,
+                                         ExitCode& exit) {
+  const auto refuse = [&](const Error& error) {
+    exit = fail(line, error);
+    return std::nullopt;
+  };
+  if (!loaded.ok()) return refuse(loaded.error());
+  const auto chosen = choose_driver(driver, loaded->site);
+  if (chosen.ok()) fit_site_to_driver(chosen->name, loaded->site);
+  const std::string runs = runs_folder(line, loaded->site.config);
+  Result<OpenedSlurmPort> slurm = make_error(ErrorCode::unavailable, "not asked");
+  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) slurm = ask_walls(loaded->site, installation);
+  if (loaded->diagnostics.empty()) check_fit(line, installation, *loaded);
+  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
+    const auto asked = check_jobs(slurm, loaded->site, loaded->plan, absolute_path(runs), loaded->diagnostics);
+    if (!asked.ok()) return refuse(asked.error());
+  }
+  if (!loaded->diagnostics.empty()) {
+    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
+    exit = ExitCode::invalid_input;
+    return std::nullopt;
+  }
+  for (const std::string& one : loaded->warnings) print(stderr, "warning: {}\n", one);
+  if (!chosen.ok()) return refuse(chosen.error());
+  if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
+  if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
+  const FolderAccess access = access_of(loaded->site.values);
+  if (const auto made = share_folder(runs, access, false); !made.ok()) return refuse(made.error());
+  if (!access.group.empty() || !access.readers.empty())
+    if (const auto made = share_folder(join_path(runs, ".artifacts"), access, true); !made.ok())
+      return refuse(made.error());
+  RunOrigin origin;
+  origin.workflow_text = loaded->text;
+  origin.workflow_path = loaded->path;
+  origin.site_text = to_toml(loaded->site.values);
+  if (file_exists(installation.constants_path())) {
+    // Layouts are chosen by them; a run that has nothing to choose does not wait for a measurement.
+    const auto& stages = loaded->plan.stages;
+    const bool chooses =
+        std::any_of(stages.begin(), stages.end(), [](const PlannedStage& s) { return s.kind == "tune"; });
+    const auto constants = load_plan_constants(installation, loaded->site, loaded->plan, runs, chooses);
+    if (!constants.ok()) return refuse(constants.error());
+    for (const std::string& one : constants->said) print(stderr, "{}\n", one);
+    origin.constants_text = constants->table.to_toml();
+    const MeasuredTrainings measured = load_measured(runs, loaded->site.config.name, origin.constants_text);
+    for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
+    if (!measured.trainings.empty()) origin.measured_text = measured_trainings_text(measured);
+  }
+  const std::string& artifacts = loaded->site.config.artifacts;
+  if (shared) origin.artifact_root = artifacts.empty() ? join_path(runs, ".artifacts") : artifacts;
+  origin.programs_dir = installation.programs_dir;
+  origin.software = installation.version;
+  origin.access = access;
+  origin.driver = chosen->name;
+  if (loaded->site.config.is_slurm()) origin.environment = own_environment_for_jobs();
+  SystemClock clock;
+  auto run = create_run(runs, loaded->plan, origin, clock);
+  if (!run.ok()) return refuse(run.error());
+  print(stderr, "run {}: {} stage{}\n", file_name(*run), loaded->plan.stages.size(),
+        loaded->plan.stages.size() == 1 ? "" : "s");
+  if (::geteuid() == 0) print(stderr, "warning: you are root, and so is every program of this workflow\n");
+  return NewRun{*run, chosen->name, driver_line(*chosen)};
+}
+
+namespace {
+
+// Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
+ExitCode hand_to_driver(const CommandLine& line, const ActingRun& run) {
+  const std::string& run_dir = run.path;
+  DriveSession session(run, line);
+  if (const Status driver = session.tend_driver(false); !driver.ok()) {
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
+    return fail(line, driver.error());
+  }
+  const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
+  if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
+    return fail(line, moved.error());
+  }
+  const auto status = read_run_status(run_dir);
+  if (!status.ok()) return fail(line, status.error());
+  print_text(stdout, status_text(*status, session.clock().wall_ms()));
+  print_text(stdout, "\n" + watch_text(run_dir));
+  return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+}
+
+}  // namespace
+
+ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
+  ExitCode exit = ExitCode::ok;
+  const auto run = create_checked_run(line, installation, load_workflow(line, installation), "here", true, exit);
+  return run ? drive_to_end(line, {run->run_dir, {}}) : exit;
+}
+
+std::string newest_run_of(const RunPlan& plan, const std::string& runs_dir) {
+  const auto runs = list_own_runs(runs_dir);
+  if (!runs.ok()) return {};
+  const std::string wanted = to_toml(run_plan_to_value(plan));
+  for (auto run = runs->rbegin(); run != runs->rend(); ++run) {
+    const auto frozen = read_frozen_run(*run);
+    if (!frozen.ok() || frozen->plan.workflow != plan.workflow) continue;
+    if (to_toml(run_plan_to_value(frozen->plan)) == wanted) return *run;
+  }
+  return {};
+}
+
+Status ask_to_go_on(const std::string& run_dir) {
+  const auto status = read_run_status(run_dir);
+  if (!status.ok() || is_running(*status)) return {};
+  const auto asked = request(run_dir, "resume", Value::make_table(), SystemClock());
+  return asked.ok() ? Status() : Status(asked.error());
+}
+
+namespace {
+
+// That has not ended well: an interrupted one goes on.
+std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) {
+  const std::string newest = newest_run_of(plan, runs_dir);
+  const auto status = newest.empty() ? Result<RunStatus>(RunStatus()) : read_run_status(newest);
+  return status.ok() && status->state != RunState::succeeded ? newest : std::string();
+}
+
+// What can be pasted, and where it lies. The stage that was asked for is the last: it needs all others.
+void print_found(const std::string& run_dir, const RunPlan& plan) {
+  const auto status = read_run_status(run_dir);
+  const StageStatus* stage = status.ok() && !plan.stages.empty() ? status->find(plan.stages.back().id()) : nullptr;
+  if (!stage || stage->artifact.empty()) return;
+  const bool is_search = stage->kind == "search";
+  const std::string path = join_path(stage->artifact, is_search ? "hyperparameters.toml" : "layout.toml");
+  const auto text = read_file(path);
+  if (!text.ok()) return;
+  const std::string below = is_search ? "\n# How they were found." : "\n# How it was found.";
+  print(stdout, "\n{}\n{}: {}\n", text->substr(0, text->find(below)), is_search ? "hyperparameters" : "layout", path);
+}
+
+}  // namespace
+
+ExitCode tune_workflow(const CommandLine& line, const Installation& installation) {
+  if (line.calibrate) return calibrate_site(line, installation);
+  auto loaded = load_workflow(line, installation);
+  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded->diagnostics.empty()) {
+    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
+    return ExitCode::invalid_input;
+  }
+  if (line.dry_run) {
+    print_text(stdout, plan_text(loaded->plan, false));
+    return ExitCode::ok;
+  }
+  std::string run = unfinished_run_of(loaded->plan, runs_folder(line, loaded->site.config));
+  if (!run.empty()) {
+    print(stderr, "going on with {}\n", file_name(run));
+    if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
+    if (const Status asked = ask_to_go_on(run); !asked.ok()) return fail(line, asked.error());
+  } else {
+    ExitCode exit = ExitCode::ok;
+    const auto made = create_checked_run(line, installation, loaded, "here", true, exit);
+    if (!made) return exit;
+    run = made->run_dir;
+  }
+  const ExitCode exit = drive_to_end(line, {run, {}});
+  if (exit == ExitCode::ok) print_found(run, loaded->plan);
+  return exit;
+}
+
+ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {
+  ExitCode exit = ExitCode::ok;
+  const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
+  if (!run) return exit;
+  print(stderr, "{}", run->driver_line);
+  if (run->driver == "here") return drive_to_end(line, {run->run_dir, {}});
+  return hand_to_driver(line, {run->run_dir, {}});
+}
+
+ExitCode resume_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  SystemClock clock;
+  const auto status = read_run_status(run->path);
+  if (!status.ok()) return fail(line, status.error());
+  if (status->state == RunState::succeeded) return finish(line, run->path, clock);  // nothing is left to do
+  if (const auto asked = request(run->path, "resume", Value::make_table(), clock); !asked.ok())
+    return fail(line, asked.error());
+  const auto frozen = read_frozen_header(run->path);
+  if (!frozen.ok()) return fail(line, frozen.error());
+  return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
+}
+
+ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  auto status = read_run_status(run->path);
+  if (!status.ok()) return fail(line, status.error());
+  if (!is_running(*status)) {
+    print(stdout, "run {} has ended already: {}\n", status->name, to_string(status->state));
+    return ExitCode::ok;
+  }
+  DriveSession session(*run, line);
+  status = session.cancel();
+  if (!status.ok()) return fail(line, status.error());
+  if (session.watch().count() > 0) return ExitCode::interrupted;
+  if (is_running(*status))
+    return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
+                                 "the request stays; see longhaul status " + shell_word(run->path)));
+  print_text(stdout, status_text(*status, session.clock().wall_ms()));
+  return ExitCode::ok;
+}
+
+namespace {
+
+// By the lead of a job that ends (worker/lead/next_round.h).
+Result<JobRecord> record_on_stdin() {
+  constexpr std::uint64_t record_bytes_max = 1 << 20;
+  LH_TRY(const std::string text, read_to_end(STDIN_FILENO, "standard input", record_bytes_max));
+  return record_from_text(text, "standard input");
+}
+
+}  // namespace
+
+ExitCode tick_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  DriveSession session(*run, line);
+  if (line.for_s > 0) {
+    const auto status = session.stay(line.for_s);
+    if (!status.ok()) return status.error().code == ErrorCode::conflict ? ExitCode::ok : fail(line, status.error());
+    print(stdout, "{}: {}\n", status->name, to_string(status->state));
+    return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+  }
+  if (line.unwritten_record) {
+    auto record = record_on_stdin();
+    if (!record.ok()) return fail(line, record.error());
+    session.take(std::move(record).value());
+  }
+  const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))
+                                        : tick_once(run->path, session.options(), session.clock(), session.log());
+  if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
+  if (!outcome.ok()) return fail(line, outcome.error());
+  print(stdout, "{}: {}{}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "",
+        outcome->open && !outcome->changed ? ", waits for an answer: --until-quiet waits with it" : "");
+  if (line.leave_refused && outcome->open && !session.followed()) return ExitCode::timeout;  // its lead may come again
+  return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,37 @@
+// From the command line to a checked plan, for run, validate and plan alike.
+#pragma once
+
+#include <string>
+
+#include "orchestrator/cli/options/command_line.h"
+#include "orchestrator/cli/session/installation.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/planner.h"
+
+namespace longhaul {
+
+struct LoadedWorkflow {
+  std::string text;
+  std::string path;  // absolute
+  Site site;
+  RunPlan plan;
+  WrittenStages written;
+  Diagnostics diagnostics;            // the plan may be used only without any
+  std::vector<std::string> warnings;  // what is worth a line, and keeps nothing from running
+  // Only looked at (validate, plan), for several nodes, and nobody named a site: this machine is not meant, and nothing
+  // that depends on where it is to run is decided.
+  bool no_site = false;
+};
+// An error only where there is nothing to check: no such workflow or site.
+Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);
+
+// `site.KEY=VALUE` of --set, without the word "site."; the rest goes to `others` if it is given.
+std::vector<std::string> site_sets(const std::vector<std::string>& sets, std::vector<std::string>* others = nullptr);
+
+// The folder of runs that the command line and the site mean, absolute.
+std::string runs_folder(const CommandLine& line, const SiteConfig& site);
+
+// Prints "longhaul COMMAND: message" and returns the exit code.
+ExitCode fail(const CommandLine& line, const Error& error);
+
+}  // namespace longhaul

@@ -1,0 +1,28 @@
+// `longhaul tell`: what may be told to which stage. Pure; the controller places what was accepted where the stage's
+// lead finds it (contracts/control/order.h), and writes down what became of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "contracts/control/order.h"
+#include "orchestrator/state/run_ledger.h"
+#include "orchestrator/workflow/source/run_plan.h"
+
+namespace longhaul {
+
+struct TellAnswer {
+  bool accepted = false;
+  std::string answer;  // for people; of a refusal: the reason
+  std::string stage;   // id, where accepted
+  Order order;         // without its id
+};
+
+// `arguments` of the request: what, value, stage ("": the one that trains now).
+TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value& arguments);
+
+// The words of a command line, "checkpoint", "stop-after 500", "set lr=1e-4 checkpoint_interval=100", as arguments of
+// one request each. invalid_input names what can be told.
+Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words, const std::string& stage);
+
+}  // namespace longhaul

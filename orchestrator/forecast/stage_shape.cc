@@ -1,0 +1,36 @@
+#include "orchestrator/forecast/stage_shape.h"
+
+#include <algorithm>
+
+#include "contracts/settings/job/resumable.h"
+#include "contracts/settings/training/training.h"
+#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/serving_question.h"
+
+namespace longhaul {
+namespace {
+
+bool has_model_input(const PlannedStage& stage) {
+  return std::any_of(stage.inputs.begin(), stage.inputs.end(),
+                     [](const PlannedInput& input) { return input.name == "model"; });
+}
+
+}  // namespace
+
+std::optional<ModelShape> stage_shape(const RunPlan& plan, const PlannedStage& stage) {
+  if (!trains(stage.kind)) {
+    if (!has_model_input(stage)) return std::nullopt;
+    const auto model = model_behind(plan, stage);
+    return model.ok() ? std::optional(model->shape) : std::nullopt;
+  }
+  const StageOrigins origins = origins_of(plan, stage);
+  if (origins.model) return origins.model;
+  const auto settings = pretrain_fields().parse(stage.settings, "");
+  if (stage.kind != "pretrain" || has_model_input(stage) || !settings.ok()) return std::nullopt;
+  auto shape = resolve_shape(settings->model);
+  if (!shape.ok()) return std::nullopt;
+  if (shape->vocab_size == 0) shape->vocab_size = origins.vocabulary;
+  return *shape;
+}
+
+}  // namespace longhaul

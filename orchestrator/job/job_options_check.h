@@ -1,0 +1,25 @@
+// Small checks of what users write into jobs: sbatch options, memory, modules, variables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/job/job_plan.h"
+
+namespace longhaul {
+
+// "--name=value" or "--name". invalid_input: another form, or an option that has a key of its own or that only the
+// controller may set; the hint says which key. Comments are the user's own at a site whose identity is "name".
+Result<Directive> parse_job_option(const std::string& text, bool own_comments = false);
+
+bool is_slurm_memory(const std::string& text);    // "200G", "0"
+bool is_slurm_switches(const std::string& text);  // "1", "1@01:00:00"
+bool is_module_name(const std::string& text);
+
+// A variable that a job script may export.
+Status check_variable(const std::string& name, const std::string& value);
+
+// Shell lines before the first `module load`: finds the command, says what to do where there is none.
+std::vector<std::string> module_preamble();
+
+}  // namespace longhaul

@@ -1,0 +1,112 @@
+// CUDA kernels on the processor: each thread of a block is a fiber, blocks run one after the other. Meant for small
+// grids, to hold kernels to their reference where there is no GPU, and to find what a GPU would only show now and then:
+//   - threads and blocks come in an order drawn from a seed (CUDA_EMULATION_SEED), another one at each barrier;
+//   - shared memory begins as NaN in each block, and a byte beyond what the launch asked for ends the program;
+//   - a barrier or a warp function that some threads do not come to ends the program and names the kernel.
+// What it does not show: speed, memory ordering between barriers on real hardware, registers.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+#define LONGHAUL_UNROLL
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct CUstream_st;  // an EmulatedStream (tests/support/emulated_gpu/emulated_stream.h); null: nothing surrounds its
+                     // kernels
+using cudaStream_t = CUstream_st*;
+
+extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+inline float rsqrtf(float x) {
+  return 1.0F / std::sqrt(x);
+}
+inline float __expf(float x) {
+  return std::exp(x);
+}
+// Rounded before anything is added to it.
+inline double __dmul_rn(double a, double b) {
+  const volatile double product = a * b;
+  return product;
+}
+// Threads run one after the other.
+inline int atomicAdd(int* at, int more) {
+  const int before = *at;
+  *at += more;
+  return before;
+}
+
+namespace longhaul::cuda {
+
+unsigned char* shared_memory();
+void sync_block();
+void sync_warp();
+// Called by all threads of a warp: what thread `lane` gave.
+std::uint64_t exchange_in_warp(std::uint64_t value, int lane);
+inline int lane_of_this_thread() {
+  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+template <class T>
+T shuffle(T value, int lane) {
+  static_assert(sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange_in_warp(bits, lane);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+template <class T>
+T shuffle_xor(T value, int mask) {
+  return shuffle(value, lane_of_this_thread() ^ mask);
+}
+
+// What all threads of a warp gave at the same place; given_by() until the next such place.
+void give_to_warp(const std::uint64_t (&mine)[3]);
+const std::uint64_t* given_by(int lane);
+// As cuda_api.h has them. A copy is made when it is waited for, and not before.
+void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+void load_matrices(std::uint32_t (&to)[4], const void* row);
+void load_matrices_transposed(std::uint32_t (&to)[4], const void* row);
+void copy_later(void* shared, const void* global);
+void wait_for_copies();
+std::uint32_t pack_bf16(float low, float high);
+inline bool encode_pair(bool, float, float, std::uint32_t&) {  // as a GPU before 8.9: encode() does it
+  return false;
+}
+
+// Told of every kernel that this thread ran, with the time that took; empty: nobody.
+std::function<void(const char* name, std::int64_t ns)>& launch_observer();
+// Now, or kept by a stream that is being recorded.
+void run_or_keep(cudaStream_t stream, const std::function<void()>& work);
+void run_grid(const char* name, cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes,
+              const std::function<void()>& thread);
+
+template <class... P, class... A>
+void launch(const char* name, cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+            std::size_t shared_bytes, A... arguments) {
+  const auto run = [=] {
+    run_grid(name, stream, grid, block, shared_bytes, [&] { kernel(static_cast<P>(arguments)...); });
+  };
+  run_or_keep(stream, run);
+}
+
+}  // namespace longhaul::cuda

@@ -1,0 +1,103 @@
+#include "contracts/schema/field_table.h"
+
+#include <doctest/doctest.h>
+
+#include "base/toml.h"
+#include "contracts/tasks/stage_kinds.h"
+
+using namespace longhaul;
+
+namespace {
+
+struct InnerSettings {
+  int depth = 3;
+};
+const FieldTable<InnerSettings>& inner_fields() {
+  static const auto table =
+      FieldTable<InnerSettings>().field("depth", &InnerSettings::depth, {.help = "how deep", .min = 1});
+  return table;
+}
+struct SampleSettings {
+  double rate = 0.5;
+  std::int64_t count = 7;
+  std::string mode = "fast";
+  Seconds wait{90};
+  ByteCount limit{1024};
+  std::vector<std::string> names;
+  InnerSettings inner;
+};
+const FieldTable<SampleSettings>& sample_fields() {
+  using S = SampleSettings;
+  static const auto table = FieldTable<S>()
+                                .field("rate", &S::rate, {.help = "a rate", .min = 0, .max = 1})
+                                .field("count", &S::count, {.unit = "items", .help = "a count", .required = true})
+                                .field("mode", &S::mode, {.help = "a mode", .choices = {"fast", "slow"}})
+                                .field("wait", &S::wait, {.help = "a wait"})
+                                .field("limit", &S::limit, {.help = "a limit"})
+                                .field("names", &S::names, {.help = "names"})
+                                .group("inner", &S::inner, inner_fields(), "a group");
+  return table;
+}
+
+Diagnostics problems_of(const std::string& toml) {
+  Diagnostics diagnostics;
+  (void)sample_fields().parse(parse_toml(toml, "s.toml").value(), "sample", diagnostics);
+  return diagnostics;
+}
+
+}  // namespace
+
+TEST_CASE("a settings table fills its struct and keeps defaults") {
+  Diagnostics d;
+  const auto s = sample_fields().parse(
+      parse_toml("count = 9\nwait = \"2min\"\nlimit = \"4KiB\"\nnames = [\"a\", \"b\"]\ninner = { depth = 5 }",
+                 "s.toml")
+          .value(),
+      "sample", d);
+  CHECK(d.empty());
+  CHECK(s.count == 9);
+  CHECK(s.rate == 0.5);
+  CHECK(s.wait.value == 120);
+  CHECK(s.limit.value == 4096);
+  CHECK(s.names == std::vector<std::string>{"a", "b"});
+  CHECK(s.inner.depth == 5);
+}
+
+TEST_CASE("all problems of a table are reported together, each at its place") {
+  const Diagnostics d =
+      problems_of("rate = 2.0\nmoed = \"fast\"\nmode = \"wild\"\nwait = \"30\"\ninner = { depth = 0 }\nnames = [1]\n");
+  const std::string text = d.render("nothing was submitted");
+  CAPTURE(text);
+  CHECK(d.size() == 7);
+  CHECK(text.find("s.toml:1:8: error: sample.rate = 2 is out of bounds; expected between 0 and 1") !=
+        std::string::npos);
+  CHECK(text.find("s.toml:2:1: error: unknown key 'moed' in [sample]; did you mean 'mode'?") != std::string::npos);
+  CHECK(text.find("one of: fast, slow") != std::string::npos);
+  CHECK(text.find("is not a duration") != std::string::npos);
+  CHECK(text.find("sample.inner.depth = 0 is out of bounds") != std::string::npos);
+  CHECK(text.find("sample.count is missing") != std::string::npos);
+  CHECK(text.find("7 errors; nothing was submitted") != std::string::npos);
+}
+
+TEST_CASE("settings written as a value read back equal") {
+  Diagnostics d;
+  const Value once =
+      sample_fields().to_value(sample_fields().parse(parse_toml("count = 1\nrate = 0.25", "s").value(), "s", d));
+  const Value twice = sample_fields().to_value(sample_fields().parse(parse_toml(to_toml(once), "s").value(), "s", d));
+  CHECK(d.empty());
+  CHECK(once == twice);
+}
+
+TEST_CASE("every stage kind resolves its own defaults without complaint") {
+  for (const StageKind& kind : stage_kinds()) {
+    CAPTURE(kind.name);
+    if (!kind.unavailable.empty()) continue;
+    Diagnostics d;
+    const Value resolved = kind.resolve(Value::make_table(), "stage.x", {}, d);
+    CHECK(d.empty());
+    Diagnostics again;
+    CHECK(kind.resolve(parse_toml(to_toml(resolved), "x").value(), "stage.x", {}, again) == resolved);
+    CHECK_MESSAGE(again.empty(), again.render(""));
+    for (const FieldInfo& field : kind.fields) CHECK_MESSAGE(!field.options.help.empty(), field.name);
+  }
+}

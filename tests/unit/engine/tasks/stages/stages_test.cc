@@ -1,0 +1,408 @@
+#include "engine/tasks/stages/stages.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "base/digest/philox.h"
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/records/manifest.h"
+#include "contracts/records/milestone.h"
+#include "contracts/tasks/stage_kinds.h"
+#include "engine/tasks/common/text_windows.h"
+#include "tests/support/tensorboard_reader.h"
+
+using namespace longhaul;
+
+namespace {
+
+// A language that a small model learns in seconds: sentences of a few fixed forms.
+std::string stages_text(std::uint64_t seed, int sentences) {
+  static const char* who[] = {"the cat", "a dog", "the old man", "my sister", "the king"};
+  static const char* does[] = {"eats", "sees", "likes", "buys"};
+  static const char* what[] = {"an apple", "the red house", "some bread", "a small fish", "the blue sea"};
+  PhiloxSequence random(seed);
+  std::string text;
+  for (int i = 0; i < sentences; ++i)
+    text += format("{} {} {}. ", who[random.next_below(5)], does[random.next_below(4)], what[random.next_below(5)]);
+  return text;
+}
+
+std::string json_line(std::initializer_list<std::pair<const char*, std::string>> members) {
+  Value value = Value::make_table();
+  for (const auto& [key, text] : members) value.set(key, text);
+  return to_json(value) + "\n";
+}
+
+class StageFolder {
+ public:
+  StageFolder() {
+    char name[] = "/tmp/longhaul-stages-XXXXXX";
+    path_ = ::mkdtemp(name);
+    std::string documents, heldout, train, held, pairs;
+    for (int i = 0; i < 60; ++i)
+      documents += json_line(
+          {{"id", std::to_string(i)}, {"language", "en"}, {"text", stages_text(static_cast<std::uint64_t>(i), 30)}});
+    for (int i = 0; i < 4; ++i)
+      heldout += json_line({{"id", std::to_string(i)},
+                            {"language", "en"},
+                            {"text", stages_text(static_cast<std::uint64_t>(1000 + i), 30)}});
+    static const char* colour[] = {"red", "blue", "green", "white", "black"};
+    for (int i = 0; i < 100; ++i) {
+      const std::string question = format("which colour is number {}?", i), right = format("it is {}.", colour[i % 5]),
+                        shy = format("maybe {}!", colour[i % 5]);
+      (i % 4 == 0 ? held : train) += json_line({{"input", question}, {"output", right}});
+      pairs += json_line({{"prompt", question}, {"chosen", shy}, {"rejected", right}});
+    }
+    REQUIRE(make_directories(path_ + "/corpus").ok());
+    REQUIRE(make_directories(path_ + "/questions").ok());
+    for (const auto& [name_, text] : {std::pair<std::string, std::string>{"corpus/documents.jsonl", documents},
+                                      {"corpus/heldout.jsonl", heldout},
+                                      {"questions/train.jsonl", train},
+                                      {"questions/heldout.jsonl", held},
+                                      {"questions/pairs.jsonl", pairs},
+                                      {"questions/choices.jsonl",
+                                       "{\"question\": \"which colour is number 3?\", \"choices\": [\"it is white.\", "
+                                       "\"zzzz qqqq\"], \"answer\": 0}\n"}})
+      REQUIRE(write_file_atomic(path_ + "/" + name_, text).ok());
+  }
+  ~StageFolder() { [[maybe_unused]] const Status removed = remove_tree(path_); }
+  std::string at(const std::string& name) const { return path_ + "/" + name; }
+
+  Task task(const std::string& kind, std::initializer_list<std::pair<std::string, std::string>> inputs,
+            const std::string& settings) const {
+    Task task;
+    task.stage = task.kind = kind;
+    for (const auto& [name, path] : inputs) task.inputs.push_back({name, {at(path)}, "", ""});
+    task.settings = *parse_json(settings);
+    return task;
+  }
+  Status run(const Task& task, const std::string& out, const std::atomic<bool>& stop,
+             const SchedulerMemory& scheduler = {}) const {
+    Launch launch;
+    launch.output_dir = at(out), launch.state_dir = at(out + ".state"), launch.events_path = at(out + ".events.jsonl");
+    launch.milestones_dir = at(out + ".milestones"), launch.attempt_key = "key";
+    const SystemClock clock;
+    const ComputeContext compute(1);
+    Mesh mesh;
+    EventWriter events(clock, launch.events_path, 0);
+    TaskRun run{task, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop, nullptr, nullptr, scheduler};
+    return run_stage(run);
+  }
+  void run_well(const Task& task, const std::string& out) const {
+    const std::atomic<bool> stop{false};
+    const Status status = run(task, out, stop);
+    REQUIRE_MESSAGE(status.ok(), status.error().message());
+  }
+  double figure(const std::string& out, const std::string& name) const {
+    const Value artifact = *parse_json(*read_file(at(out) + "/artifact.json"));
+    return artifact.find("figures")->get_number(name, -1e9);
+  }
+
+ private:
+  std::string path_;
+};
+
+const char* const kStagesPretrain =
+    R"({"sequence_length": 64, "micro_batch_size": 8, "global_batch_size": 8, "steps": 60, "precision": "f32", "checkpoint": {"every_steps": 20},
+        "optimizer": {"lr": 0.004, "warmup_steps": 10},
+        "model": {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}})";
+
+}  // namespace
+
+TEST_CASE("text windows score every token exactly once, with enough before it") {
+  for (const std::int64_t tokens : {2, 5, 16, 17, 18, 100, 333}) {
+    for (const std::int64_t context : {4, 16, 64}) {
+      for (const std::int64_t stride : {std::int64_t{1}, context / 2, context}) {
+        std::vector<int> scored(static_cast<std::size_t>(tokens), 0);
+        for (const TextWindow& w : text_windows(tokens, context, stride)) {
+          CHECK(w.end - w.begin <= context + 1);
+          CHECK(w.scored_from > w.begin);
+          for (std::int64_t t = w.scored_from; t < w.end; ++t) {
+            ++scored[static_cast<std::size_t>(t)];
+            CHECK(t - w.begin >= std::min(t, context - stride + 1));
+          }
+        }
+        CHECK(scored[0] == 0);
+        for (std::size_t t = 1; t < scored.size(); ++t) CHECK(scored[t] == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("the Wilson interval") {
+  const Interval i = wilson_interval(8, 10);
+  CHECK(i.low == doctest::Approx(0.4902).epsilon(1e-3));
+  CHECK(i.high == doctest::Approx(0.9433).epsilon(1e-3));
+  CHECK(wilson_interval(0, 10).low == doctest::Approx(0).scale(1));
+}
+
+TEST_CASE("from documents to an aligned model: every stage leaves its artifact and gets better at its own thing") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  for (const char* file :
+       {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"})
+    CHECK(file_exists(folder.at("base/") + file));
+  CHECK(folder.figure("base", "heldout_loss") < 2.5);  // uniform: 6.0
+
+  const Task sft = folder.task(
+      "sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
+      R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 6, "precision": "f32", "optimizer": {"lr": 0.003}})");
+  folder.run_well(sft, "tuned");
+  folder.run_well(
+      folder.task(
+          "align", {{"model", "tuned"}, {"data", "questions"}},
+          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3, "precision": "f32", "beta": 0.1, "optimizer": {"lr": 0.001}})"),
+      "aligned");
+  CHECK(folder.figure("aligned", "loss") < 0.5);
+
+  const char* evaluate =
+      R"({"tasks": ["bits_per_byte", "answer_loss", "preference", "multiple_choice"], "precision": "f32", "prompts": ["the cat"], "prompt_tokens": 8})";
+  folder.run_well(
+      folder.task("evaluate", {{"model", "tuned"}, {"baseline", "base"}, {"tokens", "tokens"}, {"data", "questions"}},
+                  evaluate),
+      "scores");
+  CHECK(folder.figure("scores", "baseline_bits_per_byte") < 1.5);
+  CHECK(folder.figure("scores", "answer_loss") < folder.figure("scores", "baseline_answer_loss"));
+  CHECK(folder.figure("scores", "choice_accuracy") == 1);
+  CHECK(folder.figure("scores", "length_only_accuracy") >= 0.5);
+  CHECK(folder.figure("scores", "preference_accuracy") < 0.2);  // tuning taught the other form
+  folder.run_well(folder.task("evaluate", {{"model", "aligned"}, {"data", "questions"}},
+                              R"({"tasks": ["preference"], "precision": "f32"})"),
+                  "scores2");
+  CHECK(folder.figure("scores2", "preference_accuracy") > 0.8);
+
+  // Converting to bf16 and back keeps every bit that bf16 has.
+  folder.run_well(folder.task("convert", {{"model", "base"}}, R"({"dtype": "bf16"})"), "narrow");
+  folder.run_well(folder.task("convert", {{"model", "narrow"}}, R"({"dtype": "f32"})"), "wide");
+  folder.run_well(folder.task("convert", {{"model", "wide"}}, R"({"dtype": "bf16"})"), "narrow2");
+  CHECK(*read_file(folder.at("narrow/model.safetensors")) == *read_file(folder.at("narrow2/model.safetensors")));
+}
+
+TEST_CASE("a GPT-2 model goes the same way; only int8 is refused, before anything is written") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task pretrain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  pretrain.settings.set("model", *parse_json(R"({"architecture": "gpt2", "hidden_size": 48, "num_hidden_layers": 2,
+                               "num_attention_heads": 4, "max_position_embeddings": 64})"));
+  folder.run_well(pretrain, "base");
+  CHECK(folder.figure("base", "heldout_loss") < 2.5);
+  const Value config = *parse_json(*read_file(folder.at("base/config.json")));
+  CHECK(config.get_string("model_type") == "gpt2");
+  CHECK(config.get_integer("n_inner") == 192);
+  folder.run_well(
+      folder.task(
+          "sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
+          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 6, "precision": "f32", "optimizer": {"lr": 0.003}})"),
+      "tuned");
+  folder.run_well(
+      folder.task(
+          "evaluate", {{"model", "tuned"}, {"baseline", "base"}, {"tokens", "tokens"}, {"data", "questions"}},
+          R"({"tasks": ["bits_per_byte", "answer_loss"], "precision": "bf16", "prompts": ["the cat"], "prompt_tokens": 8})"),
+      "scores");
+  CHECK(folder.figure("scores", "baseline_bits_per_byte") < 1.5);
+  CHECK(folder.figure("scores", "answer_loss") < folder.figure("scores", "baseline_answer_loss"));
+  const std::atomic<bool> stop{false};
+  const Status refused = folder.run(folder.task("quantize", {{"model", "base"}}, "{}"), "small", stop);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK_FALSE(file_exists(folder.at("small/model.safetensors")));
+}
+
+TEST_CASE("asked to stop, a training saves and says so; started again it ends with the same bits") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  const Task pretrain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  folder.run_well(pretrain, "whole");
+  const std::atomic<bool> stop{true};
+  const Status stopped = folder.run(pretrain, "parts", stop);
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::aborted);
+  CHECK_FALSE(file_exists(folder.at("parts/model.safetensors")));
+  CHECK(file_exists(folder.at("parts.state/checkpoints/step-00000001/checkpoint.json")));
+  folder.run_well(pretrain, "parts");
+  CHECK(*read_file(folder.at("whole/model.safetensors")) == *read_file(folder.at("parts/model.safetensors")));
+}
+
+TEST_CASE(
+    "with tensorboard = true every metric is a scalar, over a restart too, and the settings of a schedule are "
+    "checked") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task pretrain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  pretrain.settings.set("tensorboard", true);
+  pretrain.settings.set("steps", 6);
+  const std::atomic<bool> stop{true};
+  REQUIRE(folder.run(pretrain, "base", stop).error().code == ErrorCode::aborted);
+  folder.run_well(pretrain, "base");
+  const std::vector<std::string> files = list_directory(folder.at("tensorboard")).value();
+  REQUIRE(files.size() == 2);
+  std::vector<std::int64_t> losses, heldout, begins;
+  for (const std::string& file : files)
+    for (const testing::ReadEvent& event : testing::read_event_file(folder.at("tensorboard/" + file))) {
+      if (event.session_status == 1) begins.push_back(event.step);
+      if (event.tag == "loss") losses.push_back(event.step);
+      if (event.tag == "heldout_loss") heldout.push_back(event.step);
+    }
+  CHECK(begins == std::vector<std::int64_t>{1, 2});
+  CHECK(losses == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(heldout == std::vector<std::int64_t>{6});
+
+  pretrain.settings.find("optimizer")->set("rewarm_after", 6);
+  const std::atomic<bool> go{false};
+  const Status refused = folder.run(pretrain, "other", go);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("optimizer.rewarm_after = 6 leaves nothing of steps = 6") != std::string::npos);
+}
+
+TEST_CASE("milestones are models of their own, whole, the same after a restart, and change nothing of the training") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task plain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  plain.key = "stage-key";
+  Task task = plain;
+  task.settings.set(milestone_setting, 15);
+  task.settings.find("checkpoint")->set("keep_last", 9);
+  folder.run_well(plain, "plain");
+  folder.run_well(task, "with");
+  CHECK(*read_file(folder.at("with/model.safetensors")) == *read_file(folder.at("plain/model.safetensors")));
+  const auto curve = [&](const std::string& out) {
+    std::uint64_t offset = 0;
+    std::vector<std::pair<std::int64_t, double>> losses;
+    const std::vector<Event> all = *read_events(folder.at(out + ".events.jsonl"), offset);
+    for (const Event& event : all)
+      if (event.kind == "metric")
+        losses.emplace_back(event.fields.get_integer("step"), event.fields.get_number("loss"));
+    return losses;
+  };
+  CHECK(curve("with") == curve("plain"));
+  CHECK(curve("with").size() >= 60);
+  CHECK(!file_exists(folder.at("plain.milestones")));
+  CHECK(published_milestones(folder.at("with.milestones")) == std::vector<std::int64_t>{15, 30, 45});
+  CHECK(list_directory(folder.at("with.milestones"))->size() == 3);  // nothing half written is left
+  const auto manifest_of = [&](int step) { return *read_manifest(folder.at(format("with.milestones/{}", step))); };
+  for (const int step : {15, 30, 45}) {
+    CHECK(manifest_of(step).key == milestone_key("stage-key", step));
+    CHECK(verify_artifact(folder.at(format("with.milestones/{}", step)), manifest_of(step), true).ok());
+    CHECK(manifest_of(step).figures.get_number("steps") == step);
+    CHECK(manifest_of(step).figures.get_number("loss") == curve("with")[static_cast<std::size_t>(step) - 1].second);
+  }
+  folder.run_well(folder.task("evaluate", {{"model", "with.milestones/15"}, {"tokens", "tokens"}},
+                              R"({"tasks": ["bits_per_byte"], "precision": "f32"})"),
+                  "scores");
+  CHECK(folder.figure("scores", "bits_per_byte") > 0);
+
+  // From the checkpoint of step 20 on: 30 and 45 come again. What is whole stays as it is, the rest is made anew with
+  // the same bits.
+  for (const char* step : {"step-00000040", "step-00000060"})
+    REQUIRE(remove_tree(folder.at(std::string("with.state/checkpoints/") + step)).ok());
+  const Manifest kept = manifest_of(30), lost = manifest_of(45);
+  REQUIRE(remove_tree(folder.at("with.milestones/45/model.safetensors")).ok());
+  folder.run_well(task, "with");
+  CHECK(manifest_of(30).created_ms == kept.created_ms);
+  CHECK(manifest_of(45).digest() == lost.digest());
+  CHECK(verify_artifact(folder.at("with.milestones/45"), manifest_of(45), true).ok());
+  // Those of another key, left by other inputs, are replaced.
+  for (const char* step : {"step-00000040", "step-00000060"})
+    REQUIRE(remove_tree(folder.at(std::string("with.state/checkpoints/") + step)).ok());
+  task.key = "another-key";
+  folder.run_well(task, "with");
+  CHECK(manifest_of(30).key == milestone_key("another-key", 30));
+}
+
+TEST_CASE("tuned and aligned models have milestones, too") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  const std::string settings =
+      R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 5, "milestone_every": 2, "precision": "f32"})";
+  folder.run_well(folder.task("sft", {{"model", "base"}, {"data", "questions"}}, settings), "tuned");
+  CHECK(published_milestones(folder.at("tuned.milestones")) == std::vector<std::int64_t>{2, 4});
+  folder.run_well(folder.task("align", {{"model", "tuned.milestones/4"}, {"data", "questions"}}, settings), "aligned");
+  CHECK(published_milestones(folder.at("aligned.milestones")) == std::vector<std::int64_t>{2, 4});
+}
+
+TEST_CASE("a milestone that cannot be written ends the training with the reason") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task task = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  task.settings.set(milestone_setting, 15);
+  REQUIRE(write_file_atomic(folder.at("out.milestones"), "in the way").ok());
+  const std::atomic<bool> stop{false};
+  const Status status = folder.run(task, "out", stop);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message().find("milestone of step 15") != std::string::npos);
+}
+
+TEST_CASE("too little memory is said before the first step, and what was planned is what is held") {
+  const StageFolder here;
+  here.run_well(here.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 300})"), "tokens");
+  std::string settings = kStagesPretrain;
+  settings.replace(settings.find("\"steps\": 60"), 11, "\"steps\": 4");
+  const Task train = here.task("pretrain", {{"tokens", "tokens"}}, settings);
+
+  const std::atomic<bool> stop{false};
+  const Status refused = here.run(train, "small", stop, {1, 0, 0});  // one MiB
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  const std::string text = refused.error().message();
+  CAPTURE(text);
+  for (const char* said : {"too little memory", "1.0 MiB (Slurm's SLURM_MEM_PER_NODE)", "most of it for", "use"})
+    CHECK(text.find(said) != std::string::npos);
+  const auto events = read_file(here.at("small.events.jsonl"));
+  CHECK((!events.ok() || events->find("\"metric\"") == std::string::npos));
+  CHECK_FALSE(file_exists(here.at("small") + "/artifact.json"));
+
+  here.run_well(train, "enough");
+  std::optional<Value> memory;
+  for (const std::string& line : split(*read_file(here.at("enough.events.jsonl")), '\n'))
+    if (line.find("planned_bytes") != std::string::npos) memory = *parse_json(line);
+  REQUIRE(memory);
+  const Value *planned = memory->find("planned"), *held = memory->find("held");
+  REQUIRE((planned && held));
+  for (const char* category :
+       {"master", "gradients", "optimizer", "activations", "logits", "batches", "checkpoint", "weights"}) {
+    CAPTURE(category);
+    CHECK(planned->get_integer(category) == held->get_integer(category));
+  }
+  CHECK(here.figure("enough", "memory_held") > 0);
+}
+
+TEST_CASE("bad tasks are refused with one clear error") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  const std::atomic<bool> stop{false};
+  const auto refused = [&](const Task& task) {
+    const Status status = folder.run(task, "out", stop);
+    REQUIRE_FALSE(status.ok());
+    return status.error();
+  };
+  CHECK(refused(folder.task("tune", {}, "{}")).code == ErrorCode::unsupported);
+  CHECK(refused(folder.task("pretrain", {{"tokens", "nowhere"}}, kStagesPretrain)).code != ErrorCode::internal);
+  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"global_batch_size": 30, "micro_batch_size": 4})"))
+            .code == ErrorCode::invalid_input);
+  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"sequence_length": 4096})"))
+            .message()
+            .find("max_position_embeddings") != std::string::npos);
+  CHECK(refused(folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}"))
+            .message()
+            .find("config.json") != std::string::npos);
+  Task wide = folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}");
+  Launch launch;
+  launch.dims.tp = 2;
+  launch.output_dir = folder.at("out"), launch.state_dir = folder.at("out.state");
+  const SystemClock clock;
+  const ComputeContext compute(1);
+  Mesh mesh;
+  EventWriter events(clock, "", 0);
+  TaskRun run{wide, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop};
+  const Status status = run_stage(run);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == ErrorCode::unsupported);
+  CHECK(status.error().message().find("more than this version can do for evaluate: replicas") != std::string::npos);
+}

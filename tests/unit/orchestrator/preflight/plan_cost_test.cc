@@ -1,0 +1,89 @@
+// What a whole plan costs: sums of what runs, the longest way through it, and what nobody predicts.
+#include "orchestrator/preflight/plan_cost.h"
+
+#include <doctest/doctest.h>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+namespace {
+
+PlannedStage stage(const std::string& id, int nodes, std::vector<std::string> needs = {}, double limit_s = 0) {
+  PlannedStage made;
+  made.stage = id;
+  made.kind = "pretrain";
+  made.needs = std::move(needs);
+  made.common.nodes = nodes;
+  made.common.time_limit.value = limit_s;
+  return made;
+}
+
+// Steps of a second, of which 95 in 100 take 0.9 to 1.2.
+TrainingForecast forecast(const std::string& id, std::int64_t steps, double energy_kwh = 0) {
+  TrainingForecast made;
+  made.stage = id;
+  made.steps = steps;
+  made.time.parts[0] = 1;
+  made.low = 0.9, made.high = 1.2;
+  made.energy_kwh = energy_kwh;
+  made.on_gpus = energy_kwh > 0;
+  made.energy_from = "700 W of a data sheet";
+  return made;
+}
+
+StageReason cached(const std::string& id) {
+  StageReason reason;
+  reason.stage = id;
+  reason.cached = true;
+  return reason;
+}
+
+}  // namespace
+
+TEST_CASE("node-hours are summed, days are those of the longest way, and what is cached costs nothing") {
+  RunPlan plan;
+  plan.stages = {stage("old", 8), stage("a", 2, {"old"}), stage("b", 4, {"old"}), stage("c", 1, {"a", "b"})};
+  const std::vector<TrainingForecast> forecasts = {forecast("old", 36'000), forecast("a", 3'600),
+                                                   forecast("b", 7'200, 10), forecast("c", 1'800)};
+  const PlanCost cost = cost_of_plan(plan, {}, forecasts, {cached("old")});
+  CHECK(cost.predicted == std::vector<std::string>{"a", "b", "c"});
+  CHECK(cost.not_predicted.empty());
+  CHECK(cost.node_hours.expected == doctest::Approx(2 * 1 + 4 * 2 + 0.5));
+  CHECK(cost.node_hours.low == doctest::Approx(0.9 * 10.5));
+  CHECK(cost.node_hours.high == doctest::Approx(1.2 * 10.5));
+  CHECK(cost.seconds.expected == doctest::Approx(7'200 + 1'800));
+  REQUIRE(cost.energy_kwh);
+  CHECK(cost.energy_kwh->expected == doctest::Approx(10));
+  CHECK(cost.energy_kwh->high == doctest::Approx(12));
+  CHECK(cost_text(cost).find("10.5 node-hours (9.45 to 12.6)") != std::string::npos);
+  // A job holds its spare nodes as long as the others.
+  plan.stages[1].common.resiliency.spares = 1;
+  const std::vector<JobPlan> jobs(plan.stages.size());
+  CHECK(cost_of_plan(plan, jobs, forecasts, {cached("old")}).node_hours.expected ==
+        doctest::Approx(3 * 1 + 4 * 2 + 0.5));
+  CHECK(cost_text(cost).find(cost.energy_from[0]) != std::string::npos);
+}
+
+TEST_CASE("stages that nothing predicts are named, with what their limits allow") {
+  RunPlan plan;
+  plan.stages = {stage("a", 1, {}, 3'600), stage("b", 2, {}, 7'200)};
+  PlanCost cost = cost_of_plan(plan, {}, {}, {});
+  CHECK(cost.not_predicted == std::vector<std::string>{"a", "b"});
+  CHECK(cost.not_predicted_ends);
+  CHECK(cost.not_predicted_node_hours == doctest::Approx(5));
+  CHECK(cost_text(cost) == "not predicted: a, b; at most 5 node-hours by their time limits\n");
+  CHECK(cost_value(cost).find("node_hours")->is_null());
+  plan.stages[1].common.time_limit.value = 0;
+  cost = cost_of_plan(plan, {}, {}, {});
+  CHECK_FALSE(cost.not_predicted_ends);
+  CHECK(cost_text(cost).find("a time_limit would bound") != std::string::npos);
+  CHECK(cost_text(cost_of_plan(plan, {}, {}, {cached("a"), cached("b")})) == "cost: none, all is cached\n");
+  TrainingForecast on_processors = forecast("a", 100, 5);  // whose power nobody says
+  on_processors.on_gpus = false;
+  CHECK_FALSE(cost_of_plan(plan, {}, {on_processors}, {}).energy_kwh);
+  TrainingForecast failed = forecast("a", 100);
+  failed.problem = "no figures of this GPU";
+  CHECK(cost_of_plan(plan, {}, {failed}, {}).predicted.empty());
+}
+
+}  // namespace longhaul

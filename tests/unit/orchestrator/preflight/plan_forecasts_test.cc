@@ -1,0 +1,313 @@
+#include "orchestrator/preflight/plan_forecasts.h"
+
+#include <doctest/doctest.h>
+
+#include "base/toml.h"
+#include "contracts/plan/memory_plan.h"
+#include "contracts/settings/training/training.h"
+#include "orchestrator/forecast/checkpoint_forecast.h"
+#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/stage_outline.h"
+#include "orchestrator/render/plan/forecast_text.h"
+
+namespace longhaul {
+namespace {
+
+namespace plan_forecasts_test {
+
+const TimeConstants& constants() {
+  static const TimeConstants all =
+      read_time_constants(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml").value();
+  return all;
+}
+
+// Llama 3 8B on so many ranks of data parallelism.
+RunPlan plan_of(int ranks) {
+  PretrainSettings settings;
+  ModelShape& m = settings.model;
+  m.hidden_size = 4096, m.intermediate_size = 14336, m.num_hidden_layers = 32, m.num_attention_heads = 32;
+  m.num_key_value_heads = 8, m.max_position_embeddings = 8192, m.tie_word_embeddings = false;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 1024,
+  settings.steps = 1000;
+  PlannedStage tokens;
+  tokens.stage = "tokens", tokens.kind = "tokenize";
+  tokens.settings = Value::make_table();
+  tokens.settings.set("vocabulary", 128256);
+  PlannedStage stage;
+  stage.stage = "pretrain", stage.kind = "pretrain", stage.settings = pretrain_fields().to_value(settings);
+  stage.dims.dp_replicate = ranks, stage.common.ranks = ranks;
+  PlannedInput input;
+  input.name = "tokens", input.stages = {"tokens"};
+  stage.inputs.push_back(input);
+  RunPlan plan;
+  plan.workflow = "test", plan.stages = {tokens, stage};
+  return plan;
+}
+
+// A training of the model that the pretraining makes, on as many ranks.
+PlannedStage behind_pretrain(const RunPlan& plan, const char* kind, Value settings) {
+  PlannedStage stage = plan.stages[1];
+  stage.stage = stage.kind = kind, stage.settings = std::move(settings);
+  stage.inputs = {PlannedInput{}};
+  stage.inputs.front().name = "model", stage.inputs.front().stages = {"pretrain"};
+  return stage;
+}
+
+SiteConfig gpu_site(const std::string& gpu) {
+  SiteConfig site;
+  site.name = "somewhere", site.scheduler = "slurm";
+  site.node.gpu = gpu, site.node.gpus = 4, site.network.nics = 4, site.network.nic_gbit = 200;
+  return site;
+}
+
+TEST_CASE("a training that does not fit is told by how much, with the layout that would") {
+  const auto forecasts = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()});
+  REQUIRE(forecasts.size() == 1);
+  const TrainingForecast& f = forecasts.front();
+  CHECK(f.problem.empty());
+  CHECK(f.memory > f.memory_limit);
+  REQUIRE(f.better);
+  CHECK(f.better->memory.total() <= f.memory_limit);
+  const std::string text = forecast_text(forecasts);
+  CHECK(text.find("more memory per rank") != std::string::npos);
+  CHECK(text.find("the search finds") != std::string::npos);
+  CHECK(text.find("vocabulary") == std::string::npos);  // it is known: the tokenizer's
+}
+
+TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
+  RunPlan plan = plan_of(256);
+  ParallelDims& d = plan.stages[1].dims;
+  d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
+  const TrainingForecast f = plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
+  CHECK(f.memory < f.memory_limit);
+  CHECK(f.tokens_per_second == doctest::Approx(1024 * 8192 / f.seconds()));
+  CHECK(f.gpu_hours == doctest::Approx(f.seconds() * 1000 * 256 / 3600));
+  CHECK(f.energy_kwh == doctest::Approx(f.gpu_hours * 0.7));
+  CHECK(f.low < f.seconds());
+  CHECK(f.high > f.seconds());
+  CHECK(f.utilisation > 0.25);
+  CHECK(f.utilisation < 0.6);
+  const Value json = forecast_value({f});
+  CHECK(json.as_array().front().get_number("gpu_hours") == doctest::Approx(f.gpu_hours));
+}
+
+TEST_CASE("a forecast says what it is made from, and energy whose power it is") {
+  const TrainingForecast known = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
+  CHECK(known.source == ForecastSource::measured_elsewhere);
+  CHECK(forecast_text({known}).find("from what others measured of such devices") != std::string::npos);
+  const Value json = forecast_value({known}).as_array().front();
+  CHECK(json.get_string("from") == "measured_elsewhere");
+  CHECK(json.get_string("energy_from").find("700 W each") != std::string::npos);
+
+  const TrainingForecast unseen = plan_forecasts(plan_of(256), gpu_site("MI300X"), {}, {constants()}).front();
+  CHECK(unseen.source == ForecastSource::arithmetic);
+  CHECK(unseen.time.sigma > known.time.sigma);
+
+  SiteConfig site = gpu_site("Gaudi 3");
+  site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
+  site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
+  const TrainingForecast powerless = plan_forecasts(plan_of(256), site, {}, {constants()}).front();
+  CHECK(powerless.source == ForecastSource::arithmetic);
+  CHECK(powerless.energy_from.empty());
+  CHECK(forecast_value({powerless}).as_array().front().find("energy_kwh") == nullptr);
+}
+
+TEST_CASE("a checkpoint's cost is that of the slower of storage and network cards, or the key that would say it") {
+  SiteConfig site = gpu_site("NVIDIA H100 80GB");
+  site.network.nics = 0, site.network.nic_gbit = 0;
+  ModelShape shape;
+  shape.hidden_size = 4096, shape.num_hidden_layers = 32, shape.num_attention_heads = 32, shape.vocab_size = 32000;
+  shape = resolve_shape(shape).value();
+  const auto parameters = static_cast<double>(shape.parameter_count());
+  OptimizerSettings optimizer;
+  const CheckpointForecast silent = checkpoint_forecast(shape, optimizer, site, 4);
+  CHECK(silent.bytes == doctest::Approx(12 * parameters));
+  CHECK(silent.seconds == 0);
+  CHECK(checkpoint_text(silent).find("network.storage_write_gbyte") != std::string::npos);
+  site.network.storage_write_gbyte = 100;
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).seconds == doctest::Approx(12 * parameters / 100e9));
+  site.network.nics = 1, site.network.nic_gbit = 80;  // 10 GB/s a node
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).seconds == doctest::Approx(12 * parameters / 40e9));
+  CHECK(checkpoint_forecast(shape, optimizer, site, 4).from.find("4 nodes") != std::string::npos);
+  optimizer.moments = "bf16";
+  CHECK(checkpoint_forecast(shape, optimizer, site, 40).bytes == doctest::Approx(8 * parameters));
+  CHECK(checkpoint_forecast(shape, optimizer, site, 40).from.find("storage") != std::string::npos);
+}
+
+TEST_CASE("an unknown GPU asks for four keys of the site file, and lives on them") {
+  SiteConfig site = gpu_site("Gaudi 3");
+  const auto asked = plan_forecasts(plan_of(256), site, {}, {constants()});
+  for (const char* key : {"node.gpu_tflops", "node.gpu_memory", "network.gpu_memory_gbyte", "network.gpu_link_gbyte"})
+    CHECK(asked.front().problem.find(key) != std::string::npos);
+  site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
+  site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
+  const auto told = plan_forecasts(plan_of(256), site, {}, {constants()});
+  CHECK(told.front().problem.empty());
+  CHECK(told.front().time.sigma == constants().common.spread_new);
+}
+
+TEST_CASE("a site's own numbers win over a data sheet's") {
+  SiteConfig site = gpu_site("NVIDIA H100 80GB");
+  std::vector<std::string> notes;
+  CHECK(cluster_of(site, constants(), notes)->nic_rate == doctest::Approx(25e9));
+  CHECK(notes.empty());
+  site.node.gpu_memory.value = 94'000'000'000, site.network.gpu_memory_gbyte = 2400, site.network.nics = 0;
+  const Cluster cluster = cluster_of(site, constants(), notes).value();
+  CHECK(cluster.gpu.memory == 94e9);
+  CHECK(cluster.gpu.memory_rate == 2400e9);
+  CHECK(cluster.domain == 4);
+  CHECK(notes.size() == 1);  // the cards are assumed
+}
+
+TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
+  SiteConfig site;
+  site.node.cores = 2;
+  const auto forecasts = plan_forecasts(plan_of(2), site, {}, {constants()});
+  CHECK(forecasts.front().problem.empty());
+  CHECK(!forecasts.front().on_gpus);
+  CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
+}
+
+TEST_CASE("moments on the host cost a processor nothing; those on a disk say that its rate is not known") {
+  RunPlan plan = plan_of(2);
+  SiteConfig site;
+  site.node.cores = 2;
+  const auto forecast = [&](const char* offload, const char* folder) {
+    PretrainSettings settings = pretrain_fields().parse(plan.stages[1].settings, "").value();
+    settings.optimizer.offload = offload, settings.optimizer.offload_dir = folder;
+    plan.stages[1].settings = pretrain_fields().to_value(settings);
+    return plan_forecasts(plan, site, {}, {constants()}).front();
+  };
+  const TrainingForecast none = forecast("none", ""), host = forecast("host", ""),
+                         disk = forecast("node_local", "/local/scratch");
+  REQUIRE(none.problem.empty());
+  CHECK(host.seconds() == none.seconds());
+  CHECK(host.memory == none.memory);
+  CHECK(forecast_text({host}).find("that disk") == std::string::npos);
+  CHECK(disk.memory < none.memory - 4e9);  // two moments of f32 of 8e9 weights lie elsewhere
+  CHECK(forecast_text({disk}).find("/local/scratch and back") != std::string::npos);
+}
+
+TEST_CASE("on processors the memory is the engine's own plan, beside a rank's part of the node's") {
+  RunPlan plan = plan_of(2);
+  PlannedStage& stage = plan.stages[1];
+  SiteConfig site;
+  site.node.cores = 2, site.node.arch = "x86_64";
+  const auto forecast = [&] { return plan_forecasts(plan, site, {}, {constants()}).front(); };
+  TrainingOutline outline = outline_of(pretrain_fields().parse(stage.settings, "").value(), stage.dims).value();
+  outline.shape.vocab_size = 128256;  // the tokenizer's
+  const auto planned = static_cast<double>(plan_worst_rank(outline).value().plan.bytes.total());
+  CHECK(forecast().memory == planned);
+  CHECK(forecast().memory_limit == 1e18);  // nobody said what a node has
+  CHECK(forecast().tuning.candidates.front().memory == planned);
+  outline.compiled_products = false;
+  site.node.arch = "aarch64";
+  CHECK(forecast().memory == static_cast<double>(plan_worst_rank(outline).value().plan.bytes.total()));
+  CHECK(forecast().memory < planned);
+
+  site.node.memory.value = static_cast<std::int64_t>(2.1 * planned);
+  CHECK(forecast().memory_limit == doctest::Approx(1.05 * planned));
+  CHECK(forecast_text({forecast()}).find("more memory per rank") == std::string::npos);
+  site.node.memory.value = static_cast<std::int64_t>(1.9 * planned);
+  const TrainingForecast misses = forecast();
+  CHECK(forecast_text({misses}).find("more memory per rank") != std::string::npos);
+  REQUIRE(misses.better);  // what it names fits by the same plan
+  CHECK(misses.tuning.candidates.back().memory < misses.memory_limit);
+  site.node.memory.value = 1 << 20;
+  CHECK(!forecast().better);
+  CHECK(forecast_text({forecast()}).find("layouts fits") != std::string::npos);
+}
+
+TEST_CASE("ranks of a pipeline share their node's memory as they need it") {
+  RunPlan plan = plan_of(1);
+  PlannedStage& stage = plan.stages[1];
+  stage.dims.pp = 2;
+  SiteConfig site;
+  site.node.cores = 2;
+  const TrainingOutline outline = stage_outline(with_vocabulary(stage, plan), site).value();
+  const std::vector<int> both = {0, 1};
+  const NodeMemory node = plan_node_memory(outline, both).value();
+  REQUIRE(node.bytes < 2 * node.worst.plan.bytes.total());  // the second stage holds less
+  const auto forecast = [&](std::int64_t bytes) {
+    site.node.memory.value = bytes;
+    return plan_forecasts(plan, site, {}, {constants()}).front();
+  };
+  const TrainingForecast fits = forecast(node.bytes + 1000), misses = forecast(node.bytes - node.bytes / 1000);
+  CHECK(fits.memory <= fits.memory_limit);
+  CHECK(misses.memory > misses.memory_limit);
+}
+
+TEST_CASE("a training whose model nobody knows says that it is not predicted") {
+  RunPlan plan = plan_of(8);
+  plan.stages[1].kind = "sft", plan.stages[1].settings = sft_fields().to_value({});
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
+  CHECK(forecasts.front().problem.find("takes its model from an input") != std::string::npos);
+}
+
+TEST_CASE("supervised finetuning is predicted with the model of the pretraining behind it") {
+  RunPlan plan = plan_of(16);
+  SftSettings settings;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 1024;
+  plan.stages.push_back(behind_pretrain(plan, "sft", sft_fields().to_value(settings)));
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
+  REQUIRE(forecasts.size() == 2);
+  CHECK(forecasts[1].problem.empty());
+  CHECK(forecasts[1].seconds() == doctest::Approx(forecasts[0].seconds()));
+  CHECK(forecasts[1].memory == doctest::Approx(forecasts[0].memory));
+  SiteConfig processors;  // nobody plans its memory there yet
+  processors.node.cores = 64;
+  const auto on_processors = plan_forecasts(plan, processors, {}, {constants()});
+  CHECK(on_processors[0].memory > 0);
+  CHECK(on_processors[1].problem.empty());
+  CHECK(on_processors[1].memory == 0);
+}
+
+TEST_CASE("alignment is predicted as a training on both answers of its pairs, and its layout is not searched") {
+  RunPlan plan = plan_of(16);
+  AlignSettings settings;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 512;
+  plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
+  REQUIRE(forecasts.size() == 2);
+  REQUIRE_MESSAGE(forecasts[1].problem.empty(), forecasts[1].problem);
+  // As many tokens as the pretraining, in micro-batches of two sequences.
+  CHECK(forecasts[1].layout.micro_batch_size == 2);
+  CHECK(forecasts[1].seconds() == doctest::Approx(forecasts[0].seconds()).epsilon(0.1));
+  CHECK(forecasts[1].memory > forecasts[0].memory);
+  CHECK(!forecasts[1].better);
+}
+
+TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {
+  RunPlan plan = plan_of(64);
+  const auto alone = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();  // 1000 steps of 8192 tokens
+  plan.stages[1].settings.set("steps", 0);
+  const char* phases = "[short]\nsteps = 3000\nsequence_length = 4096\n[long]\nsteps = 1000\nsequence_length = 8192\n";
+  plan.stages[1].settings.set("phase", parse_toml(phases, "phases.toml").value());
+  const auto f = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  REQUIRE_MESSAGE(f.problem.empty(), f.problem);
+  CHECK(f.steps == 4000);
+  CHECK(f.memory == doctest::Approx(alone.memory));
+  CHECK(f.duration() > alone.duration() + 3000 * 0.4 * alone.seconds());
+  CHECK(f.duration() < alone.duration() + 3000 * 0.6 * alone.seconds());
+  CHECK(f.gpu_hours == doctest::Approx(f.duration() * 64 / 3600));
+  CHECK(forecast_text({f}).find("short ") != std::string::npos);
+}
+
+TEST_CASE("what was measured at the site corrects its forecasts, and they say so") {
+  const RunPlan plan = plan_of(64);
+  const auto before = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  MeasuredTraining measured;
+  measured.device = before.device, measured.name = "tp2", measured.run = "llama-1";
+  measured.like = {"another layout", {1, 2, 3, 4, 5, 6}};
+  measured.predicted = 2, measured.measured = 3;
+  const auto after = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  CHECK(after.seconds() == doctest::Approx(1.5 * before.seconds()).epsilon(0.01));
+  CHECK(forecast_text({after}).find("step times measured here: 1, the last by llama-1") != std::string::npos);
+  measured.device = "another GPU";
+  const auto other = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  CHECK(other.seconds() == before.seconds());
+}
+
+}  // namespace plan_forecasts_test
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,132 @@
+// What the engine would refuse is refused when a workflow is read, with the text of the one table; what it runs is not.
+#include "orchestrator/workflow/layout/feature_check.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/text/text.h"
+#include "contracts/settings/stages/inference.h"
+#include "contracts/settings/training/feature_table.h"
+#include "orchestrator/workflow/layout/layout_check.h"
+#include "orchestrator/workflow/planner.h"
+
+namespace longhaul {
+namespace {
+
+namespace feature_check_test {
+
+template <class Settings>
+void take_shared(const EngineCase& c, Settings& s) {
+  s.device = c.gpu ? "gpu" : "cpu", s.precision = c.precision;
+  s.optimizer = c.optimizer, s.corruption = c.corruption, s.attention_backend = c.attention_backend;
+  s.sequence_length = 16, s.micro_batch_size = 2, s.global_batch_size = 4 * c.dims.dp();
+}
+
+// The settings of a stage that asks for the case.
+Value settings_of(const EngineCase& c) {
+  if (c.kind == "align") {
+    AlignSettings s;
+    take_shared(c, s);
+    return align_fields().to_value(s);
+  }
+  if (c.kind == "deploy") {
+    DeploySettings s;
+    s.device = c.gpu ? "gpu" : "cpu";
+    return deploy_fields().to_value(s);
+  }
+  if (c.kind == "quantize") {
+    QuantizeSettings s;
+    s.method = c.weights, s.embedding = c.quantized_embedding;
+    return quantize_fields().to_value(s);
+  }
+  PretrainSettings s;
+  take_shared(c, s);
+  s.model = c.shape, s.moe = c.moe, s.pipeline = c.pipeline, s.recompute = c.recompute;
+  s.low_precision = c.low_precision, s.overlap = c.overlap, s.cp_attention = c.cp_attention;
+  s.deterministic = c.deterministic, s.document_mask = c.document_mask, s.dropout = c.dropout;
+  s.communicator = c.communicator, s.trace.kernels = c.kernel_trace;
+  return pretrain_fields().to_value(s);
+}
+
+Diagnostics said_of(const EngineCase& c) {
+  Diagnostics said;
+  const Value settings = settings_of(c), written = Value::make_table();
+  if (c.kind == "pretrain")
+    check_layout("x", *find_stage_kind(c.kind), settings, written, c.dims, {}, said);
+  else
+    check_features("x", engine_case_of_stage(c.kind, settings, c.shape, c.dims).value(), written, {}, said);
+  return said;
+}
+
+TEST_CASE("every row of the table of features: the planner refuses what the engine refuses, with the same words") {
+  int accepted = 0, refused = 0;
+  for (const EngineFeature& row : engine_features())
+    for (const bool gpu : {false, true})
+      for (const ModelFamily family : row.families) {
+        if (row.on(gpu).state == FeatureState::none) continue;
+        const EngineCase c = engine_case_for(row, family, gpu);
+        CAPTURE(row.name);
+        CAPTURE(to_string(family));
+        CAPTURE(gpu);
+        const Diagnostics said = said_of(c);
+        if (row.on(gpu).state != FeatureState::refused) {
+          CHECK_MESSAGE(said.empty(), said.render(""));
+          ++accepted;
+          continue;
+        }
+        const std::string text = "stage.x: " + row.refusal(c);
+        CHECK_MESSAGE(std::ranges::count(said.errors(), text, &Error::what) == 1, said.render(""));
+        CHECK(engine_refuses(c));
+        ++refused;
+      }
+  MESSAGE(accepted << " rows accepted, " << refused << " refused");
+  CHECK(accepted > 150);
+  CHECK(refused > 40);
+}
+
+class NoFiles final : public FileView {
+ public:
+  Result<std::string> read(const std::string& path) const override { return make_error(ErrorCode::not_found, path); }
+  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
+    return std::vector<std::string>{pattern};
+  }
+};
+
+std::string problems_of(const std::string& stages) {
+  WorkflowRequest request;
+  request.text =
+      "[workflow]\nname = \"w\"\n[stage.model]\nkind = \"pretrain\"\ninputs = { tokens = \"/t\" }\n" + stages;
+  request.path = "w.toml", request.folder = "/flow";
+  request.site.set("name", "here");
+  const Diagnostics found = plan_workflow(request, NoFiles()).diagnostics;
+  return found.empty() ? "" : found.render("");
+}
+
+TEST_CASE(
+    "a model that an earlier stage makes is known to the stages behind it: the key that they wrote is pointed at") {
+  const std::string experts = "model = { architecture = \"mixtral\" }\n";
+  const std::string tuned = "[stage.tuned]\nkind = \"sft\"\ninputs = { model = \"@model\", data = \"/d\" }\n";
+  CHECK(problems_of(experts + tuned).empty());
+  CHECK(problems_of(experts + tuned + "low_precision = { recipe = \"delayed\" }\n")
+            .find("w.toml:10:28: error: stage.tuned: low_precision.recipe = \"delayed\" for a model with experts") !=
+        std::string::npos);
+  CHECK(problems_of(experts + tuned + "ranks = 2\ndevice = \"gpu\"\nparallel = { tp = 2, etp = 2 }\n")
+            .find("w.toml:12:28: error: stage.tuned: device = \"gpu\" with etp = 2") != std::string::npos);
+  CHECK(problems_of(tuned + "ranks = 3\nglobal_batch_size = 48\nparallel = { tp = 3 }\n")
+            .find("parallel.tp = 3 does not divide model.num_attention_heads = 4") != std::string::npos);
+  const std::string served = "[stage.served]\nkind = \"deploy\"\ninputs = { model = \"@model\" }\ndevice = \"gpu\"\n";
+  CHECK(problems_of(served).empty());
+  CHECK(problems_of(experts + served)
+            .find("w.toml:10:10: error: stage.served: a model with experts: their operations are there on processors "
+                  "only; use the device cpu, or a dense model") != std::string::npos);
+  const std::string small = "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@model\" }\n";
+  CHECK(problems_of(small).empty());
+  CHECK(problems_of("model = { architecture = \"gpt2\" }\n" + small)
+            .find("stage.small: a gpt2 model: its weights are not stored row by row") != std::string::npos);
+}
+
+}  // namespace feature_check_test
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,76 @@
+// An order to go on in-process is followed, or comes to nothing within its deadlines.
+#include "worker/lead/recovery/restart_order.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+namespace {
+namespace restart_order {
+
+struct Rig {
+  RestartOrder order;
+  std::vector<RankObservation> ranks;
+  GuardFinding why;
+
+  Rig() {
+    why.kind = GuardFinding::Kind::stuck_collective;
+    why.cause = "all ranks live and wait in dp";
+    why.detect_s = 3;
+    for (int rank = 0; rank < 4; ++rank) {
+      RankObservation one;
+      one.rank = rank, one.seen = true, one.process = ProcessState::running;
+      one.beat.epoch = 1, one.beat.section = "micro_batch";
+      ranks.push_back(one);
+    }
+    order.given(1'000, 2, why);
+  }
+  void leave(int rank) { ranks[static_cast<std::size_t>(rank)].beat.section = "restart"; }
+  void come(int rank) {
+    ranks[static_cast<std::size_t>(rank)].beat.section = "micro_batch";
+    ranks[static_cast<std::size_t>(rank)].beat.epoch = 2;
+  }
+};
+
+}  // namespace restart_order
+}  // namespace
+
+TEST_CASE("restart order: once all ranks have come to the epoch nobody is waited for") {
+  restart_order::Rig rig;
+  for (int rank = 0; rank < 4; ++rank) rig.leave(rank);
+  CHECK(!rig.order.look(2'000, rig.ranks));
+  for (int rank = 0; rank < 4; ++rank) rig.come(rank);
+  CHECK(!rig.order.look(2'100, rig.ranks));
+  for (RankObservation& one : rig.ranks) one.beat.epoch = 1;
+  CHECK(!rig.order.look(100'000, rig.ranks));
+}
+
+TEST_CASE("restart order: a rank that does not leave ends it after seconds, and only new processes are left") {
+  restart_order::Rig rig;
+  for (const int rank : {0, 1, 3}) rig.leave(rank);
+  CHECK(!rig.order.look(1'000 + RestartOrder::leave_ms - 1, rig.ranks));
+  const auto found = rig.order.look(1'000 + RestartOrder::leave_ms, rig.ranks);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::stuck_collective);
+  CHECK(found->rank == -1);
+  CHECK(found->no_order == "rank 2 did not leave its collective within 3 s of the order to go on in-process");
+  CHECK(found->cause.find("all ranks live and wait in dp; rank 2") == 0);
+  CHECK(found->detect_s == doctest::Approx(6));
+  CHECK(!rig.order.look(200'000, rig.ranks));  // told once
+}
+
+TEST_CASE("restart order: ranks that have left and do not meet have longer") {
+  restart_order::Rig rig;
+  for (const int rank : {0, 1, 2}) rig.come(rank);
+  rig.leave(3);
+  CHECK(!rig.order.look(1'000 + RestartOrder::meet_ms - 1, rig.ranks));
+  const auto found = rig.order.look(1'000 + RestartOrder::meet_ms, rig.ranks);
+  REQUIRE(found);
+  CHECK(found->no_order.find("rank 3 did not meet the others within 25 s") == 0);
+}
+
+TEST_CASE("restart order: another fault or launch ends the waiting") {
+  restart_order::Rig rig;
+  rig.order.over();
+  CHECK(!rig.order.look(100'000, rig.ranks));
+}

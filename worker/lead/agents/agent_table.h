@@ -1,0 +1,158 @@
+// The agents of an attempt, as its lead sees them: who has connected, what each said last and when. One thread, which
+// calls look() often.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/process/log.h"
+#include "base/system/clock.h"
+#include "contracts/control/order.h"
+#include "worker/lead/agents/word_store.h"
+#include "worker/protocol/node/node_report.h"
+#include "worker/protocol/wire/connection.h"
+#include "worker/protocol/wire/host_probe.h"
+#include "worker/protocol/wire/lead_address.h"
+#include "worker/protocol/wire/lost_lead.h"
+#include "worker/protocol/wire/stranger_log.h"
+
+namespace longhaul {
+
+struct AgentTableOptions {
+  std::string attempt_key;
+  std::string address_path, secret_path;  // worker/protocol/wire/lead_address.h
+  std::string host;                       // as agents reach this one
+  std::int64_t epoch = 1;                 // its number; of a lead in waiting that of the lead that was lost
+  bool everywhere = false;                // agents come from other hosts
+  std::vector<std::string> hosts;         // one agent each
+  std::string record_path = {};           // of the job's end; "": nobody writes one
+  std::int64_t asks = 0;  // of a lead in waiting: the epoch that it wants to lead in; 0: the one after `epoch`
+  PortRange ports = {};   // of this one and, by its word, of whatever listens on the job's nodes
+  std::vector<std::string> addresses = {};  // of this host, beside its name (lead_address.h)
+};
+
+struct AgentState {
+  std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
+  bool connected = false;
+  std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
+  bool unanswered = false;   // it broke for want of an answer, and nobody there has closed it
+  std::int64_t pid = 0;      // of the newest that has connected, on its host
+  PeerAddress peer;          // from where
+  NodeReport report;
+};
+
+class AgentTable {
+ public:
+  // Listens, and only then writes the address.
+  static Result<std::unique_ptr<AgentTable>> open(const AgentTableOptions& options, Clock& clock, Logger& log);
+  ~AgentTable();
+
+  // Of a lead in waiting: listens already, with the number of the lead that is lost, and writes no address, until
+  // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch. Until
+  // then only agents that have promised it that epoch count as connected (worker/agent/epoch_promise.h); and until
+  // then it knocks at `lost_host`, where that lead was: if the kernel there says nothing, that node has been missing
+  // since the standby lost the lead, and any other that has not come since this one waited.
+  static Result<std::unique_ptr<AgentTable>> in_waiting(const AgentTableOptions& options, Listener listener,
+                                                        Clock& clock, Logger& log, const std::string& lost_host = {},
+                                                        LostLead lost = {});
+  // An error says that the address could not be written; it leads all the same, and agents know the way from before.
+  // `gone`: nodes that the scheduler has taken out of the job, missing since that lead was lost whatever their kernels
+  // say.
+  Status take_over(const std::set<std::string>& gone = {});
+
+  // Takes what has come. Who says nothing sensible, or is not ours, loses its connection without an answer; that is
+  // logged, a line a minute. A connection has 5 s to show that it knows the secret; where 64 more than the job has
+  // hosts have not, one of them goes for the next (strangers.h).
+  void look();
+  // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
+  // `words`: where they leave words for each other on their nodes (contracts/control/rendezvous_words.h), which this
+  // carries.
+  void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
+             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ns = 0, const std::string& words = {});
+  void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
+  // To one agent; to all of them. Those that connect later are not told.
+  void order(const std::string& host, const AgentOrder& order);
+  void order_all(const AgentOrder& order);
+  // Every rank of the launch goes on in-process, in that epoch; also those whose agent has just died, once another
+  // comes.
+  void restart(std::int64_t epoch);
+  // Every rank of the launch hears when it is ended by force; later ones, too. CLOCK_MONOTONIC of this host: told is
+  // how long it is until then, and each agent counts from there by its own clock.
+  void must_end_by(std::int64_t end_ns);
+  // To the page of one rank of the launch, which is on that host.
+  void order_page(const std::string& host, int rank, const Order& order);
+  // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
+  void dump_stacks(const std::string& folder);
+  // Nothing is to be done: the lead lives.
+  void ping();
+  // They have no more work. Waits at most `wait_ms` until they have gone.
+  void end(std::int64_t wait_ms);
+
+  const std::map<std::string, AgentState>& agents() const { return agents_; }
+  int connected() const;
+  std::int64_t epoch() const { return options_.epoch; }  // its number
+  LeadAddress address() const {
+    return {options_.attempt_key, options_.epoch, options_.host, listener_.port(), options_.addresses};
+  }
+  const PortRange& ports() const { return options_.ports; }
+  std::vector<int> descriptors() const;  // for poll(2)
+  // Somebody told of a later epoch: another lead has taken over.
+  bool superseded() const { return superseded_; }
+  // For a lead that may have stood still and finds itself alone: agents that have turned to another one do not come
+  // back to say so. The file of the address names that one, or is gone with it, and the record is there (succession.h).
+  // An address that somebody else has removed is written again.
+  void look_for_successor();
+  int refused() const { return refused_; }  // connections so far
+
+ private:
+  struct Link {
+    Connection connection;
+    std::string host;  // "": has not said hello
+    std::string address;
+    bool outside = false;  // strangers.h
+    std::int64_t since_ns = 0;
+    bool over = false;
+  };
+  LeadEpoch own_epoch() const { return asks_ ? LeadEpoch(options_.epoch) : LeadEpoch(options_.epoch, options_.host); }
+  std::int64_t left_ms() const;
+  void take_promise(Link& link, const LeadEpoch& promised);
+  AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock, Logger& log);
+  void take_new_connections();
+  void make_room();
+  void refuse(const Link& link, const std::string& why);
+  bool outside(const std::string& address) const;
+  // Whether the link stays.
+  bool pump(Link& link);
+  bool greet(Link& link, const WireFrame& hello);
+  void tell_what_to_watch(Link& link);
+  void pass_on(const std::string& from, const WordMessage& words);
+  AgentOrder restart_order(const AgentOrder& watched) const;
+
+  AgentTableOptions options_;
+  std::optional<LeadEpoch> asks_;  // of a lead in waiting
+  std::string secret_;
+  Listener listener_;
+  Clock& clock_;
+  Logger& log_;
+  StrangerLog strangers_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::map<std::string, AgentState> agents_;
+  std::map<std::string, AgentOrder> watched_;  // by host
+  WordStore words_;
+  std::int64_t end_by_ns_ = 0;      // of the ranks by force; 0: not known
+  std::int64_t restart_epoch_ = 0;  // newest that the ranks of this launch were ordered to; 0: none
+  bool superseded_ = false;
+  int refused_ = 0;
+  std::int64_t opened_ns_ = 0;
+  std::string lost_host_;  // of the lead that was there before this one waited
+  LostLead lost_;
+  std::optional<HostProbe> knocks_;
+  std::int64_t missing_since_ns(const std::string& host, const std::set<std::string>& gone) const;
+  bool owns_files_ = true;  // the secret goes with it; not while another lead may live
+};
+
+}  // namespace longhaul

@@ -1,0 +1,57 @@
+// What another lead needs to go on where this one stood: told to the standby whenever it changes, over its connection.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/value/value.h"
+#include "contracts/records/launch.h"
+#include "contracts/settings/job/port_range.h"
+#include "resiliency/taxonomy/restart_tier.h"
+#include "worker/lead/monitor/goodput_watch.h"
+#include "worker/lead/placement/growth_trial.h"
+#include "worker/lead/placement/host_pool.h"
+#include "worker/lead/recovery/told_facts.h"
+#include "worker/protocol/wire/lost_lead.h"
+
+namespace longhaul {
+
+struct LeadState {
+  static constexpr int format = 1;
+  std::string attempt_key;
+  std::int64_t epoch = 1;  // of the lead that says so
+  std::int64_t started_ms = 0;
+  std::string lead_host;  // of the job's script
+  std::string led_from;   // of the lead that says so
+  Launch launch;          // the newest; its ranks may have ended by now
+  HostPool hosts;
+  TierHistory history;
+  std::int64_t step = -1;
+  ToldFacts::Steps judged;  // how far it had saved at the newest fault
+  // When the job ends by the scheduler's word, CLOCK_MONOTONIC of the host that reads it; 0: not known. Told is how
+  // long it is until then.
+  std::int64_t end_by_ns = 0;
+  GrowthTrial trial;  // of nodes that have come back
+  // What the events up to a place in their file have told, in the words of JobLead alone: who goes on with the job
+  // reads no more than what follows it, and not weeks of them.
+  Value seen = Value::make_table();
+  std::optional<GoodputWatch> goodput;
+  PortRange ports;        // that the job's programs listen on
+  LostLead lost;          // added by the standby's agent
+  std::int64_t asks = 0;  // also: the epoch that its lead in waiting asks for; 0: the next
+};
+// `now_ns`, `now_ms`: the monotonic and the wall clock of the lead that tells it.
+Value lead_state_to_value(const LeadState& state, std::int64_t now_ns, std::int64_t now_ms);
+// The same, in at most `bytes_max` bytes of JSON: what has to go goes from the oldest restarts on. nullopt: even
+// without any it is too large.
+std::optional<Value> lead_state_within(LeadState state, std::int64_t now_ns, std::int64_t now_ms,
+                                       std::size_t bytes_max);
+// What changes all the time, for a standby that knows the rest (worker/protocol/node/standby_state.h).
+Value lead_news_to_value(const LeadState& state, std::int64_t now_ns, std::int64_t now_ms);
+// Times of day come back as this host's clock had them, where its agent has noted when the state came
+// (worker/protocol/node/told_times.h).
+Result<LeadState> lead_state_from_value(const Value& value);  // corrupt
+
+}  // namespace longhaul

@@ -1,0 +1,41 @@
+#include "worker/lead/recovery/restart_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+namespace {
+constexpr const char* on_its_way = "restart";  // the section in which a rank leaves and meets (TrainingLoop::restart)
+}
+
+void RestartOrder::given(std::int64_t now_ms, std::int64_t epoch, const GuardFinding& why) {
+  order_ = Given{now_ms, epoch, why};
+}
+
+std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+  if (!order_) return std::nullopt;
+  const auto is_there = [&](const RankObservation& rank) { return rank.beat.epoch >= order_->epoch; };
+  if (std::all_of(ranks.begin(), ranks.end(), is_there)) {
+    order_.reset();
+    return std::nullopt;
+  }
+  const std::int64_t since_ms = now_ms - order_->at_ms;
+  const auto stays = [&](const RankObservation& rank) { return !is_there(rank) && rank.beat.section != on_its_way; };
+  auto late = std::find_if(ranks.begin(), ranks.end(), stays);
+  const bool has_left = late == ranks.end();
+  if (has_left) late = std::find_if_not(ranks.begin(), ranks.end(), is_there);
+  if (since_ms < (has_left ? meet_ms : leave_ms)) return std::nullopt;
+  GuardFinding found = std::exchange(order_, std::nullopt)->why;
+  found.no_order = format("rank {} {} within {:.0f} s of the order to go on in-process", late->rank,
+                          has_left ? "did not meet the others" : "did not leave its collective",
+                          static_cast<double>(has_left ? meet_ms : leave_ms) * 1e-3);
+  found.cause += "; " + found.no_order;
+  // Not a rank to blame: whoever is late may wait for another one.
+  found.rank = -1, found.host.clear(), found.section.clear();
+  found.detect_s += static_cast<double>(since_ms) * 1e-3;
+  return found;
+}
+
+}  // namespace longhaul
