@@ -1,3 +1,9 @@
+// Room resiliency
+// Policies that controller, lead and simulator ask alike: retries, checkpoint interval, progress, timeouts.
+// retry_policy.h says whether to try again; saved_progress.h what counts as progress.
+// timeout_hierarchy.h says which timeout must be longer than which; checkpoint_interval.h how often to save.
+// All are pure, and may not include health, goodput or the simulator: callers pass in what was seen.
+//
 // Whether to try once more, as a pure function of what happened so far; asked by the controller for a new job and by
 // the lead for a new launch within its job.
 //

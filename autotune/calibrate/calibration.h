@@ -1,3 +1,9 @@
+// Room autotune/calibrate
+// The constants of the time model for one site, fitted to what was timed there.
+// calibration_plan.h chooses short runs, calibration.h evaluates them, constant_fit.h is the least-squares fit.
+// processor_constants.h does the same for ranks on a processor, from two seconds of measurement.
+// It neither searches layouts nor starts runs: a calibration is carried out by orchestrator/trials.
+//
 // The time model's constants of a site from what was timed there: rates that benchmarks show directly, and shares and
 // latencies that are fitted to short trainings and to the benchmarks' products and messages together. Pure.
 #pragma once

@@ -1,3 +1,9 @@
+// Room autotune/hardware
+// What the time model knows of machines and programs: GPU types, links, frameworks, each number with its source.
+// constant_table.h reads constants.toml; time_constants.h makes gpu_type.h and framework_profile.h out of it.
+// cluster.h places the ranks: which link joins the ranks of a group.
+// It knows no formula for time: those in autotune/time and autotune/inference read these numbers.
+//
 // Everything the time model knows beside the training itself, out of a ConstantTable.
 #pragma once
 

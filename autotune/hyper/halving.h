@@ -1,3 +1,9 @@
+// Room autotune/hyper
+// The search for hyperparameters: which configurations are tried, for how long, and which go on.
+// Start with halving.h (successive halving); proposals.h chooses configurations, hyper_artifact.h is the result.
+// How large a model should be stands here too: scaling_law.h, training_budget.h, shape_for_parameters.h.
+// It knows neither layouts nor step times, and does not run trials: it decides from trial_history.h alone.
+//
 // Successive halving: many configurations train a little, the best of them go on, and only a few train to the end.
 //
 // The rule, shared by both methods: trials that came to the end of a rung are ordered by their metric; the best

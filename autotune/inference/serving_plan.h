@@ -1,3 +1,9 @@
+// Room autotune/inference
+// How a model is best served on given GPUs, and what a configured server will need and deliver.
+// serving_task.h is the question; serving_search.h goes through all layouts; serving_plan.h names the best.
+// Memory is in serving_memory.h, the time of one step in serving_time.h, rates under load in serving_load.h.
+// It does not use the memory formulas of training (autotune/memory): a server keeps caches and no gradients.
+//
 // The best way to serve a model on a cluster, and why not the others.
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room autotune/memory
+// What a training will hold on one GPU, as a closed formula that a search can ask for every layout.
+// memory_profiles.h says how each framework keeps its arrays; fit_advice.h says what to change if nothing fits.
+// It knows nothing of time or hardware, so that a memory question needs no constants of a machine.
+//
 // What a training will hold on one GPU, by what it is for, as a closed form: no lists, no allocation, well below a
 // microsecond (tests/bench/autotune/framework_memory_bench.cc prints calls per second), so that a search can ask it for
 // every layout. The engine's own plan on a CPU, byte by byte, is contracts/plan/memory_plan.h.

@@ -1,3 +1,9 @@
+// Room autotune/search
+// The search for the fastest layout of a training that fits, by prediction alone.
+// search_space.h lists the layouts, layout_search.h ranks them; alternatives.h judges well-known other choices.
+// training_forecast.h, training_size.h and replan.h answer further questions with the same search.
+// It measures nothing: trials of the best layouts are decided by autotune/trials.
+//
 // The search for the fastest layout that fits, in two levels: closed forms of memory and of a lower bound on the step's
 // time sort all layouts; those that could still win are simulated, best bound first, until no bound is below what was
 // found. So the winner is the one that simulating everything would find, for the same model of time and memory.

@@ -1,3 +1,9 @@
+// Room autotune/time
+// How long a training step takes, from arithmetic: a bound in closed form, or the simulated pipeline schedule.
+// training_case.h is the question; step_time.h adds up layer_time.h and collective_time.h.
+// measured_correction.h corrects predictions by measured trainings; forecast_source.h says how far to trust one.
+// It takes a layout as given: which layouts exist and whether they fit in memory is not decided here.
+//
 // How long a training step takes: layers and ends per micro-batch (layer_time.h), the pipeline's schedule, messages
 // between stages, gradients and weights between data-parallel ranks, the update of the weights. Two answers: a lower
 // bound in closed form, and the schedule simulated on the very lists of operations that the engine runs.

@@ -1,3 +1,9 @@
+// Room autotune/trials
+// Trials: short trainings that are measured because prediction alone is not enough.
+// trial.h and trial_runner.h are the interface; confirmation.h decides from the results which layout is fastest.
+// layout_artifact.h is the layout.toml that a `tune` stage publishes.
+// It does not know how a trial becomes a job: orchestrator/trials implements the interface.
+//
 // A trial: one short training whose step time, losses or memory somebody wants to know. What asks for trials (the
 // choice of a layout, the search of hyperparameters) decides by their results; what runs them is behind TrialRunner.
 #pragma once

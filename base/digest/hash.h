@@ -1,3 +1,9 @@
+// Room base/digest
+// Digests and counter-based random numbers: functions of bytes, with the same result on every machine.
+// hash.h is for files and checkpoints (fast), hmac.h for messages between programs (cryptographic).
+// philox.h gives random numbers that depend on (seed, stream, index) and not on the order of calls.
+// It opens no files: the digest of a file is base/files/file_hash.h.
+//
 // Digests: xxh3 for files and checkpoint entries (fast, not cryptographic).
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room base/error
+// Errors as values: Result<T>, Status, the Error with place, reason and remedy; die() on a broken invariant.
+// Start with result.h; diagnostics.h collects all errors of an input; whereabouts.h gives die() rank and step.
+// Nearly everything includes it, so it may include nothing but base/text.
+//
 // Errors are values. Result<T> carries either a T or an Error that says what, where and how to fix it; each layer may
 // add the one fact it knows (run, stage, rank, step). Exceptions of third-party code end inside their wrapper file.
 #pragma once

@@ -1,3 +1,9 @@
+// Room base/process
+// Child processes with one owner, log lines, and the named points where a test makes a program fail.
+// Start with process.h; process_signal.h signals a process known from a file, program_trust.h checks PATH.
+// log.h writes the log lines of all programs; fault_point.h is off unless a test hands over a plan.
+// It knows no TOML or JSON: what a process prints is parsed by whoever started it.
+//
 // Child processes with one owner each. Children start with a closed set of descriptors and, if asked, in a session of
 // their own so that they outlive the starter.
 #pragma once

@@ -1,3 +1,8 @@
+// Room base/system
+// The operating system's small services: clocks and deadlines, threads, shared libraries, names of users.
+// Start with clock.h: time is passed in, so that tests set it; parallel_for.h runs a loop on threads.
+// It opens no files and starts no processes: base/files and base/process lie above it.
+//
 // Time is passed in: programs use SystemClock, tests a ManualClock. Wall time labels facts; durations and deadlines are
 // always taken from the monotonic clock.
 #pragma once

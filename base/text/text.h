@@ -1,3 +1,8 @@
+// Room base/text
+// Text: formatting, splitting, human units, quoting, and the only way to standard output.
+// print.h writes to the terminal; visible_text.h escapes foreign control characters; redact.h hides secrets.
+// It includes nothing of Longhaul, so that even base/error can use it.
+//
 // Small text helpers: fmt formatting, human units, splitting.
 #pragma once
 

@@ -1,3 +1,9 @@
+// Room contracts/control
+// What the programs of a running job agree on beside their records: orders, times, exit codes of a round.
+// order.h is what `longhaul tell` writes for a lead; control_times.h has the times between lead and agents.
+// rendezvous_words.h is the folder through which ranks find each other before they can send.
+// It knows neither tasks nor launches: these times and files are the same for every kind of stage.
+//
 // What a person tells a running stage (`longhaul tell`), on its way from the controller to the lead of the stage's job:
 // one file per order, created exclusively, in stages/<id>/orders/. It belongs to the stage and not to an attempt: a
 // chain of jobs goes on under the same orders. What became of it lies beside it, written once by the lead.

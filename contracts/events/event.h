@@ -1,3 +1,8 @@
+// Room contracts/events
+// The lines of events.jsonl: append-only facts of one attempt, written by rank 0 and by the lead.
+// Start with event.h (all kinds of events); each other header is one kind with its fields.
+// It does not know the fault classes whose names it carries: those are resiliency/taxonomy, which lies above.
+//
 // events.jsonl: append-only facts of one attempt, one JSON object a line, written by rank 0 of the engine (or by a
 // `command` through its heartbeat) and by the lead. Readers skip a torn last line and kinds that they do not know.
 //

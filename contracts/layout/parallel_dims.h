@@ -1,3 +1,8 @@
+// Room contracts/layout
+// A parallel layout (tp, sp, cp, ep, etp, pp, vp, dp, zero) as one validated value, with rank and coordinates.
+// Whoever needs the place of a rank in the mesh asks parallel_dims.h; nobody else computes it.
+// It knows no model: whether a model can be divided so is contracts/plan/layout_check.h.
+//
 // A layout as one validated value, asked by everybody, recomputed by nobody.
 //
 // World: tp * cp * pp * dp_replicate * dp_shard ranks, tp fastest (rank order tp, cp, dp_shard, dp_replicate, pp), as

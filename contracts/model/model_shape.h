@@ -1,3 +1,9 @@
+// Room contracts/model
+// The model as data: its shape, its parameters, and where each of them lies in the flat arrays of a rank.
+// Read model_shape.h, then parameter_list.h (names, global shapes), then parameter_layout.h (place in memory).
+// hf_config.h reads and writes Hugging Face's config.json; weight_decay.h says which weights decay.
+// It knows no settings of a training: the same shape serves training, evaluation and serving.
+//
 // The shape of a decoder-only transformer, with its arithmetic. Field names are those of Hugging Face's config.json of
 // Llama where the two speak of the same thing. Architectures:
 //   llama  RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases

@@ -1,3 +1,9 @@
+// Room contracts/pipeline
+// Pipeline schedules as data: for every pipeline rank the list of operations that it runs.
+// schedule.h is one operation, pipeline_stages.h divides the layers, pipeline_schedule.h makes the lists.
+// pipeline_messages.h says what each operation receives and sends; pipeline_timeline.h runs lists against costs.
+// It knows no model, layout or setting: only numbers of stages, chunks and micro-batches.
+//
 // The lists of operations of every pipeline schedule, from one rule. All schedules run the same virtual micro-batches,
 // (micro-batch, chunk), in the same order; they differ in how many forwards a rank runs before its first backward, and
 // in when the weight gradients follow. docs/contracts.md shows them as pictures; pipeline_timeline.h runs them against

@@ -1,3 +1,9 @@
+// Room contracts/plan
+// What a training will hold in memory and send between ranks, computed from shapes and settings alone.
+// training_outline.h is the input; memory_plan.h and communication_plan.h are functions of it.
+// layout_check.h says whether a model divides as asked; shrunken_layout.h what fewer nodes can continue with.
+// It knows no job and no record: planner, tuner and engine ask the same functions.
+//
 // What decides how much memory a training takes and how much its ranks send to each other: shapes, the layout, and the
 // settings that change either. memory_plan.h and communication_plan.h are functions of it and of a rank's place.
 #pragma once

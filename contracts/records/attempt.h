@@ -1,3 +1,9 @@
+// Room contracts/records
+// The files by which the programs hand over: attempt.toml, launch.toml, record.json, manifest.json and others.
+// Read attempt.h (controller to lead), launch.h (lead to ranks), record.h (how a job ended), in this order.
+// manifest.h, checkpoint_format.h and milestone.h are what a stage leaves; state_owner.h says who may write it.
+// It does not know the task (contracts/tasks): a record says how a job went, not what it was to do.
+//
 // attempt.toml: what the controller tells the lead of one job. Written before the job is submitted, never changed; the
 // lead finds everything else from here.
 #pragma once

@@ -1,3 +1,8 @@
+// Room contracts/schema
+// One description of a settings struct that parses, validates, documents and completes it.
+// field_table.h is the mechanism behind every table that users write; units.h parses "30min" and "16GiB".
+// It knows no setting: every contracts/settings room builds its own tables with it.
+//
 // One description of a settings struct serves parsing, validation, defaults, reference documentation, shell completion
 // and the resolved task. A table is built once per struct:
 //

@@ -1,3 +1,9 @@
+// Room contracts/tasks
+// task.toml, which says what one stage is to do, and the list of all kinds of stage.
+// Start with stage_kinds.h for a new kind of stage; task.h is one resolved stage, and makes its key.
+// task_settings.h says which settings take part in the key.
+// It knows no attempt and no launch: a task is the same however often and wherever it is started.
+//
 // task.toml: what one stage is to do, fully resolved and immutable. Written by the controller, read by the worker and
 // the engine; readable, and re-runnable by hand: `longhaul-engine run --task task.toml --launch launch.toml`.
 #pragma once

@@ -1,3 +1,8 @@
+// Room engine/align
+// Direct Preference Optimization: its loss on log-probabilities, and the same as an objective of the trainer.
+// dpo_objective.h turns a batch of pairs into loss and gradient; dpo.h is the formula alone, with its source.
+// It knows no files and no stage: engine/tasks reads the pairs and runs the training.
+//
 // DPO as an objective of the trainer. A batch holds pairs as neighbouring sequences (chosen, rejected), the answers'
 // tokens are those with a target, and per_sequence carries each sequence's reference log-probability (summed over the
 // answer).

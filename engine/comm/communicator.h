@@ -1,3 +1,9 @@
+// Room engine/comm
+// Groups of ranks that work together and can always be left: every operation is polled, with a deadline.
+// communicator.h is the contract; mpi_, threads_ and staged_communicator.h implement it.
+// tree_sum.h makes sums independent of the layout; contribution_check.h finds bits that changed on the way.
+// It may not include NCCL's implementation (engine/comm/nccl), which a build without CUDA does not have.
+//
 // A group of ranks that work together, and that can always be left.
 //
 // Every operation only starts and returns a Request; waiting polls it with a deadline and an abort flag and never

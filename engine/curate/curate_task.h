@@ -1,3 +1,8 @@
+// Room engine/curate
+// The work of the stage `curate`: raw pages in, clean documents without duplicates out.
+// curate_task.h runs all steps; examine.h judges one document alone; waterfall.h counts what each step removed.
+// It uses no model and no tokenizer: curation runs on processors, before any vocabulary exists.
+//
 // The whole curation room as one task: raw pages in, a clean corpus out, and a waterfall of what each step removed and
 // why.
 #pragma once

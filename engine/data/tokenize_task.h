@@ -1,3 +1,8 @@
+// Room engine/data
+// The work of the stage `tokenize`: a corpus becomes a vocabulary and token files.
+// tokenize_task.h lists what is read and written; it joins tokenizer/ (training BPE) and files/ (token files).
+// It does not know the order in which a training reads samples: that is engine/data/samples.
+//
 // The work of the stage kind `tokenize`: a curated corpus becomes a vocabulary and token files.
 //
 // Reads   CORPUS/documents.jsonl and, if it is there, CORPUS/heldout.jsonl; each line {"text", "language", ...}.

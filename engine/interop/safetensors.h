@@ -1,3 +1,8 @@
+// Room engine/interop
+// File formats of other projects: safetensors, Hugging Face's model files in parts, TensorBoard's event files.
+// safetensors.h reads and writes one file; safetensors_model_writer.h a model of several; tensorboard.h curves.
+// It knows formats and no model: names and shapes come from the caller (engine/model/store).
+//
 // safetensors files: named tensors with a JSON header, read in place and written without holding them in memory.
 //
 //   u64 N (little-endian) | N bytes of JSON, may end in spaces | data

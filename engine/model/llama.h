@@ -1,3 +1,9 @@
+// Room engine/model
+// The trainable decoder-only transformer (Llama, GPT-2, Mixtral), forward and backward on micro-batch slots.
+// llama.h is the model, block.h one layer; the parts are in layers/, experts/ and store/.
+// placed_batch.h brings a batch to where operations compute.
+// It does not know generation (inference/ builds on it) nor the trainer, which drives it by a schedule.
+//
 // A decoder-only transformer as a trainable model (Llama family, GPT-2: contracts/model/model_shape.h): embedding,
 // blocks, final norm, output layer (tied or not) with its loss. It works on micro-batch slots, so that a schedule
 // (contracts/pipeline/schedule.h) may keep several micro-batches alive.

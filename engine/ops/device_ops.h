@@ -1,3 +1,9 @@
+// Room engine/ops
+// All operations of a device in one interface, and how a GPU is handed to the engine.
+// device_ops.h lists the operations; their contracts are in attention/, linear/, experts/, loss/ and pointwise/.
+// gpu.h is what main opens; cpu_levels.h limits the instruction set for tests.
+// It may include neither cpu/ nor cuda/: implementations depend on the contracts, not the reverse.
+//
 // The operations of a device (a GPU), under the contracts of the headers of this room: every view and span that they
 // are given lies in the device's memory, except where a comment says so. They are put into the device's one stream, in
 // the order of the calls, and may run later; what gives a number back waits for it. An operation with a context that

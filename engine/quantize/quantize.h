@@ -1,3 +1,8 @@
+// Room engine/quantize
+// The stage `quantize`: weights in eight or four bits, and what that costs in perplexity.
+// quantize.h is the stage's work; weight_format.h the formats on disk; int8.h the simplest of them.
+// It knows no task and no launch: engine/tasks/stages calls it.
+//
 // The quantize stage: smaller weights, and what they cost in perplexity on held-out text.
 #pragma once
 

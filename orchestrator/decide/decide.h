@@ -1,3 +1,9 @@
+// Room orchestrator/decide
+// What a controller does next, as a pure function of what was seen, intended and done.
+// decide.h is the decision; job_end.h, needs.h, exclusions.h, held_up.h and job_room.h are parts of it.
+// Two headers touch files: in_flight.h (submissions under way) and input_files.h (digests of raw inputs).
+// decide() asks no clock and does no I/O, so the room may include neither runs, jobs nor the controller.
+//
 // What a controller does next, as a pure function of the plan, of the ledger (everything that was ever seen, intended
 // and done) and of what it sees now. No I/O, no clock, no randomness: two controllers that see the same decide the
 // same.

@@ -1,3 +1,9 @@
+// Room orchestrator/fit
+// Whether what a plan needs is there before anything costs: memory, cores, disk, time, budget, context length.
+// check_fit.h runs all checks; fit_case.h is what they are asked, fit_report.h how they answer.
+// Each *_fit.h is one check; add one there and list it in check_fit.cc.
+// The checks are pure and submit nothing, so this room does not know the controller.
+//
 // All checks of what a plan needs against what there is, before anything costs. Pure.
 #pragma once
 

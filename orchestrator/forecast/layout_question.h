@@ -1,3 +1,9 @@
+// Room orchestrator/forecast
+// From a planned stage and a site to what the tuner is asked, for training, serving and sizing.
+// layout_question.h is for training; serving_question.h, size_question.h, checkpoint_forecast.h for the rest.
+// machine_speed.h and measured_trainings.h keep what was measured, so that later forecasts start from it.
+// It does not know runs or jobs: it is asked before there is one.
+//
 // From a planned training stage and a site to what the time model and the search are asked: the model's shape, the
 // cluster, the memory of a GPU. Pure, but for config.json of a model that stands ready as a folder.
 #pragma once

@@ -1,3 +1,9 @@
+// Room orchestrator/index
+// An index of all runs below a folder, in SQLite, for lists and queries.
+// runs_index.h keeps it up to date; run_summary.h is what it stores of a run; runs_query.h is a question.
+// run_stamp.h sees cheaply whether a run has changed; sqlite.h alone calls SQLite.
+// It is a cache and never the truth: orchestrator/decide may not read it, and it knows no controller.
+//
 // An index of all runs below one folder, in SQLite: for lists of runs and questions about them. Never the truth: a
 // cache of the runs' own files that its user keeps for himself, made again wherever it is missing, damaged, of another
 // format or not his own, and brought up to date before it answers. A run is read again where its log has changed

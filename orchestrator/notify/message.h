@@ -1,3 +1,9 @@
+// Room orchestrator/notify
+// Messages to people about a run: made of facts, kept as files, sent by HTTP.
+// message.h makes them; outbox.h keeps them until somebody can send; notify_config.h is [notify] of a site file.
+// http_post.h alone calls libcurl; secret.h reads an address that must not be written down.
+// It lies below the site, whose files configure it, and knows neither runs nor the ledger.
+//
 // From what happened in a run to what people are told. Pure: the same facts give the same messages with the same ids,
 // in every controller, so that two of them do not tell a thing twice.
 #pragma once

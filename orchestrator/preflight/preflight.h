@@ -1,3 +1,9 @@
+// Room orchestrator/preflight
+// What cluster and machine say against a plan before it is submitted, and what the plan would cost.
+// preflight.h asks Slurm; memory_check.h, timeout_check.h, launcher_check.h and promised_gpus.h are pure checks.
+// stage_device.h decides CPU or GPU; plan_forecasts.h and plan_cost.h add up; doctor_job.h is `doctor --job`.
+// It submits nothing of a run (only the doctor's own job) and does not know the controller.
+//
 // What the machine itself says against a plan before anything is submitted: partitions and reservations that are not
 // there, more nodes or a longer wall time than they have, what Slurm itself would not take, modules that do not load.
 // The site file was asked before.

@@ -1,3 +1,9 @@
+// Room orchestrator/reuse
+// From a stage whose inputs are there to its task and key, and whether an earlier run has done it already.
+// prepare.h digests inputs and makes the task; cache_outlook.h asks the same for `plan`, writing nothing.
+// earlier_runs.h, stage_change.h and stage_reason.h say in a sentence why a stage runs again.
+// It knows no job: how a stage is run has no part in whether it must run.
+//
 // From a planned stage whose needs are met to the task that the engine gets: inputs chosen and digested, key computed.
 #pragma once
 

@@ -1,3 +1,9 @@
+// Room orchestrator/scheduler
+// Where jobs run, as a controller sees it, and the scheduler of this machine.
+// scheduler.h is the contract (submit, snapshot, cancel, release); local_scheduler.h runs jobs without Slurm.
+// attempt_traces.h reads what leads have left in an attempt's folder. Slurm is in the rooms below.
+// The contract may not know Slurm: slurm/ implements it.
+//
 // Where jobs run, as the controller sees it. All implementations pass one contract suite
 // (tests/unit/orchestrator/scheduler/slurm/scheduler_contract_test.cc):
 //   - submit is idempotent by key: a key that is known gives the same id and no second job, whoever submitted it first,

@@ -1,3 +1,9 @@
+// Room orchestrator/site
+// Site files: what one can say, how it is inherited, and where each value comes from.
+// site_schema.h has every key; site_config.h loads a file with its parents; verified_values.h what was checked.
+// submission_times.h holds the times of a submission; runs_mount.h judges the file system of the runs.
+// It knows neither workflows nor the scheduler, which both read it.
+//
 // What a site file can say, as structs with their field tables. docs/reference/site.md is printed from these.
 #pragma once
 

@@ -1,3 +1,9 @@
+// Room orchestrator/slurm_helper
+// longhaul-slurm, the only program that links libslurm: JSON requests in, JSON answers out.
+// main.cc has the protocol; job_description.h makes what sbatch would submit; queries.h reads jobs and nodes.
+// batch_options.h and option_values.h read #SBATCH lines as sbatch does, without libslurm.
+// It is GPL and rebuilt at each site, so it includes only base and contracts, nothing of longhaul.
+//
 // Makes of a script, its options and arguments what sbatch would hand to slurmctld: fields, defaults that follow from
 // one another, environment. Owns everything that the structure points to.
 #pragma once

@@ -1,3 +1,9 @@
+// Room orchestrator/state
+// What is known of a run: the log of each controller, and the ledger that is folded from all of them.
+// Read fact.h (one line), epoch_log.h (one file for each controller), run_ledger.h (which facts are legal when).
+// run_status.h is the ledger from outside; stage_goodput.h where the time went; run_folder.h the paths.
+// It does not know the scheduler: a job is an id in a fact.
+//
 // What a controller knows of its run: the fold of all facts, and the table of transitions that decides which facts are
 // legal when. No I/O, no clock: the same facts give the same ledger anywhere.
 #pragma once

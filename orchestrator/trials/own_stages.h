@@ -1,3 +1,9 @@
+// Room orchestrator/trials
+// The stages that a controller carries out by running trials: tune, search, and calibrations.
+// own_stages.h is what tune_stages.h and search_stages.h share; child_run.h is the run below a stage.
+// trial_runs.h and rung_runs.h turn trials into jobs; *_results.h read what these left.
+// What to try next is not decided here but in autotune/trials and autotune/hyper.
+//
 // The stages of one kind that a controller carries out itself (own_stage.h), in its own rounds: each is moved on as far
 // as it goes without waiting, and everybody else sees how it stands as if it were a job. What it runs, what it decides
 // and what it publishes is its kind's: tune_stages.h, search_stages.h. Nothing is remembered that the folders do not

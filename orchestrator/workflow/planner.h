@@ -1,3 +1,9 @@
+// Room orchestrator/workflow
+// From the text of a workflow to a checked plan.
+// planner.h runs all steps; graph.h orders the stages; stage_inputs.h and milestone_inputs.h read inputs.
+// stage_fit.h checks stages against each other; command_steps.h programs that share a job.
+// It knows no scheduler and no run: the same text gives the same plan everywhere.
+//
 // Workflow text to a checked plan: parse, --set, ${...}, recipes, matrices, settings, inputs, layouts, graph. Pure but
 // for what it asks of the FileView. All problems are collected and reported together; the plan may be used only without
 // any. The same request gives the same plan.

@@ -1,3 +1,9 @@
+// Room resiliency/beat
+// The heartbeat page: 4 KiB of shared memory for each rank, read by the worker and written by any program.
+// heartbeat_page.h has the layout and both halves; longhaul_beat.h is the same as a C interface.
+// beat_line.h is the heartbeat as lines of text over a socket; beat_folder.h the folder of the pages.
+// It is a library of its own that knows base alone, so that foreign programs can link it.
+//
 // The heartbeat page: one 4 KiB mapped file per rank. One half is written by the rank (epoch, step, section, time of
 // the last change, collectives enqueued and completed per communicator, where it waits now), the other by the worker
 // (orders back). Every

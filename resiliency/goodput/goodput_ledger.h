@@ -1,3 +1,8 @@
+// Room resiliency/goodput
+// Where the time of a training went: every millisecond in exactly one class.
+// goodput_ledger.h folds facts; goodput_events.h takes them from events.jsonl.
+// It does not know who asks: status, report, lead and simulator use the same ledger.
+//
 // Where the time of a training went: every millisecond of it belongs to exactly one class. Pure: folded from facts,
 // each with its time; the simulator feeds the same ledger.
 //

@@ -1,3 +1,9 @@
+// Room resiliency/health
+// Whether a host is fit to work: GPUs, memory, network ports, disks, and leftovers of earlier jobs.
+// host_health.h runs all checks; gpu_health.h judges a reading of a GPU, gpu_trend.h several readings.
+// nvml_library.h reads GPUs; file_system_probe.h asks file systems that may hang; host_figures.h measures speed.
+// It judges readings and leaves no host: that is the lead's decision, by the policies in resiliency.
+//
 // All checks of one host together: reads, compares with the reading before, and tells what is wrong. Called by
 // `longhaul-worker health` once, and by whoever watches a host again and again; the GPU library stays loaded between.
 #pragma once

@@ -1,3 +1,8 @@
+// Room resiliency/inject
+// Which injected faults are due, for tests of what follows them.
+// injection_book.h keeps what is due and done; fault_schedule.h draws times; gpu_script.h simulates GPU faults.
+// It makes no fault itself (worker/lead/injection does), and no detector may learn from it.
+//
 // Which faults of a stage are due: pure, time and steps are passed in. The caller says what was done; what could not be
 // done yet (a rank that is just being started) stays due.
 #pragma once

@@ -1,3 +1,8 @@
+// Room resiliency/simulate
+// `longhaul simulate`: many simulated trainings with faults, by the policies of the real program.
+// scenario.h is the input; trial.h one simulated training; study.h many of them with confidence bounds.
+// It knows no detector: how long detection takes is a number of the scenario.
+//
 // Many trials of a scenario: means with confidence bounds, what dearer or cheaper recoveries, other intervals and more
 // spares would change, and whether published figures come out.
 #pragma once

@@ -1,3 +1,9 @@
+// Room resiliency/taxonomy
+// What kinds of faults there are, how one verdict is reached, and which restart follows.
+// fault_class.h has the names, fault_table.h everything known of each; verdict.h chooses among observations.
+// log_line.h, log_root.h, xid_class.h and exit_class.h read evidence; restart_tier.h chooses the restart.
+// It does not know who has observed a fault: detectors and health lie beside or above it.
+//
 // The one table of fault classes: what each is, how bad, what it belongs to, which budget pays for another try, the
 // cheapest tier that can cure it, whether it speaks against the host, and what a person should do. `longhaul faults`
 // and docs/reference/faults.md print it; tests go through it row by row.

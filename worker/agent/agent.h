@@ -1,3 +1,9 @@
+// Room worker/agent
+// The agent of one node: watches the ranks there, reports to the lead, does what the lead orders.
+// agent.h is the loop; rank_pages.h reads heartbeat pages; lead_files.h finds the lead or its successor.
+// stand_in.h starts a new lead where the old one is lost; word_carrier.h forwards rendezvous files of ranks.
+// It decides nothing about faults and may not include worker/lead: the two meet in worker/protocol.
+//
 // The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 100 to 300 ms), tells
 // the lead what changed, and does what the lead orders; a process of its own looks at the health of the node. It
 // decides nothing. One of them is the standby: it is told what another lead would have to know, and starts one when the

@@ -1,3 +1,9 @@
+// Room worker/doctor
+// `longhaul doctor --job` from inside its job: what nodes, network and Slurm really offer.
+// job_look.h runs on the first node; node_look.h on every node; pair_checks.h between nodes.
+// node_facts.h and slurm_facts.h make sentences of what was seen, without asking anything.
+// It knows neither lead nor agent of a training: its job trains nothing.
+//
 // A doctor's job, from inside: on its first node it asks Slurm, starts one agent a node and the ranks beside them, and
 // writes down the facts as they come (contracts/records/doctor.h). Then it waits to be cancelled, so that whoever asked
 // sees how long that takes. Every part has a deadline, and what does not come about is a fact as well: the whole is

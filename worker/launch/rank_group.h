@@ -1,3 +1,9 @@
+// Room worker/launch
+// Starting the ranks of one launch and ending them.
+// rank_programs.h says which processes are started, with arguments and environment; rank_group.h owns them.
+// rank_exec.h stands between a launcher and one rank; rank_files.h has the paths of logs.
+// It does not know why a launch ends: the lead watches and decides.
+//
 // The ranks of one launch as a group: started, polled, told to stop. Of several programs in one job all count, but for
 // services: those are ended when the others have ended well, and may then end as they like.
 #pragma once

@@ -1,3 +1,9 @@
+// Room worker/lead
+// The lead of one job, from claim to record: it starts the ranks, watches them, restarts them and publishes.
+// lead.h is a job from outside; job_lead.h the class, with a job_*.cc for each phase; its parts are the rooms.
+// teardown.h waits for killed ranks; publish.h publishes; next_round.h, last_rounds.h start controller rounds.
+// It knows agents only by the protocol: worker/agent may not be included.
+//
 // `longhaul-worker lead --attempt DIR`: one job from claim to record.
 //
 //   claim (exclusive) -> clear what lost attempts left -> launch.toml -> start ranks -> watch -> publish -> record

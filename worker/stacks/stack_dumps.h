@@ -1,3 +1,9 @@
+// Room worker/stacks
+// Call stacks of ranks that stand still, one file for each rank.
+// stack_dumps.h starts a helper process with a deadline; stack_text.h makes the text in that process.
+// native_stacks.h walks another process's stack (libdw); process_threads.h reads what the kernel says.
+// It does not know why it is asked: agents and leads ask after a hang or an order.
+//
 // Stack dumps of ranks on this host, one file each: <launch>/stacks/rank-<r>.txt, written beside and renamed. Each is
 // made by a helper process that is killed past its deadline; then the file holds what can be known without it. So every
 // rank that was asked for has a file in the end, the target runs on (or stays stopped, if it was), and the owner never

@@ -1,3 +1,9 @@
+// Room contracts/settings/job
+// What a stage asks of its job, whatever the stage computes: scheduler options, resiliency, injected faults.
+// job_options.h is [stage.x.job], resiliency.h the restart settings, faults.h and named_fault.h the injection.
+// mpi_place.h, port_range.h and launcher_variables.h are facts of a site that several programs share.
+// Nothing here is part of a task's key, so it knows no setting that changes results.
+//
 // What a stage may ask of the scheduler beyond ranks, nodes and time: the table `job` of a stage ([stage.x.job]). Empty
 // text and -1 leave a choice to the site file. Nothing here changes results: no key of it is part of a task's key.
 #pragma once

@@ -1,3 +1,9 @@
+// Room contracts/settings/training
+// The settings of the stages that train: pretrain, sft and align, with their groups.
+// Start with training.h; moe.h, low_precision.h, recompute.h, pipeline.h and training_phases.h are groups of it.
+// feature_table.h is the one table of what this version's engine can do; its rows are the files *_features.cc.
+// It knows nothing of jobs, memory plans or records, so that the same settings are checked everywhere alike.
+//
 // Settings of the stages that train: pretrain, sft, align. What they share is a group of its own.
 #pragma once
 

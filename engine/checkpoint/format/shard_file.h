@@ -1,3 +1,8 @@
+// Room engine/checkpoint/format
+// The bytes of a checkpoint: safetensors shards, written and read with direct I/O, and the memory for that.
+// shard_file.h reads and writes one file; page_buffer.h is page-aligned (on a GPU: pinned) memory.
+// It knows neither ranks nor a training: which tensor goes into which shard is engine/checkpoint/global's.
+//
 // Shards of a checkpoint: safetensors files (8 bytes little-endian length, a JSON header {name: {dtype, shape,
 // data_offsets}}, then the bytes without gaps), so that any tool that knows the format can look inside. The header is
 // filled up with spaces so that the data begins at a multiple of 4096 bytes, which direct I/O asks for.

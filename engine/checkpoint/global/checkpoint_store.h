@@ -1,3 +1,9 @@
+// Room engine/checkpoint/global
+// Checkpoints of a training on the shared file system, written by all ranks together, whole or absent.
+// checkpoint_store.h saves and loads; checkpoint_saver.h does it while training goes on.
+// checkpoint_share.h says what each rank writes, read_back.h verifies it, retention.h says what may be deleted.
+// It does not know the copies on nodes: engine/checkpoint/local lies above and chooses between both.
+//
 // Checkpoints of one training, in one folder (contracts/records/checkpoint_format.h): written by all ranks together,
 // each its share, whole or absent; the newest good one is found again, a damaged one is named and passed over. Saving
 // while the training goes on: checkpoint_saver.h.

@@ -1,3 +1,9 @@
+// Room engine/checkpoint/local
+// Copies of a training's state on the nodes themselves, taken more often than checkpoints.
+// restart_source.h chooses the newest complete state of both kinds; local_copies.h writes, local_set.h collects.
+// local_plan.h plans who sends what to whom; time_line.h marks states that a roll-back has abandoned.
+// It does not know the training loop, which only asks it for a state.
+//
 // What a training goes on from: of the copies on the nodes (local_copies.h) and the checkpoints (checkpoint_store.h)
 // the newest that is complete and verified across all ranks. For one step the ranks' own copies come first, then those
 // of their partners, then the checkpoint: from the nearest to the farthest. All ranks take the same source.

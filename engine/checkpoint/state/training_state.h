@@ -1,3 +1,9 @@
+// Room engine/checkpoint/state
+// What a checkpoint holds of a training: the arrays, the progress, and the places where they may lie.
+// training_state.h is the entry; state_array.h is one array in host memory, on a device or on a disk.
+// memory_snapshot.h is a copy for a restart within the process; file_state_place.h keeps moments on a disk.
+// It knows neither checkpoint folders nor other ranks: those are engine/checkpoint/global's.
+//
 // What a checkpoint holds: everything a training needs to go on bit for bit as if it had never stopped.
 #pragma once
 

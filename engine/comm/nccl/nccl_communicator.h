@@ -1,3 +1,9 @@
+// Room engine/comm/nccl
+// Communicators over NCCL, for ranks with a GPU each, without MPI in the process.
+// nccl_group.h is one communicator of NCCL from its id to its end, nccl_operation.h one operation on it.
+// nccl_library.h opens the library while the program runs; the pure rule for lanes is engine/comm/nccl_lanes.h.
+// Only main includes it, so that everything above works with engine/comm/device_ranks.h and any backend.
+//
 // Communicators over NCCL, for ranks with a GPU each and no MPI in the process. Nothing blocks: NCCL is used in the way
 // that returns at once, and whatever goes on is looked at when an operation is polled.
 //

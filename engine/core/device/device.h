@@ -1,3 +1,9 @@
+// Room engine/core/device
+// A device as the engine uses it, without CUDA: memory, one queue of operations, copies.
+// device.h is the contract for a GPU and for what tests put in its place; device_arena.h hands out its memory.
+// device_queue.h is a second queue beside the operations; kernel_timer.h measures kernels.
+// It knows no tensors, so that tensors can lie in its memory.
+//
 // The memory and the queue of a device: one GPU of this rank, or what tests put in its place. Copies and operations
 // (engine/ops/device_ops.h) go through one stream, in the order in which they are asked for. A call that the device
 // refuses ends the process and names itself, the rank and the step; only what can be expected to fail gives an error.

@@ -1,3 +1,9 @@
+// Room engine/core/tensor
+// Memory with a shape and a type, and what an operation is given beside it.
+// Read tensor.h (Buffer, Tensor, View), then compute_context.h (threads, scratch memory, device of one rank).
+// parallel_for.h keeps results independent of threads; memory_accounts.h counts bytes; trace.h records a step.
+// It may not include engine/core/cuda: memory of a GPU is reached through engine/core/device/device.h alone.
+//
 // Memory and what lies in it. Buffer owns aligned bytes; Tensor owns a Buffer with a shape and a type; View and
 // ConstView borrow. Everything is row-major and contiguous: the last dim is the fastest.
 #pragma once

@@ -1,3 +1,8 @@
+// Room engine/curate/dedup
+// Removal of duplicates: equal documents, nearly equal documents (MinHash), and repeated paragraphs.
+// dedup.h has all three, coarse to fine; the first in the given order is kept, whatever the number of threads.
+// It reads no files: the caller hands it text and decides by the order which copy is kept.
+//
 // Each thing once. Three ways, coarse to fine: documents that say the same (exact), documents that say nearly the same
 // (MinHash), and paragraphs that stand in many documents (boilerplate; passages left untranslated in a translated
 // book). All of them keep the first in the order given, whatever the number of threads, so the caller decides by its

@@ -1,3 +1,8 @@
+// Room engine/curate/extract
+// Bytes of documents as clean Unicode: which encoding a page has, what is normalised, what is not text.
+// charset.h finds and converts encodings, unicode.h has the properties of letters, clean_text.h puts them together.
+// It knows no HTML (engine/curate/html) and drops no document: filters do.
+//
 // Text as it should stand in a corpus, whatever its source did to it.
 #pragma once
 

@@ -1,3 +1,9 @@
+// Room engine/curate/html
+// The main text of a page: from bytes of HTML to text with formulas, tables and code.
+// html_text.h is the way through it: html_tree.h parses, html_blocks.h makes blocks, html_boilerplate.h judges them.
+// html_repetition.h says what pages of one site have in common.
+// It knows neither files nor settings of a stage: a page comes in, a text goes out.
+//
 // Main-content extraction: the bytes of a web page in, its title and what a reader came for out; navigation, sidebars,
 // comments and other boilerplate stay behind.
 //

@@ -1,3 +1,8 @@
+// Room engine/curate/read
+// Raw inputs as they lie on disk: which files a user's path names, and their records one at a time.
+// inputs.h finds and reads; input_stream.h unpacks by content (unpackers.h), lines.h and records.h cut.
+// It judges no text: a record that holds none is reported, every other one is handed on.
+//
 // What a user names as raw documents, found and read.
 #pragma once
 

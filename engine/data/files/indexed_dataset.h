@@ -1,3 +1,8 @@
+// Room engine/data/files
+// Files of data: token files in Megatron-LM's indexed format, and JSON Lines of documents.
+// indexed_dataset.h has the byte layout, in and out; document_lines.h reads documents in bounded batches.
+// It knows neither a tokenizer nor an order of samples: token ids are numbers here.
+//
 // Token corpora in Megatron-LM's indexed dataset: PREFIX.bin holds the token ids of all sequences back to back,
 // PREFIX.idx says where each begins. Byte-exact in both directions. Layout of .idx, little-endian, without padding:
 //

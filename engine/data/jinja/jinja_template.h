@@ -1,3 +1,9 @@
+// Room engine/data/jinja
+// A subset of Jinja that runs chat templates as transformers sets it up, within limits of steps, depth and output.
+// jinja_template.h is the way in; jinja_lexer.h, jinja_parser.h and jinja_interpreter.h are its three steps.
+// What the subset lacks is refused with its line; nothing is approximated.
+// It knows no tokenizer and no conversation: engine/data/template does.
+//
 // A chat template: Jinja as transformers runs it (3.1, sandboxed, trim_blocks, lstrip_blocks, loop controls, `tojson`,
 // `raise_exception`, `strftime_now`, {% generation %}), less what no family of models uses. What is not done is refused
 // with its line, when the template is read where that can be seen then; nothing is approximated.

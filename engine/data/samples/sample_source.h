@@ -1,3 +1,9 @@
+// Room engine/data/samples
+// Which sample comes when: one global order that depends on the seed and not on the ranks.
+// sample_source.h is the contract; sampler.h, blend.h and megatron_index.h are orders; batch.h is their result.
+// Rows of tuning data are read by instruct_data.h and tuning_rows.h, and packed by example_packing.h.
+// It does not know which rank reads what: distribution is the trainer's, so that layouts change no sample.
+//
 // One global order of samples of one length. What stands behind it (windows of one dataset in a shuffled order, the
 // order of another framework, a blend of several) is the implementation's business; that sample k is the same tokens
 // for ever, whoever reads it, is the promise of all of them. So how many samples were consumed is the whole state of a

@@ -1,3 +1,9 @@
+// Room engine/data/template
+// How a conversation becomes tokens: Longhaul's own form, or the chat template of a model's folder.
+// Start with chat.h; chat_template.h finds and runs a template, template_encoder.h finds which tokens are answers.
+// end_tokens.h gathers the tokens that end an answer, post_processor.h adds those that begin a text.
+// It reads no training files: rows become conversations in engine/data/samples.
+//
 // How a conversation becomes tokens: by the chat template of the model's folder (engine/data/template), or, where it
 // has none or Longhaul's own, by one fixed form, without white space of its own, so that every boundary is a special
 // token and text is tokenized the same in training and in service:

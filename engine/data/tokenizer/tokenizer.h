@@ -1,3 +1,9 @@
+// Room engine/data/tokenizer
+// Byte-level BPE with the ids of Hugging Face's tokenizer.json, and its training.
+// tokenizer.h is the entry; tokenizer_file.h reads the format, pretokenizer.h cuts, bpe_model.h merges.
+// bpe_trainer.h makes a vocabulary; chat.h turns a conversation into tokens, in training and in service alike.
+// It knows no token files and no samples, so that serving uses it without them.
+//
 // Byte-level BPE in Hugging Face's tokenizer.json: the same ids as the reference implementation, in and out.
 //
 // Understood: model BPE (byte-level, merges as "a b" or ["a","b"], ignore_merges); pre-tokenizers ByteLevel,

@@ -1,3 +1,9 @@
+// Room engine/infer/generate
+// Generation with continuous batching: requests in, tokens out, several answers in every step.
+// generator.h is the loop; text_model.h is what it needs of a model; inference_text_model.h implements that.
+// sampling.h draws the next token; text_stream.h releases text only once it can no longer change.
+// It knows neither HTTP nor JSON: a request is a struct, an answer goes to a listener.
+//
 // Continuous batching: several answers are generated together, one token each per step, and new requests join between
 // two steps. A step never reads more than `prefill_tokens` of new prompts, so that a long prompt does not make the
 // running answers stand still.

@@ -1,3 +1,9 @@
+// Room engine/infer/http
+// A small HTTP/1.1 server and client of our own, made for many slow connections.
+// http_server.h is the server with one polling thread; http_message.h parses and writes without sockets.
+// http_client.h asks our own server (health checks); socket_file.h listens on a socket in the file system.
+// It knows no route and no model: engine/infer/serve hands in the handlers.
+//
 // The server's front: one thread and poll() for all connections, so a client that sends or reads slowly costs a
 // descriptor and a small buffer, never a thread. (A thread per connection, as common small HTTP libraries have it, lets
 // eight clients that drip a byte per second starve the ninth.) A request reaches the handler only when it has arrived

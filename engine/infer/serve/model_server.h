@@ -1,3 +1,9 @@
+// Room engine/infer/serve
+// The server as users see it: the OpenAI API over one model, and the processes that keep it running.
+// model_server.h has routes and threads; openai_api.h the JSON; request_fields.h refuses what is not supported.
+// serve.h is the program, supervisor.h restarts it, deploy.h is the stage `deploy`.
+// It joins generate/ and http/, which do not know each other; engine/tasks, which starts it, is unknown here.
+//
 // One model behind the OpenAI HTTP API: routes, token, queue, generation, metrics. Threads: one for all connections
 // (http_server.h), two that read bodies and tokenize, one that runs the model (generator.h).
 //

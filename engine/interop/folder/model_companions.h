@@ -1,3 +1,7 @@
+// Room engine/interop/folder
+// What lies beside a model's weights: which files a stage that writes a model carries on, and as what.
+// It knows no weights: engine/interop/weight_files.h says which of them count.
+//
 // What belongs to a model beside its weights and config.json: tokenizer, chat templates, special tokens, how it is
 // meant to be sampled. Every stage that writes a model carries all of it on, as it is.
 #pragma once

@@ -1,3 +1,8 @@
+// Room engine/model/experts
+// The feed-forward half of a block as a mixture of experts, with routing across ranks.
+// moe_layer.h computes; moe_state.h holds what all expert layers share; routed_rows.h says where rows go.
+// It does not know the model around it: to a block it is one more FeedForward (layers/feed_forward.h).
+//
 // The feed-forward half of a block as a mixture of experts:
 //   y = sum over the selected experts e of w_e(p) Wd_e (silu(Wg_e p) * Wu_e p)  (+ the same of shared experts, w = 1)
 // The router computes in f32; what it selects and how its weights come about is the shape's (engine/ops/

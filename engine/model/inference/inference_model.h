@@ -1,3 +1,9 @@
+// Room engine/model/inference
+// The same transformer for generation and scoring: forward only, with caches of keys and values.
+// inference_model.h is the model; inference_weights.h and linear_weights.h its weights, also in 8 and 4 bits.
+// kv_cache.h and kv_pool.h hold keys and values; step_table.h and decode_graphs.h make a step cheap on a GPU.
+// It knows no requests and no sampling settings of users: those are engine/infer.
+//
 // A decoder-only transformer (Llama family, GPT-2) for generation and scoring: forward only, with a KV cache per
 // sequence. The arithmetic is that of training (engine/model/llama.h), operation by operation; only what is kept
 // differs.

@@ -1,3 +1,9 @@
+// Room engine/model/layers
+// The parts of a transformer block: attention, feed-forward, norm, dropout, and the memory that they use.
+// attention_layer.h and feed_forward.h are the two halves; parallel_linear.h splits their matrices over tp.
+// activations.h is all memory of forward and backward, taken once; gated_mlp.h and gelu_mlp.h are the two MLPs.
+// It knows neither blocks nor experts: both are built from these parts.
+//
 // The attention half of a block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n). Where
 // matrices are split this rank has some of the heads. GPT-2 has biases and rotates nothing; the bias of Wo is not part
 // of y: it is added once, with the residual (Shoeybi et al. 2019, section 3, would add it on every rank).

@@ -1,3 +1,9 @@
+// Room engine/model/precision
+// Linear layers in eight bits and fewer: how operands are quantised, and whether a layer may be.
+// low_precision_recipe.h has the decisions, low_precision_state.h the scales, amax_history.h past magnitudes.
+// low_precision_linear.h is what a layer calls; low_precision_device.h keeps scales on a GPU.
+// It knows no layer of a model: it sees one matrix and one product at a time.
+//
 // The products of one matrix of a layer, in low precision or not: the plain ones of engine/ops/linear/gemm.h where
 // there is no state, with the same bits.
 #pragma once

@@ -1,3 +1,9 @@
+// Room engine/model/store
+// All weights of one rank in flat memory, and how they come from and go to a model folder.
+// parameter_store.h is the memory; unit_gather.h gathers shared weights; gradient_target.h takes gradients.
+// model_folder.h and stored_tensors.h read and write Hugging Face's layout.
+// It knows names and shapes only, not what a layer computes with them.
+//
 // All weights of one rank in flat memory, in the order of contracts/model/parameter_list.h: f32 masters, and for bf16
 // compute a bf16 copy. Because q, k, v (and gate, up) follow each other without gaps, a block's fused [q + 2 kv,
 // hidden] and [2 ffn, hidden] matrices are simply ranges of the flat array; the names and checkpoints stay unfused.

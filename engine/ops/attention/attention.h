@@ -1,3 +1,8 @@
+// Room engine/ops/attention
+// The contracts of attention: training, generation from caches or pages, rotary positions, softmax.
+// attention.h has the formulas; paged_attention.h and kv_table.h generate; attention_choice.h decides on a GPU.
+// The implementations (cpu/attention, cuda/attention, cuda/libraries) may not be included here.
+//
 // Causal attention with grouped queries, exact, without ever holding [seq, seq]: keys are walked in tiles with a
 // running maximum and sum (Milakov & Gimelshein 2018; Dao et al. 2022, algorithms 1 and 4). Softmax in f32.
 //   S = q k^T / sqrt(d), P = softmax(S), out = P v;  lse = log sum exp S

@@ -1,3 +1,9 @@
+// Room engine/ops/cuda
+// The operations on a GPU as host code: which kernel or library each call becomes, and its scratch memory.
+// open_gpu.h makes the GPU for main; cuda_ops.h implements engine/ops/device_ops.h, one .cc for each family.
+// Only open_gpu.cc includes CUDA's own code, so that tests run the rest with emulated kernels.
+// It may not include the processor's operations: a GPU never computes silently on the host.
+//
 // One GPU with CUDA: the device, cuBLASLt and the kernels.
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room engine/ops/experts
+// The contracts of a mixture of experts on one rank: router, balance, sorting of rows, products.
+// Read moe_router.h, moe_dispatch.h, moe_grouped_linear.h: the way of a token. moe_balance.h has the losses.
+// It knows no other rank: engine/parallel/expert, which lies above, sends the rows.
+//
 // From tokens to rows sorted by expert, and back. Dropless, or with a capacity per expert (GShard, arXiv 2006.16668,
 // section 2.2; Switch Transformer, arXiv 2101.03961, eq. 3). A slot is one of the top_k choices of a token, row(t, s)
 // its row, w(t, s) its weight.

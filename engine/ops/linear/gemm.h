@@ -1,3 +1,9 @@
+// Room engine/ops/linear
+// The contracts of matrix products, of number formats with few bits, and of quantisation.
+// gemm.h is the plain product; gemv.h few rows; weight_only.h weights of few bits; fp8.h eight-bit operands.
+// number_formats.h is the arithmetic of codes, quantize_blocks.h fake quantisation, stochastic_rounding.h bf16.
+// It knows no implementation: cpu/gemm, cpu/linear, cuda/linear and cuda/libraries include it.
+//
 // Matrix products. Everything dense in the engine goes through here: oneDNN where it has code for the type and an
 // instruction multiplies it, else the engine's own packed product (engine/ops/cpu/gemm: choose_product.h says which).
 // oneDNN's primitives are cached by case in the context. Accumulation is f32, whatever the storage, and a result in

@@ -1,3 +1,9 @@
+// Room engine/ops/loss
+// The contracts of what is done with logits (loss, next token), and of checksums of arrays.
+// cross_entropy.h is the whole vocabulary on one rank, cross_entropy_shard.h a part; sample.h draws tokens.
+// digest.h is no loss: it lets ranks compare what they contribute to a sum.
+// It knows no communication: the caller exchanges the sums of a shard.
+//
 // Softmax cross-entropy over the vocabulary: loss[t] = logsumexp(z[t]) - z[t, target]; dz[t] = w[t] (softmax(z[t]) -
 // onehot). Weights carry everything that is linear in the loss: 0 masks a token, 1 / tokens averages, DPO puts its own
 // factor there.

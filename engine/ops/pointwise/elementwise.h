@@ -1,3 +1,8 @@
+// Room engine/ops/pointwise
+// The contracts of operations on elements and rows: sums, norms, activations, embedding, dropout, AdamW.
+// Each header is one operation with its formula and its source, and has one source in cpu/pointwise.
+// It may not include an implementation; adamw.h uses stochastic rounding from engine/ops/linear.
+//
 // Sums, scalings and casts over flat arrays, and norms that do not depend on the number of threads.
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room engine/ops/reference
+// Every operation in f64, as loops that read like the formula: what the fast code is tested against.
+// reference.h has the plain operations, moe_reference.h the experts, generation_reference.h pages and few bits.
+// It includes none of the contracts or implementations, so that an error in them cannot be repeated here.
+//
 // Every operation in f64, as loops that read like the formula: what the fast code is held against. Formulas and their
 // sources stand in the headers of engine/ops. Slow on purpose; matrices are row-major vectors.
 #pragma once

@@ -1,3 +1,9 @@
+// Room engine/parallel/context
+// Attention of sequences that are cut over the ranks of a cp group, in three ways with the same result.
+// context_attention.h is the contract; context_shard.h says which rank has which tokens.
+// Each way is one source (ring, gather, head exchange); context_parts.h is what they share.
+// It does not know tensor parallelism: heads are already divided when it is called.
+//
 // Attention of tokens that are dealt to the ranks of a cp group (context_shard.h): every rank has the queries of its
 // own tokens and needs the keys and values of all tokens before them. Three ways, the same mathematics:
 //   ring    blocks of keys and values go round the ranks while the one at hand is used; partial results are joined by

@@ -1,3 +1,8 @@
+// Room engine/parallel/expert
+// Tokens on their way to experts on other ranks and back (ep and etp groups).
+// expert_exchange.h is the only header: rows are sent, computed by the caller, and collected in a fixed order.
+// It computes no expert: engine/model/experts calls it around its products.
+//
 // Tokens on their way to experts on other ranks and back (expert parallelism: GShard, arXiv 2006.16668, section 3.2).
 // The ep * etp ranks of a group hold all experts together; a rank sends each row to the etp ranks that hold a part of
 // its expert, and adds up what they answer. Rows of different ranks stay apart on arrival: what an expert makes of a

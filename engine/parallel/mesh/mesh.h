@@ -1,3 +1,9 @@
+// Room engine/parallel/mesh
+// The mesh as one rank sees it: its coordinates, and the communicator of every axis.
+// mesh.h is the entry; collective_group.h has the collectives of trainer and checkpoints, each with a deadline.
+// rehearsal.h starts every kind of operation once before the first step; box_copy.h moves parts of tensors.
+// It knows no kind of parallelism: tensor/, context/, expert/ and pipeline/ are built on it.
+//
 // The mesh of ranks, as one rank sees it: where it stands, and with whom it works on each axis. Communicators of the
 // axes are made of the world's; a Mesh and what it hands out belong to one thread.
 #pragma once

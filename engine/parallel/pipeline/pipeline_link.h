@@ -1,3 +1,8 @@
+// Room engine/parallel/pipeline
+// What a pipeline stage sends to its neighbours, and the collection of whole weights for export.
+// pipeline_link.h passes activations forward and gradients back; gather_masters.h gathers whole weights.
+// It does not know the schedule's executor: the caller says when to send (contracts/pipeline).
+//
 // What a pipeline stage passes to its neighbours: activations to the next, their gradients to the one before. All
 // schedules run the micro-batches of one stage in ascending order, so messages between two stages never overtake each
 // other (contracts/pipeline/pipeline_messages.h).

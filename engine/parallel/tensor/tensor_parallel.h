@@ -1,3 +1,9 @@
+// Room engine/parallel/tensor
+// The collectives of tensor and sequence parallelism, beside the computation where possible.
+// tensor_parallel.h is the entry; row_gather.h and row_sum.h move rows while others are still computed.
+// vocab_parallel_loss.h is output layer and loss where the vocabulary is split.
+// It holds no weights: the split matrices are engine/model/layers/parallel_linear.h.
+//
 // The collectives of tensor parallelism (Shoeybi et al. 2019, section 3: one sum after each row-parallel matrix, one in
 // the backward of each column-parallel one) and of sequence parallelism (Korthikanti et al. 2022, section 4.2.2: the
 // same sums as a reduce-scatter over tokens before norms and residuals, which then hold t / tp rows, and an all-gather

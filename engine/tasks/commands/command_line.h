@@ -1,3 +1,8 @@
+// Room engine/tasks/commands
+// The command line of longhaul-engine: `run` and the small commands beside it.
+// command_line.h lists all; checkpoint_tools.h inspects and reshards; measure_processor.h times the machine.
+// It lies above everything in the engine; nothing includes it but main.cc.
+//
 // The command line of longhaul-engine:
 //   run --task TASK --launch LAUNCH [--rank N]      one stage, as one rank. MPI is started only when launch.ranks > 1
 //                                                   and no GPU talks through NCCL: then N, or the launcher's

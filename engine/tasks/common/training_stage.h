@@ -1,3 +1,9 @@
+// Room engine/tasks/common
+// What several stages of the engine share.
+// task_run.h is what a stage is given; training_stage.h is the body of pretrain, sft and align.
+// token_files.h and pretrain_data.h open data; measure.h evaluates; available_memory.h checks memory first.
+// It does not know the single stages or the command line, which both call it.
+//
 // What pretrain, sft and align share: weights, trainer, checkpoints, the loop, and the artifact that comes out.
 #pragma once
 

@@ -1,3 +1,7 @@
+// Room engine/tasks/rows
+// The command `longhaul-engine data-check`: reads its options, prints what engine/data/rows found.
+// It decides nothing about rows.
+//
 // longhaul-engine data-check: what a file of tuning data is, for `longhaul data check`.
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room engine/tasks/stages
+// One function for each kind of stage that the engine runs, each in a file of its own.
+// stages.h lists them; run_stage.cc chooses by the task's kind. Start with pretrain_stage.cc.
+// It publishes nothing: a stage fills its output folder, and the lead publishes that.
+//
 // The stages that this program can run: one function per kind, each in a file of its own. They fill launch.output_dir;
 // the lead publishes it.
 #pragma once

@@ -1,3 +1,9 @@
+// Room engine/train/gradients
+// From the gradients of micro-batches to their sum over all ranks.
+// gradient_sum.h is the contract; tree_gradient_sum.h (ZeRO 0, 1), bucket_gradient_sum.h (2, 3) implement it.
+// gradient_tree.h fixes the order of additions; contribution_guard.h finds bits that changed in a sum.
+// It does not know the optimizer that uses the sum.
+//
 // From the gradients of a rank's micro-batches to the sum over all of them, of what this rank owns. Two ways:
 //
 // - TreeGradientSum (ZeRO 0 and 1) keeps a whole array of gradients and sums them along one tree over the global

@@ -1,3 +1,9 @@
+// Room engine/train/loop
+// A training from where it stands to its last step: steps, metrics, checkpoints, orders from outside.
+// training_loop.h is the loop; training_restart.cc, training_roll_back.cc, training_read_back.cc are its parts.
+// in_process_restart.h is the recovery while all processes live; stop_cause.h says why it ends early.
+// It knows no task and no artifact, and reaches gradients and optimizer only through the trainer.
+//
 // A training from where it stands to its last step: steps, metrics, held-out losses, checkpoints, orders from outside.
 #pragma once
 

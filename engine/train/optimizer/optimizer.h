@@ -1,3 +1,9 @@
+// Room engine/train/optimizer
+// The update of the weights: AdamW over the share of a rank, learning rate, moments on a disk.
+// optimizer.h updates; lr_schedule.h has the formula of every schedule; moment_stream.h moves moments.
+// expert_bias.h is the update of a router's bias.
+// It knows neither how gradients were summed nor what a step is.
+//
 // AdamW over the flat parameters that this rank's layout owns: two moments of each, in f32 or bf16 as
 // optimizer.moments says, decay as optimizer.no_decay says (contracts/model/weight_decay.h).
 #pragma once

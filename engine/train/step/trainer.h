@@ -1,3 +1,9 @@
+// Room engine/train/step
+// One optimizer step over a global batch: micro-batches by the schedule, gradient sum, clipping, update.
+// trainer.h is the step; objective.h the loss; batch_source.h the data; sequence_scores.h scores texts.
+// spike_guard.h judges a step before its update; replay_verdict.h judges a result by computing it again.
+// It does not know the loop around it, which saves, evaluates and ends.
+//
 // One optimizer step over a global batch: micro-batches by the schedule, gradients summed along one tree over the
 // global micro-batch index, mean over all tokens (or pairs) of the global batch, clipping by the global norm, AdamW.
 // With data parallelism replica r computes the r-th block of micro-batches; every replica ends with the same bits. The

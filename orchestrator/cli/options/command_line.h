@@ -1,3 +1,9 @@
+// Room orchestrator/cli/options
+// The command line as data: options, commands with their help, exit codes, and the generated reference pages.
+// command_specs.h lists the commands; command_line.h parses, and its source alone includes CLI11.
+// exit_code.h and json_keys.h are what scripts may rely on; reference_docs.h prints docs/reference from tables.
+// It opens no run and starts nothing, so that help and completion work without a run.
+//
 // The command line as a struct. The only file that knows the parsing library is command_line.cc.
 #pragma once
 

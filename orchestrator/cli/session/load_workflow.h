@@ -1,3 +1,9 @@
+// Room orchestrator/cli/session
+// What several commands need before they can act: the installation, the run that is meant, the checked plan.
+// load_workflow.h goes from command line to plan; asked_run.h finds a run; new_run.h creates and drives one.
+// commands.h declares every command; signals.h makes ctrl-C a value; site_constants.h finds measured constants.
+// It does not include the commands, which are built on it.
+//
 // From the command line to a checked plan, for run, validate and plan alike.
 #pragma once
 

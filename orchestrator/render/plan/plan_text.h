@@ -1,3 +1,8 @@
+// Room orchestrator/render/plan
+// What is shown before a run exists: plan, forecasts, site, serving, size, simulation, as text, JSON or a page.
+// plan_text.h is `longhaul plan`; each other header is one command's output.
+// It does not read runs (render/run); for pages it borrows style and drawings from render/report.
+//
 // A plan for people: stages in order, what each waits for, and how it will run.
 #pragma once
 

@@ -1,3 +1,8 @@
+// Room orchestrator/render/report
+// The report of a run as one HTML page and one JSON file, with its drawings.
+// report.h writes both; svg.h draws graphs and curves, tuning_svg.h tuning, timeline_svg.cc one step.
+// What it says of a run it takes from render/run; it does not know `plan` and computes no status of its own.
+//
 // The report of a run: report/index.html, one file that needs nothing from outside, and report/report.json with the
 // same facts. All text of runs, stages and models is escaped.
 #pragma once

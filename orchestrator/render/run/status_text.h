@@ -1,3 +1,9 @@
+// Room orchestrator/render/run
+// What is shown of a run: status, progress, faults, goodput, metrics, lists of runs.
+// status_text.h is `longhaul status`; progress_view.h redraws while a run is driven; fault_story.h is `faults`.
+// run_story.h and tuning_story.h collect curves and candidates to show; metrics_text.h is Prometheus text.
+// It only looks: no file of a run is changed, and nothing is decided here.
+//
 // A run's status for people.
 #pragma once
 

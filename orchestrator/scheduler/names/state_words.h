@@ -1,3 +1,8 @@
+// Room orchestrator/scheduler/names
+// Slurm's own names and messages as tables, from release 20.11 to 26.05.
+// state_words.h has states of jobs, reason_words.h why a job waits, refusal_words.h why one was not accepted.
+// It asks Slurm nothing: text comes in, a meaning goes out, so a new release of Slurm is a row in a table.
+//
 // Slurm's names for what becomes of a job, from 20.11 to 26.05, as one table. A name that a later release brings means
 // that the job is alive: a job that is believed to have ended while Slurm goes on with it is submitted a second time,
 // and one that has ended under an unknown name is found out by its record, by accounting, or when Slurm forgets it.

@@ -1,3 +1,9 @@
+// Room orchestrator/scheduler/port
+// How Slurm is called: one interface close to Slurm's own terms, and two implementations.
+// slurm_port.h is the contract; helper_port.h uses the helper program, cli_port.h sbatch, squeue and others.
+// open_slurm_port.h chooses between them; slurm_commands.h runs a command with a deadline.
+// It decides nothing: whose a job is, and what a missing answer means, is scheduler/slurm's.
+//
 // What Longhaul needs of Slurm, close to Slurm's own words and without any decision. Three implementations pass one
 // contract suite: HelperPort (longhaul-slurm, libslurm), CliPort (sbatch, squeue, scontrol, sacct), and FakeSlurm
 // (tests: virtual time, scripted faults). SlurmScheduler makes a Scheduler of any of them.

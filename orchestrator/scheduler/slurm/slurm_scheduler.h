@@ -1,3 +1,9 @@
+// Room orchestrator/scheduler/slurm
+// The Scheduler over a Slurm cluster: one job for every key, whatever answer of Slurm is lost.
+// slurm_scheduler.h is the class, with a source for each question: cancellation, dependencies, duplicates.
+// slurm_identity.h says by what a job is known as ours; site_probe.h compares a cluster with its site file.
+// It does not know the run's log: keys and open jobs are handed to it.
+//
 // Jobs of a Slurm cluster. Slurm's memory is short and its answers may be lost, so nothing is concluded from silence:
 //   - a job carries its submission's key, and is known by other marks where the site takes that away
 //     (slurm_identity.h); a key that may be known is looked for in one snapshot of all our jobs before it is submitted,

@@ -1,3 +1,8 @@
+// Room orchestrator/state/access
+// Who may act on a run, and with which environment its jobs are submitted.
+// run_access.h looks at owners and modes; submit_environment.h keeps the environment of the run's creator.
+// It does not know the ledger: permission is judged before anything of a run is believed.
+//
 // Whether somebody may act upon a run: drive it, ask something of it, delete of it. Looking at one needs none of this:
 // it never acts. Who acts on a run executes what lies in it, so everything that decides what is executed has to be the
 // caller's own, or of a group that this installation names, and never writable for everybody.

@@ -1,3 +1,9 @@
+// Room orchestrator/workflow/layout
+// The layout, the device and the model of a planned stage, checked before anything is submitted.
+// stage_layout.h reads the layout; layout_check.h and feature_check.h refuse; imported_model.h reads shapes.
+// stage_computing.h says in one phrase on what a stage computes; written_stages.h finds the line of a key.
+// It does not know the planner, which calls it, nor tune and search stages.
+//
 // The layout that a stage asks for, and its ranks.
 #pragma once
 

@@ -1,3 +1,9 @@
+// Room orchestrator/workflow/source
+// The plan as data, and the steps from text towards it that need no model.
+// run_plan.h is what a run keeps; interpolate.h, overrides.h, matrix.h and recipes.h expand the text.
+// file_view.h is all that planning may see of the disk; shell_context.h finds places in shell scripts.
+// It does not know the planner or layouts: all other rooms of workflow include it.
+//
 // A run's plan: the workflow after parameters, recipes and matrices are expanded and checked. It is what the controller
 // works on and what resolved.toml of a run holds; nothing in it refers back to the workflow file.
 #pragma once

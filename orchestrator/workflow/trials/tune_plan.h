@@ -1,3 +1,8 @@
+// Room orchestrator/workflow/trials
+// How tune and search stages are read, and the stages that their trials run.
+// tune_plan.h and search_plan.h read; trial_stage.h and search_trial.h make a stage with other settings.
+// It runs no trial (orchestrator/trials) and does not know the planner, which calls it.
+//
 // How a tune stage is read, and what it shares with a search stage (search_plan.h): with the stage that it is for,
 // whose keys its candidates have.
 #pragma once

@@ -1,3 +1,9 @@
+// Room resiliency/detect/hang
+// Whether a launch hangs, and because of which rank.
+// hang_detector.h judges by hang_timeouts.h (limits) and learned_times.h; culprit.h names the rank to blame.
+// step_stall.h, desync.h and stuck_collective.h find other ways to stand still; rank_observation.h is the input.
+// It knows no fault class and no restart: it says who stands still, others decide what follows.
+//
 // Whether a launch hangs, and because of whom.
 //
 // Intuition: a step takes as long as a step takes; a rank that has not moved for several times as long never will.

@@ -1,3 +1,8 @@
+// Room resiliency/detect/loss
+// Whether a training's loss makes sense: not a number, or far above what it was.
+// loss_watch.h is the only header: the median of the last losses, with hysteresis.
+// It decides nothing, and knows no fault class; the engine's own guard is engine/train/step/spike_guard.h.
+//
 // Whether a loss makes sense: not a number, or far above what it was.
 //
 // A spike is a loss that lies `spike_deviations` above the median of the last losses; the deviation is 1.4826 times the

@@ -1,3 +1,8 @@
+// Room resiliency/detect/straggler
+// Which ranks compute more slowly than their peers, or than they did.
+// straggler_watch.h reads pages; step_times.h makes times of them; straggler_detector.h has the rule.
+// It accuses no host: whether a slow host is left is a setting that the lead applies.
+//
 // Stragglers of a running launch: what ranks say on their pages, as findings with a host and a beginning. Which of them
 // stand still open is kept, for whoever leaves slow hosts.
 #pragma once

@@ -1,3 +1,9 @@
+// Room worker/lead/agents
+// The agents of a job, one on each host: how they are started, asked, missed and replaced.
+// Start with agent_table.h (who is there, what each said last), then missing_agents.h, replacement_agents.h.
+// heard_hosts.h counts a majority; host_health_watch.h collects findings; word_store.h keeps rendezvous files.
+// It knows neither ranks nor the decision to restart: those are monitor's and the lead's.
+//
 // The agents of an attempt, as its lead sees them: who has connected, what each said last and when. One thread, which
 // calls look() often.
 #pragma once

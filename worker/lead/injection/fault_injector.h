@@ -1,3 +1,8 @@
+// Room worker/lead/injection
+// Faults that a stage is to be tested with, made from outside of its ranks.
+// fault_injector.h makes each once in the life of a stage; site_fault_commands.h runs programs of the site.
+// It may not include recovery or placement: the lead must handle an injected fault as any other.
+//
 // Injects the faults that a stage is to be tested with (contracts/settings/job/faults.h): those of its workflow when
 // they are due, and those that a person orders. From outside of the ranks wherever a signal, a file or a word to an
 // agent can do it. One thread; look() never waits.

@@ -1,3 +1,9 @@
+// Room worker/lead/monitor
+// What a lead sees of a running launch, and when it says that something is at fault.
+// rank_watch.h gathers the ranks' state, launch_guard.h judges it; training_watch.h sees slow ranks, bad losses.
+// event_tail.h follows events.jsonl; interval_watch.h and timeout_watch.h adjust and check times while it runs.
+// It names a fault and restarts nothing: recovery and placement lie above it.
+//
 // Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time
 // come from outside. Where two looks are farther apart than a quarter of a second (a loaded machine, a job that was
 // suspended), the time between them counts as no node's silence: what was on its way then may not have been read. A

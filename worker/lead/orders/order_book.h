@@ -1,3 +1,8 @@
+// Room worker/lead/orders
+// Orders of people (`longhaul tell`) on their way to the ranks.
+// order_book.h reads orders and writes what became of each; first_rank_orders.h reaches the first rank.
+// It decides nothing by itself and knows no restart: the ranks agree on an order among themselves.
+//
 // The orders of one stage, as its lead carries them to the ranks: looks at the folder about once a second, writes what
 // is new to the first rank's heartbeat page (the ranks agree upon it), and writes down what became of it. The page is
 // on another node where the first rank is: its agent then writes to it.

@@ -1,3 +1,9 @@
+// Room worker/protocol/node
+// What agent and lead say to each other about a node, and what both use on their own node.
+// node_report.h has the messages; health_watch.h runs the health program; host_exchange.h measures the network.
+// told_times.h converts times between hosts whose clocks differ; standby_state.h keeps the state of a lead.
+// It does not know how ranks are read on a node (protocol/ranks), and nothing of lead or agent.
+//
 // What an agent tells its lead of the ranks on its node, and what the lead tells it to do.
 #pragma once
 

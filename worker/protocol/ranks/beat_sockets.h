@@ -1,3 +1,9 @@
+// Room worker/protocol/ranks
+// How ranks on the own node are watched and reached, by an agent or by a lead without agents.
+// beat_sockets.h takes heartbeat lines; process_watch.h asks the kernel; page_orders.h writes orders on a page.
+// own_process.h makes sure that a process number from a file is ours before a signal is sent.
+// It may not include protocol/wire: what goes to another node is sent by agent or lead.
+//
 // Where programs say in text what they do (resiliency/beat/beat_line.h): one UNIX socket for each rank of this node, of
 // mode 0600, and only processes of the same user are served. Who watches the pages of a node owns this: its agent, or
 // the lead where there are no agents. One thread; nothing ever blocks, however a program behaves: of each connection a

@@ -1,3 +1,9 @@
+// Room worker/protocol/wire
+// The connection between lead and agents: frames, keys, addresses.
+// wire.h is the protocol as bytes, without sockets; connection.h is a session over TCP that never blocks.
+// lead_address.h says where the lead listens, lead_epoch.h which lead is later; host_probe.h asks a kernel.
+// It knows nothing of ranks or reports: a frame has a kind and a body.
+//
 // What lead and agents say to each other over one connection, as bytes in and bytes out: no sockets, no clocks.
 //
 // A frame, little endian:

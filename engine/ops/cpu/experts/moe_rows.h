@@ -1,3 +1,8 @@
+// Room engine/ops/cpu/experts
+// Experts on processors: routing, dispatch to ranks, products of each expert's rows.
+// The operations are declared in engine/ops/experts; moe_rows.h is shared by their loops here.
+// It may use linear and simd of the same floor, and no model.
+//
 // What the router's operations do with one row of logits.
 #pragma once
 

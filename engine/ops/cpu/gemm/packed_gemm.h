@@ -1,3 +1,9 @@
+// Room engine/ops/cpu/gemm
+// Matrix products on the processor: oneDNN's, or our own packed product, behind engine/ops/linear/gemm.h.
+// choose_product.h says which of the two computes a case; gemm_onednn.h alone calls oneDNN.
+// packed_gemm.h is the own product; packed_tiles.inc is compiled once for each instruction set.
+// It knows no products of few rows or few bits: those are engine/ops/cpu/linear.
+//
 // The engine's own matrix product, for every level of instructions and both types: blocks of A and B are copied into
 // panels as the register tile reads them, widened to f32 on the way, so bf16 operands cost no more than f32 ones. The
 // loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).

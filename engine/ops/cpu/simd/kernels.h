@@ -1,3 +1,9 @@
+// Room engine/ops/cpu/simd
+// The inner loops of the processor's operations: one table of functions for each instruction set.
+// kernels.h declares the table; the .inc files hold the loops once, kernels_avx2.cc and its like compile them.
+// few_rows.h and dispatch.h are shared helpers; cpu_levels.cc implements engine/ops/cpu_levels.h.
+// A kernel knows neither threads nor shapes: the operations in cpu/attention and the others own them.
+//
 // The inner loops of the CPU operations, one table per instruction set. Rows are handed in ranges by the operations,
 // which own threads and checks; a kernel knows neither. The text is kernels.inc, compiled once per instruction set.
 #pragma once

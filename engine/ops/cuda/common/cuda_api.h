@@ -1,3 +1,9 @@
+// Room engine/ops/cuda/common
+// What all kernels share: how one is started, conversions, sums in a fixed order, access by 16 bytes.
+// Read cuda_api.h first (two compilers read each kernel), then device_code.h; packs.h is for 16-byte accesses.
+// row_parts.h sums rows; tree_rows.h is the sum over ranks that engine/comm/nccl is handed.
+// It knows no operation and no contract of engine/ops, so that every kernel room can include it.
+//
 // What a file of kernels may use of CUDA, and the one way to start a kernel. Two compilers read those files: nvcc, for
 // a GPU; and the host's own, with LONGHAUL_CUDA_EMULATED, for tests that run the same kernels on the processor, thread
 // by thread (tests/support/emulated_gpu/cuda_emulation.h). For the sake of the second

@@ -1,3 +1,9 @@
+// Room engine/ops/cuda/experts
+// Kernels of a mixture of experts: routing, sorting rows by expert, products of many experts in one launch.
+// moe_router_kernels.h, moe_dispatch_kernels.h, grouped_linear_kernels.h follow the headers of ops/experts.
+// tensor_grouped_kernels.h is the product by tensor cores; router_row.h and grouped_tiles.h are shared parts.
+// It does not use cuda/libraries: a product's rows are found from offsets on the device, in one launch.
+//
 // The router of a mixture of experts on the device: formulas and shapes as in engine/ops/experts/moe_router.h,
 // moe_balance.h.
 #pragma once

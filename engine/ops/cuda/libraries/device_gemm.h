@@ -1,3 +1,9 @@
+// Room engine/ops/cuda/libraries
+// Products by cuBLASLt and attention by cuDNN, opened while the program runs.
+// device_gemm.h and device_attention.h are the interfaces that CudaOps calls and tests implement themselves.
+// cublaslt_products.h and cudnn_graph.h call the libraries; cudnn_attention_graph.h is cuDNN's pattern.
+// It may not include cuda_ops.h: the choice between a library and an own kernel is made there.
+//
 // Matrix products of a device, for CudaOps: cuBLASLt on a GPU (gemm_cublaslt.cc), the processor's own where tests
 // emulate one.
 #pragma once

@@ -1,3 +1,9 @@
+// Room engine/ops/cuda/linear
+// Kernels of linear layers where a library has none: few rows, weights of few bits, casts, fake quantisation.
+// decode_kernels.h has products of few rows, and attention of one new token over a plain cache.
+// weight_only_kernels.h, fp8_kernels.h and low_precision_kernels.h follow the headers of engine/ops/linear.
+// It knows no cuBLASLt: large products are cuda/libraries'.
+//
 // Token-by-token generation on the device, where the speed is that of memory: products of few rows, and one new token
 // of each sequence against its cache. Formulas as in engine/ops/linear/gemv.h and attention.h; sums in f32, in a fixed
 // order that depends on no other row and no other sequence.

@@ -1,3 +1,8 @@
+// Room engine/ops/cuda/loss
+// Kernels over rows of logits (cross-entropy, softmax, sampling), and the checksums of arrays.
+// loss_kernels.h, loss_shard_kernels.h, sample_kernels.h and digest_kernels.h each follow a header of ops/loss.
+// It sends nothing between ranks: a shard's sums are handed back to the caller.
+//
 // Cross-entropy and softmax over rows of logits, on the device; formulas and arguments as in
 // engine/ops/loss/cross_entropy.h and softmax.h. One block per row; dlogits may be the logits.
 #pragma once

@@ -1,3 +1,9 @@
+// Room engine/ops/cuda/pointwise
+// Kernels on elements and rows: norms, activations, embedding, AdamW, dropout.
+// pointwise_kernels.h has the single elements; norm_kernels.h, layernorm_kernels.h, norm_backward.h the norms.
+// update_kernels.h draws the same random bits as the processor; table_kernels.h is the embedding.
+// It may include neither cuda/linear nor cuda/libraries: no product is computed here.
+//
 // Operations that take each element by itself, and sums over flat arrays; formulas as in elementwise.h, swiglu.h,
 // gelu.h and rope.h of engine/ops. In place where those allow it.
 #pragma once
