@@ -73,7 +73,7 @@ void give_back_what_is_freed() {
 
 int main(int argc, char** argv) {
   give_back_what_is_freed();
-  longhaul::EngineSurroundings around;
+  longhaul::EngineEnvironment around;
   around.scheduler = {number_of("SLURM_MEM_PER_NODE"), number_of("SLURM_MEM_PER_CPU"), number_of("SLURM_CPUS_ON_NODE")};
   around.launched = launched_rank();
   if (const char* level = std::getenv("LONGHAUL_CPU_MAX")) around.cpu_max = level;

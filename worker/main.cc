@@ -61,8 +61,8 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-longhaul::JobSurroundings surroundings() {
-  longhaul::JobSurroundings job;
+longhaul::AllocationInfo surroundings() {
+  longhaul::AllocationInfo job;
   const std::string array = variable("SLURM_ARRAY_JOB_ID");
   job.scheduler_job = array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
   job.restarts = std::atoi(variable("SLURM_RESTART_COUNT").c_str());
@@ -83,7 +83,7 @@ int lead(std::string attempt_dir, bool by_hand) {
     log.warn(
         "event=runs_as_root what='every file of the run and every program of the workflow is root\'s; mpirun is told "
         "that this is meant (OMPI_ALLOW_RUN_AS_ROOT)'");
-  const JobSurroundings job = surroundings();
+  const AllocationInfo job = surroundings();
   attempt_dir = absolute_path(attempt_dir);
   if (by_hand) {
     auto made = make_attempt_by_hand(attempt_dir, job, clock);
@@ -215,7 +215,7 @@ int health(const std::vector<std::string>& words) {
 
 int stacks(const std::vector<std::string>& words) {
   using namespace longhaul;
-  StackQuestion question;
+  StackRequest question;
   std::string output;
   for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
     const std::string& value = words[i + 1];

@@ -26,7 +26,7 @@ std::string gigabytes(double bytes) {
 // Candidates are asked one after the other; those that fit are kept.
 class FitSearch {
  public:
-  FitSearch(const FitQuestion& question, FitAdvice& advice) : q_(question), advice_(advice) {}
+  FitSearch(const FitRequest& question, FitAdvice& advice) : q_(question), advice_(advice) {}
 
   // Where the pipeline has a stage without layers, or a dimension does not divide, there is no such layout.
   bool is_possible(const FrameworkTraining& t) const {
@@ -47,11 +47,11 @@ class FitSearch {
   }
 
  private:
-  const FitQuestion& q_;
+  const FitRequest& q_;
   FitAdvice& advice_;
 };
 
-void try_recompute(const FitQuestion& q, FitSearch& search) {
+void try_recompute(const FitRequest& q, FitSearch& search) {
   for (const char* module : {"feed_forward", "block"}) {
     FrameworkTraining t = q.training;
     if (t.recompute.block) return;
@@ -62,14 +62,14 @@ void try_recompute(const FitQuestion& q, FitSearch& search) {
   }
 }
 
-void try_offload(const FitQuestion& q, FitSearch& search) {
+void try_offload(const FitRequest& q, FitSearch& search) {
   FrameworkTraining t = q.training;
   t.host_optimizer = 1;
   if (t.host_optimizer > q.training.host_optimizer && q.host_bytes > 0) search.add("optimizer.offload = \"host\"", t);
 }
 
 // The same GPUs: what one axis gains the replicas lose.
-void try_layouts(const FitQuestion& q, FitSearch& search) {
+void try_layouts(const FitRequest& q, FitSearch& search) {
   const ParallelDims& had = q.training.dims;
   for (int zero = had.zero + 1; zero <= 3 && had.dp_shard > 1; ++zero) {
     FrameworkTraining t = q.training;
@@ -96,7 +96,7 @@ void try_layouts(const FitQuestion& q, FitSearch& search) {
   grow("cp", &ParallelDims::cp, 64);
 }
 
-void try_more_gpus(const FitQuestion& q, FitSearch& search) {
+void try_more_gpus(const FitRequest& q, FitSearch& search) {
   const int had = q.training.dims.world_size();
   for (int times = 2; times <= 4096; ++times) {
     for (int ParallelDims::* axis : {&ParallelDims::dp_shard, &ParallelDims::pp}) {
@@ -116,7 +116,7 @@ void try_more_gpus(const FitQuestion& q, FitSearch& search) {
 
 }  // namespace
 
-FitAdvice advise_fit(const FitQuestion& q) {
+FitAdvice advise_fit(const FitRequest& q) {
   FitAdvice advice;
   const WorstStage worst = worst_stage_memory(q.profile, q.model, q.training);
   advice.needed_bytes = worst.memory.total();

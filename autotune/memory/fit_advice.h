@@ -11,7 +11,7 @@
 
 namespace longhaul {
 
-struct FitQuestion {
+struct FitRequest {
   MemoryProfile profile;
   FrameworkModel model;
   FrameworkTraining training;  // the smallest of what was tried
@@ -40,6 +40,6 @@ struct FitAdvice {
 // Same number of GPUs: recomputation of feed-forwards, of everything but a layer's input; the optimizer's state in host
 // memory; zero one stage higher; tp, pp or cp larger at dp_shard's cost. More GPUs: the smallest multiple that fits, up
 // to 4096 times as many, with dp_shard larger (zero > 0), else with pp.
-FitAdvice advise_fit(const FitQuestion& question);
+FitAdvice advise_fit(const FitRequest& question);
 
 }  // namespace longhaul

@@ -27,7 +27,7 @@ FrameworkTraining framework_training(const TrainingTask& task, const TrainingLay
   return t;
 }
 
-std::optional<MeasuredCorrection> correction_of(const SearchQuestion& q) {
+std::optional<MeasuredCorrection> correction_of(const SearchRequest& q) {
   constexpr double repeat_sigma = 0.01;  // of the same training in another job, on other nodes
   if (q.measured.empty()) return {};
   const double sigma = prediction_spread(q.task.shape, q.place.cluster.gpu, q.place.common);
@@ -148,7 +148,7 @@ struct Seen {
   }
 };
 
-Seen score_all(const SearchQuestion& q, const std::vector<LayoutFamily>& families) {
+Seen score_all(const SearchRequest& q, const std::vector<LayoutFamily>& families) {
   const FrameworkModel model = framework_model(q.task.shape);
   Seen all;
   std::mutex mutex;
@@ -175,7 +175,7 @@ Seen score_all(const SearchQuestion& q, const std::vector<LayoutFamily>& familie
 
 // The second level.
 struct Simulator {
-  const SearchQuestion& q;
+  const SearchRequest& q;
   FrameworkModel model;
   std::optional<MeasuredCorrection> correction;
   std::int64_t simulated = 0;
@@ -227,10 +227,10 @@ std::vector<RankedLayout> pareto_front(Simulator& simulator, const Seen& seen, c
 }
 
 // Twice as many GPUs, four times, ... until some layout of them fits.
-std::optional<int> gpus_that_fit(const SearchQuestion& q) {
+std::optional<int> gpus_that_fit(const SearchRequest& q) {
   constexpr int times_max = 64;
   for (int times = 2; times <= times_max; times *= 2) {
-    SearchQuestion more = q;
+    SearchRequest more = q;
     more.space.gpus *= times;
     const auto families = layout_families(more.space, more.task, more.place.cluster);
     if (families.ok() && score_all(more, *families).fitting > 0) return more.space.gpus;
@@ -247,8 +247,8 @@ bool engine_may_offload(const SearchSpace& space, TrainingLayout layout) {
 }
 
 // The search has tried every layout; what is left are things that it was not allowed, and other hardware.
-std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smallest) {
-  FitQuestion fit;
+std::string what_would_fit(const SearchRequest& q, const TrainingLayout& smallest) {
+  FitRequest fit;
   fit.profile = q.memory, fit.model = framework_model(q.task.shape);
   fit.training = framework_training(q.task, smallest);
   fit.device_bytes = q.memory_limit;
@@ -265,7 +265,7 @@ std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smalle
   return "it would fit with " + join(ways, ", or with ");
 }
 
-Error nothing_fits(const SearchQuestion& q, const Seen& seen) {
+Error nothing_fits(const SearchRequest& q, const Seen& seen) {
   const auto text = [](double bytes) { return human_bytes(bytes); };
   return make_error(
       ErrorCode::unavailable,
@@ -279,7 +279,7 @@ Error nothing_fits(const SearchQuestion& q, const Seen& seen) {
 
 }  // namespace
 
-Result<SearchOutcome> search_layouts(const SearchQuestion& q) {
+Result<SearchOutcome> search_layouts(const SearchRequest& q) {
   const auto begin = std::chrono::steady_clock::now();
   LH_TRY(const auto families, layout_families(q.space, q.task, q.place.cluster));
   const Seen seen = score_all(q, families);

@@ -20,7 +20,7 @@
 
 namespace longhaul {
 
-struct SearchQuestion {
+struct SearchRequest {
   TrainingTask task;
   TrainingPlace place;
   MemoryProfile memory;
@@ -58,10 +58,10 @@ struct SearchOutcome {
 
 // unavailable: nothing fits; the error says by how much the smallest layout misses and what would make it fit.
 // invalid_input: as layout_families has it, or no layout divides what there is.
-Result<SearchOutcome> search_layouts(const SearchQuestion& question);
+Result<SearchOutcome> search_layouts(const SearchRequest& question);
 
 // By what was measured, if anything was.
-std::optional<MeasuredCorrection> correction_of(const SearchQuestion& question);
+std::optional<MeasuredCorrection> correction_of(const SearchRequest& question);
 
 // What memory and time models are asked with; also for tests and benches.
 FrameworkTraining framework_training(const TrainingTask& task, const TrainingLayout& layout);

@@ -12,7 +12,7 @@ namespace {
 
 // Numbers of nodes worth a search: the largest ones, and those whose ranks a batch is dealt to with the model split
 // least. At most eight, largest first.
-std::vector<int> numbers_of_nodes(const SearchQuestion& question, int nodes, int ranks_per_node) {
+std::vector<int> numbers_of_nodes(const SearchRequest& question, int nodes, int ranks_per_node) {
   std::vector<int> all;
   for (int used = nodes; used >= std::max(1, nodes - nodes / 4); --used) all.push_back(used);
   const auto split = [&](int used) {
@@ -29,12 +29,12 @@ std::vector<int> numbers_of_nodes(const SearchQuestion& question, int nodes, int
 
 }  // namespace
 
-Result<ReplannedLayout> layout_after_loss(const SearchQuestion& question, int nodes, int ranks_per_node) {
+Result<ReplannedLayout> layout_after_loss(const SearchRequest& question, int nodes, int ranks_per_node) {
   constexpr double alike = 1.01;
   std::optional<ReplannedLayout> chosen;
   std::optional<Error> refused;
   for (const int used : numbers_of_nodes(question, nodes, ranks_per_node)) {
-    SearchQuestion q = question;
+    SearchRequest q = question;
     q.space.gpus = used * ranks_per_node, q.best = 1;
     auto found = search_layouts(q);
     if (!found.ok()) {

@@ -17,6 +17,6 @@ struct ReplannedLayout {
 // Of `question`, whose space.gpus is that of all nodes, on at most `nodes` of them: the fastest over up to eight
 // numbers of nodes down to three quarters of those, the one with fewer nodes where two are within a hundredth.
 // unavailable: none fits. Errors of the search otherwise.
-Result<ReplannedLayout> layout_after_loss(const SearchQuestion& question, int nodes, int ranks_per_node);
+Result<ReplannedLayout> layout_after_loss(const SearchRequest& question, int nodes, int ranks_per_node);
 
 }  // namespace longhaul

@@ -4,7 +4,7 @@
 
 namespace longhaul {
 
-Result<TrainingForecast> forecast_training(const SearchQuestion& q, const TrainingLayout& layout, std::int64_t steps,
+Result<TrainingForecast> forecast_training(const SearchRequest& q, const TrainingLayout& layout, std::int64_t steps,
                                            bool search) {
   constexpr double deviations = 1.96, worth_telling = 1.05;
   TrainingForecast f;

@@ -38,7 +38,7 @@ struct TrainingForecast {
 };
 
 // Of the layout as it is; with `search` also of the best one there is. invalid_input: a schedule that does not go.
-Result<TrainingForecast> forecast_training(const SearchQuestion& question, const TrainingLayout& layout,
+Result<TrainingForecast> forecast_training(const SearchRequest& question, const TrainingLayout& layout,
                                            std::int64_t steps, bool search);
 
 }  // namespace longhaul

@@ -28,17 +28,17 @@ struct Unknown {
   }
 };
 
-bool rate_is_given(const SizeQuestion& q) {
+bool rate_is_given(const SizeRequest& q) {
   return q.given.tflops > 0 || q.mfu > 0;
 }
 
-double peak_of(const SizeQuestion& q) {
+double peak_of(const SizeRequest& q) {
   if (!q.where) return 0;
   const auto precision = q.where->space.precision.empty() ? Precision::bf16 : q.where->space.precision.front();
   return q.where->place.cluster.gpu.peak(precision) / 1e12;
 }
 
-void check_size_numbers(const SizeQuestion& q, Diagnostics& problems) {
+void check_size_numbers(const SizeRequest& q, Diagnostics& problems) {
   const hyper::TrainingBudget& g = q.given;
   const auto check = [&](const char* name, double value) {
     if (!(value >= 0) || !std::isfinite(value)) problems.add({}, format("{} = {:g} is not positive", name, value), "");
@@ -58,7 +58,7 @@ void check_size_numbers(const SizeQuestion& q, Diagnostics& problems) {
 }
 
 // What is to be found out. Wrong questions go to the diagnostics.
-Unknown unknown_of(const SizeQuestion& q, Diagnostics& problems) {
+Unknown unknown_of(const SizeRequest& q, Diagnostics& problems) {
   const hyper::TrainingBudget& g = q.given;
   const bool ratio = g.tokens_per_parameter > 0;
   Unknown u;
@@ -81,7 +81,7 @@ Unknown unknown_of(const SizeQuestion& q, Diagnostics& problems) {
 }
 
 // At this rate; gpus as needed, not whole.
-hyper::TrainingBudget solved(const SizeQuestion& q, const Unknown& u, double tflops) {
+hyper::TrainingBudget solved(const SizeRequest& q, const Unknown& u, double tflops) {
   hyper::TrainingBudget b = q.given;
   b.flops_per_parameter_token = flops_of_token;
   const double ratio = b.tokens_per_parameter;
@@ -118,7 +118,7 @@ struct Trained {
   double tflops = 0;
 };
 
-Result<Trained> shaped(const SizeQuestion& q, const hyper::TrainingBudget& b, double gpus) {
+Result<Trained> shaped(const SizeRequest& q, const hyper::TrainingBudget& b, double gpus) {
   Trained t;
   hyper::ShapeWish wish = q.wish;
   wish.parameters = b.parameters;
@@ -133,8 +133,8 @@ Result<Trained> shaped(const SizeQuestion& q, const hyper::TrainingBudget& b, do
   return t;
 }
 
-Status add_layout(const SizeQuestion& q, Trained& t) {
-  SearchQuestion search = *q.where;
+Status add_layout(const SizeRequest& q, Trained& t) {
+  SearchRequest search = *q.where;
   search.task = t.task, search.space.gpus = static_cast<int>(t.gpus), search.best = 1;
   auto found = search_layouts(search);
   if (!found.ok())
@@ -146,13 +146,13 @@ Status add_layout(const SizeQuestion& q, Trained& t) {
   return {};
 }
 
-double whole_gpus(const SizeQuestion& q, const Unknown& u, const hyper::TrainingBudget& b) {
+double whole_gpus(const SizeRequest& q, const Unknown& u, const hyper::TrainingBudget& b) {
   if (!u.gpus) return b.gpus;
   return static_cast<double>(usual_nodes(b.gpus / q.gpus_per_node) * q.gpus_per_node);
 }
 
 // Rate, size and GPUs that go together: each round takes the rate that was predicted for the shape of the round before.
-Result<Trained> settle(const SizeQuestion& q, const Unknown& u, std::vector<std::string>& notes) {
+Result<Trained> settle(const SizeRequest& q, const Unknown& u, std::vector<std::string>& notes) {
   double tflops = first_mfu * peak_of(q), most_gpus = 0;
   Trained t;
   for (int round = 0; round < rounds_max; ++round) {
@@ -173,7 +173,7 @@ Result<Trained> settle(const SizeQuestion& q, const Unknown& u, std::vector<std:
   return t;
 }
 
-void finish_answer(const SizeQuestion& q, const Unknown& u, const Trained& t, double tflops, SizeAnswer& a) {
+void finish_answer(const SizeRequest& q, const Unknown& u, const Trained& t, double tflops, SizeAnswer& a) {
   const hyper::TrainingBudget b = solved(q, u, tflops);
   a.found = u.text();
   a.shape = t.shape, a.task = t.task, a.layout = t.layout, a.forecast_tflops = t.tflops;
@@ -193,7 +193,7 @@ void finish_answer(const SizeQuestion& q, const Unknown& u, const Trained& t, do
   a.least_loss = hyper::compute_optimal(made.flops());
 }
 
-void add_size_notes(const SizeQuestion& q, const Unknown& u, SizeAnswer& a) {
+void add_size_notes(const SizeRequest& q, const Unknown& u, SizeAnswer& a) {
   if (std::fabs(a.shape.deviation) > 0.02)
     a.notes.push_back(format("no shape has that many parameters: the nearest has {:+.1f} %", 100 * a.shape.deviation));
   if (u.gpus && a.budget.gpus > 0)
@@ -236,7 +236,7 @@ std::int64_t usual_nodes(double needed) {
   return (nodes + unit - 1) / unit * unit;
 }
 
-Result<SizeAnswer> size_training(const SizeQuestion& q) {
+Result<SizeAnswer> size_training(const SizeRequest& q) {
   Diagnostics problems;
   check_size_numbers(q, problems);
   const Unknown u = unknown_of(q, problems);

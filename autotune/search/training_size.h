@@ -15,7 +15,7 @@
 
 namespace longhaul {
 
-struct SizeQuestion {
+struct SizeRequest {
   // What is 0 is not given. tflops counts the model's own operations: 6 per parameter and token.
   hyper::TrainingBudget given;
   double mfu = 0;                       // instead of tflops: share of the GPU's peak
@@ -23,7 +23,7 @@ struct SizeQuestion {
   std::optional<ModelShape> shape;      // resolved, where the model is there already: given.parameters are
                                         // counted_parameters of it
   std::int64_t batch_tokens = 1 << 22;  // of a step, about: it has to be dealt to the ranks
-  std::optional<SearchQuestion> where;  // without: no GPU is known, and nothing is predicted. Its task and number of
+  std::optional<SearchRequest> where;   // without: no GPU is known, and nothing is predicted. Its task and number of
                                         // GPUs are found
   int gpus_per_node = 1;
 };
@@ -50,7 +50,7 @@ struct SizeAnswer {
 
 // Errors: invalid_input, everything that is wrong with the question together; unavailable where the model fits on none
 // of the layouts (by how much, and what would make it fit).
-Result<SizeAnswer> size_training(const SizeQuestion& question);
+Result<SizeAnswer> size_training(const SizeRequest& question);
 
 // Parameters that count for the operations of a token: of a mixture those that its way leads through.
 double counted_parameters(const ModelShape& shape);

@@ -142,7 +142,7 @@ const LayoutForecast* TuningForecast::find(const std::string& name) const {
   return found == candidates.end() ? nullptr : &*found;
 }
 
-Result<LayoutForecast> forecast_layout(const SearchQuestion& q, const TrainingLayout& layout, const std::string& name) {
+Result<LayoutForecast> forecast_layout(const SearchRequest& q, const TrainingLayout& layout, const std::string& name) {
   LayoutForecast one;
   one.name = name, one.layout = layout_text(layout);
   const UnitTimes units = unit_times(q.task, layout, q.place);

@@ -49,7 +49,7 @@ struct TuningForecast {
 };
 
 // invalid_input: a schedule that does not go.
-Result<LayoutForecast> forecast_layout(const SearchQuestion& question, const TrainingLayout& layout,
+Result<LayoutForecast> forecast_layout(const SearchRequest& question, const TrainingLayout& layout,
                                        const std::string& name);
 // What the search says beside its best layouts.
 void add_search(TuningForecast& forecast, const SearchOutcome& outcome);

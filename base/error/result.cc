@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error/whereabouts.h"
+#include "base/error/crash_context.h"
 #include "base/text/visible_text.h"
 
 namespace longhaul {
@@ -60,7 +60,7 @@ Error errno_error(ErrorCode code, std::string what, int error_number) {
 }
 
 void die(const char* where, const char* condition, const std::string& coordinates) {
-  const std::string at = Whereabouts::text();
+  const std::string at = CrashContext::text();
   std::fprintf(stderr, "%s: broken invariant: %s [%s]%s%s\n", where, condition, visible(coordinates).c_str(),
                at.empty() ? "" : " at ", at.c_str());
   std::fflush(stderr);

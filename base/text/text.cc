@@ -98,7 +98,7 @@ std::string shell_quote(std::string_view text) {
   return out + "'";
 }
 
-std::string shell_word(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   const auto is_plain = [](unsigned char c) {
     return (std::isalnum(c) && c < 128) ||
            std::string_view("_-./:=,@%+").find(static_cast<char>(c)) != std::string_view::npos;

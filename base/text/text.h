@@ -30,7 +30,7 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
 std::string html_escape(std::string_view text);  // & < > " '
 std::string shell_quote(std::string_view text);  // single quotes, safe for POSIX shells
 // The same for a command that a person reads and types: quoted only where a shell would not take it as it is.
-std::string shell_word(std::string_view text);
+std::string shell_quoted(std::string_view text);
 
 // Valid UTF-8 only (no surrogates, nothing above U+10FFFF, no overlong forms)?
 bool is_valid_utf8(std::string_view text);

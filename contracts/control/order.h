@@ -1,7 +1,7 @@
 // Room contracts/control
 // What the programs of a running job agree on beside their records: orders, times, exit codes of a round.
 // order.h is what `longhaul tell` writes for a lead; control_times.h has the times between lead and agents.
-// rendezvous_words.h is the folder through which ranks find each other before they can send.
+// rendezvous_folder.h is the folder through which ranks find each other before they can send.
 // It knows neither tasks nor launches: these times and files are the same for every kind of stage.
 //
 // What a person tells a running stage (`longhaul tell`), on its way from the controller to the lead of the stage's job:

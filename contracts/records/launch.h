@@ -26,7 +26,7 @@ struct Launch {
   std::int64_t at_least_step = 0;
   std::string launch_dir;      // rank logs, stacks of this launch
   std::string beat_dir;        // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
-  std::string words_dir;       // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
+  std::string words_dir;       // of each node: where its ranks leave words for all (rendezvous_folder.h); "": none
   std::string events_path;     // events.jsonl; rank 0 appends
   std::string output_dir;      // staging of the artifact; the lead publishes it
   std::string state_dir;       // survives attempts: checkpoints of this stage

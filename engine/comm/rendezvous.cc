@@ -5,7 +5,7 @@
 #include "base/files/files.h"
 #include "base/files/owned_files.h"
 #include "base/text/text.h"
-#include "contracts/control/rendezvous_words.h"
+#include "contracts/control/rendezvous_folder.h"
 
 namespace longhaul {
 namespace {
@@ -16,7 +16,7 @@ Result<std::optional<std::string>> read_if_there(const std::string& folder, cons
   if (!file_exists(path) || ::stat(folder.c_str(), &info) != 0) return std::optional<std::string>();
   Ownership of_ranks;
   of_ranks.owners = {info.st_uid}, of_ranks.one_name = false;
-  auto word = read_owned_file(path, of_ranks, word_bytes_max);
+  auto word = read_owned_file(path, of_ranks, store_value_bytes_max);
   if (!word.ok() && word.error().code == ErrorCode::not_found) return std::optional<std::string>();
   if (!word.ok()) return word.error();
   return std::optional<std::string>(std::move(*word));
@@ -25,23 +25,23 @@ Result<std::optional<std::string>> read_if_there(const std::string& folder, cons
 }  // namespace
 
 Status FileRendezvous::put(const std::string& name, const std::string& word) {
-  if (!is_word_name(name)) return make_error(ErrorCode::invalid_input, "'" + name + "' is no name of a word");
-  if (word.size() > word_bytes_max)
+  if (!is_store_key(name)) return make_error(ErrorCode::invalid_input, "'" + name + "' is no name of a word");
+  if (word.size() > store_value_bytes_max)
     return make_error(ErrorCode::invalid_input,
-                      format("the word {} has {} bytes, at most {} travel", name, word.size(), word_bytes_max));
+                      format("the word {} has {} bytes, at most {} travel", name, word.size(), store_value_bytes_max));
   LH_CHECK(make_directories(folder_));
   return create_file_exclusive(join_path(folder_, name), word);
 }
 
 Result<std::optional<std::string>> FileRendezvous::look(const std::string& name) {
-  LH_TRY(const auto refused, read_if_there(folder_, join_path(refused_words_folder(folder_), name)));
+  LH_TRY(const auto refused, read_if_there(folder_, join_path(refused_entries_folder(folder_), name)));
   if (refused) return make_error(ErrorCode::conflict, format("the word {} cannot be had: {}", name, *refused));
   LH_TRY(auto own, read_if_there(folder_, join_path(folder_, name)));
   if (own) return own;
-  LH_TRY(auto carried, read_if_there(folder_, join_path(carried_words_folder(folder_), name)));
+  LH_TRY(auto carried, read_if_there(folder_, join_path(carried_entries_folder(folder_), name)));
   if (carried || asked_.count(name) > 0) return carried;
   // Fails as long as nobody is there to carry it.
-  const std::string wanted = join_path(wanted_words_folder(folder_), name);
+  const std::string wanted = join_path(wanted_entries_folder(folder_), name);
   const Status asked = touch_file(wanted);
   if (asked.ok()) asked_.insert(name);
   if (!asked.ok() && asked.error().code != ErrorCode::not_found)

@@ -1,6 +1,6 @@
 // Where the ranks of a launch leave words for each other before they can send: each word is put once under a name of
 // its own, and anyone may look for it. Small words (NCCL's id of a communicator), seldom. Names and sizes:
-// contracts/control/rendezvous_words.h.
+// contracts/control/rendezvous_folder.h.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "base/value/json.h"
-#include "orchestrator/controller/own_stage_runner.h"
+#include "orchestrator/controller/inline_stage_runner.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/decide/in_flight.h"
 #include "orchestrator/job/open_jobs.h"
@@ -53,8 +53,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       trust_(artifact_trust(site_group_of(run_dir_))),
       milestones_(run_dir_, frozen_, trust_),
       earlier_(parent_path(run_dir_), frozen_.plan.workflow, frozen_.name) {
-  own_stages_ =
-      own_stage_runners({run_dir_, frozen_, options_, clock_, log_, [this] { return log_file_.check_newest(); }});
+  inline_stages_ =
+      inline_stage_runners({run_dir_, frozen_, options_, clock_, log_, [this] { return log_file_.check_newest(); }});
 }
 Controller::~Controller() = default;
 
@@ -88,13 +88,14 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
 }
 
 bool Controller::unanswered() const {
-  if (silent_ || std::ranges::any_of(own_stages_, [](const auto& stages) { return stages->unanswered(); })) return true;
+  if (silent_ || std::ranges::any_of(inline_stages_, [](const auto& stages) { return stages->unanswered(); }))
+    return true;
   const PendingActs acts = pending_acts(ledger_);
   return !acts.submit.empty() || !acts.cancel.empty();
 }
 
 bool Controller::waits_for_limits() const {
-  if (silent_ || std::ranges::any_of(own_stages_, [](const auto& stages) { return stages->unanswered(); }))
+  if (silent_ || std::ranges::any_of(inline_stages_, [](const auto& stages) { return stages->unanswered(); }))
     return false;
   const PendingActs acts = pending_acts(ledger_);
   return !acts.submit.empty() && acts.cancel.empty() && std::ranges::all_of(acts.submit, [&](const PendingAct& act) {
@@ -223,9 +224,9 @@ void Controller::look_for_hosts(Observations& seen) {
 }
 
 Status Controller::observe_jobs(Observations& seen) {
-  for (const auto& stages : own_stages_) LH_CHECK(stages->look(ledger_, seen.jobs));
+  for (const auto& stages : inline_stages_) LH_CHECK(stages->look(ledger_, seen.jobs));
   std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
-  std::erase_if(open, [](const OpenJob& job) { return job.id == own_job_id(job.key); });
+  std::erase_if(open, [](const OpenJob& job) { return job.id == inline_job_id(job.key); });
   if (!open.empty()) LH_CHECK(ask_scheduler(open, seen));
   for (const LedgerStage& stage : ledger_.stages) {
     if (!stage.job_open()) continue;

@@ -14,7 +14,7 @@
 
 #include "base/process/log.h"
 #include "base/system/clock.h"
-#include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/inline_stage.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/run_metrics.h"
@@ -22,7 +22,7 @@
 #include "orchestrator/decide/decide.h"
 #include "orchestrator/job/container_mounts.h"
 #include "orchestrator/reuse/earlier_runs.h"
-#include "orchestrator/runs/milestone_lookout.h"
+#include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/epoch_log.h"
@@ -30,7 +30,7 @@
 
 namespace longhaul {
 
-class OwnStageRunner;
+class InlineStageRunner;
 
 class Controller {
  public:
@@ -108,10 +108,10 @@ class Controller {
   RunMessages messages_;
   RunMetrics metrics_;
   ArtifactTrust trust_;
-  MilestoneLookout milestones_;
+  MilestoneScanner milestones_;
   EarlierRuns earlier_;  // of the same workflow: for sentences about why a stage runs again
   std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::unique_ptr<OwnStageRunner>> own_stages_;
+  std::vector<std::unique_ptr<InlineStageRunner>> inline_stages_;
   struct LaidOut {
     PlannedStage as_planned;
     Value layout;

@@ -10,12 +10,12 @@
 #include "contracts/records/attempt.h"
 #include "contracts/records/held_allocation.h"
 #include "orchestrator/controller/controller.h"
-#include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/inline_stage.h"
 #include "orchestrator/decide/held_up.h"
 #include "orchestrator/decide/in_flight.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/job/job_spec.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/job/sbatch_text.h"
 #include "orchestrator/job/step_plan.h"
 #include "orchestrator/reuse/prepare.h"
@@ -73,7 +73,7 @@ Status Controller::act() {
   std::erase_if(acts.submit, [&](const PendingAct& act) {
     if (!is_own_work(*act.stage)) return false;
     outcomes.push_back(
-        {FactKind::submitted, act.stage->id, act.attempt->number, with("job", own_job_id(act.attempt->key)), 0});
+        {FactKind::submitted, act.stage->id, act.attempt->number, with("job", inline_job_id(act.attempt->key)), 0});
     return true;
   });
   LH_CHECK(write_outcomes(outcomes));

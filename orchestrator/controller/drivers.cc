@@ -76,7 +76,7 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   LH_CHECK(make_directories(parent_path(context.tick_script)));
   if (!is_written(context.tick_script, script)) LH_CHECK(write_file_renamed(context.tick_script, script, 0755));
   LH_TRY(const std::string table, read_scrontab(site));
-  const ScrontabState state = scrontab_state(table, frozen.name, shell_word(context.tick_script));
+  const ScrontabState state = scrontab_state(table, frozen.name, shell_quoted(context.tick_script));
   if (state == ScrontabState::active) return {};  // written again it would end its own tick
   if (state == ScrontabState::disabled)
     log.warn("event=scrontab_enabled_again why='Slurm had disabled the lines of this run, as after a maintenance'");
@@ -101,31 +101,32 @@ bool is_driver_job(const SlurmJob& job, const std::string& run_dir, const Frozen
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
 Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                        const std::string& own_job, const TickOptions& options, Logger& log) {
+                        const std::string& inline_job, const TickOptions& options, Logger& log) {
   const DriverContext context = driver_context(run_dir, frozen, options.programs_dir);
   LH_TRY(OpenedSlurmPort opened, open_driver_port(run_dir, frozen, site, context.programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
-    if (is_driver_job(job, run_dir, frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
+    if (is_driver_job(job, run_dir, frozen) && job.id != inline_job &&
+        (job.state == "PENDING" || job.state == "RUNNING"))
       return {};
   LH_TRY(const std::string text, driver_job_script(site, context));
   SlurmSubmission submission;
   submission.script = driver_script(run_dir);
   if (site.config.identity != "name") submission.options.emplace_back("comment", driver_job_key(frozen));
-  if (!own_job.empty()) submission.options.emplace_back("dependency", "afterany:" + own_job);
+  if (!inline_job.empty()) submission.options.emplace_back("dependency", "afterany:" + inline_job);
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_CHECK(write_file_renamed(submission.script, text, 0755));
   LH_TRY(const std::string id, opened.port->submit({submission}).front());
-  log.info(format("event=driver_job_submitted job={} after={}", id, own_job));
+  log.info(format("event=driver_job_submitted job={} after={}", id, inline_job));
   return {};
 }
 
 Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                          const std::string& own_job, const std::string& programs) {
+                          const std::string& inline_job, const std::string& programs) {
   LH_TRY(OpenedSlurmPort opened, open_driver_port(run_dir, frozen, site, programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
-    if (is_driver_job(job, run_dir, frozen) && job.id != own_job && job.state == "PENDING")
+    if (is_driver_job(job, run_dir, frozen) && job.id != inline_job && job.state == "PENDING")
       LH_CHECK(opened.port->cancel(job.id));
   return {};
 }
@@ -214,17 +215,17 @@ void fit_site_to_driver(const std::string& driver, Site& site) {
   site.set_derived(path, Value(true), "driver lead", "a lead that is lost with its host submits nothing");
 }
 
-Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    const TickOptions& options, Logger& log) {
+Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                    const std::string& inline_job, const TickOptions& options, Logger& log) {
   if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, options, log);
-  if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, options, log);
+  if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, inline_job, options, log);
   return {};
 }
 
-Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& inline_job,
                   const TickOptions& options, Logger&) {
   if (frozen.driver == "job")
-    return cancel_driver_jobs(run_dir, frozen, site, own_job, driving_programs(run_dir, options.programs_dir));
+    return cancel_driver_jobs(run_dir, frozen, site, inline_job, driving_programs(run_dir, options.programs_dir));
   if (frozen.driver != "scrontab") return {};
   LH_TRY(const std::string table, read_scrontab(site));
   const std::string wanted = without_scrontab_lines(table, frozen.name);
@@ -233,7 +234,7 @@ Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Sit
 
 Result<ScrontabState> look_at_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site) {
   LH_TRY(const std::string table, read_scrontab(site));
-  return scrontab_state(table, frozen.name, shell_word(driver_context(run_dir, frozen, {}).tick_script));
+  return scrontab_state(table, frozen.name, shell_quoted(driver_context(run_dir, frozen, {}).tick_script));
 }
 
 }  // namespace longhaul

@@ -34,13 +34,13 @@ std::string driver_line(const ChosenDriver& driver);
 void fit_site_to_driver(const std::string& driver, Site& site);
 
 // Puts the driver of a run to work; again where it has gone, or where Slurm has disabled its lines in the scrontab:
-// doing it twice changes nothing. `own_job`: the Slurm job that this process runs in, "" outside of one: the next
+// doing it twice changes nothing. `inline_job`: the Slurm job that this process runs in, "" outside of one: the next
 // driver job then waits for its end. `options`: of the controller; its environment is that of the one who asks for the
 // run, and where Slurm's programs are found is kept for the ticks of scrontab.
-Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    const TickOptions& options, Logger& log);
+Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                    const std::string& inline_job, const TickOptions& options, Logger& log);
 // When the run has ended: nothing of it is left behind in scrontab or queue.
-Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& inline_job,
                   const TickOptions& options, Logger& log);
 
 // The script of a job of one core that ticks the run: of a driver "job", or one that follows a lead. `words`: of the

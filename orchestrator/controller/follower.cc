@@ -51,17 +51,17 @@ Result<std::string> submit_follower(SlurmPort& port, const std::string& run_dir,
 
 }  // namespace
 
-FollowerPlan plan_follower(const Follower& now, const std::vector<LiveJob>& live, const std::string& own_job,
+FollowerPlan plan_follower(const Follower& now, const std::vector<LiveJob>& live, const std::string& inline_job,
                            bool open) {
   FollowerPlan plan;
-  if (open && !own_job.empty()) plan.behind.push_back(own_job);
+  if (open && !inline_job.empty()) plan.behind.push_back(inline_job);
   for (const LiveJob& job : live)
-    if (is_costly_to_hold(job.gpus) && job.id != own_job && plan.behind.size() < behind_max)
+    if (is_costly_to_hold(job.gpus) && job.id != inline_job && plan.behind.size() < behind_max)
       plan.behind.push_back(job.id);
-    else if (is_costly_to_hold(job.gpus) && job.id == own_job && !open)
+    else if (is_costly_to_hold(job.gpus) && job.id == inline_job && !open)
       plan.behind.push_back(job.id);
   std::sort(plan.behind.begin(), plan.behind.end());
-  const bool there = !now.job.empty() && now.job != own_job;
+  const bool there = !now.job.empty() && now.job != inline_job;
   const bool wanted = open || !plan.behind.empty();
   using Act = FollowerPlan::Act;
   if (!wanted)
@@ -80,16 +80,16 @@ std::string follower_dependency(const std::vector<std::string>& behind) {
   return join(parts, "?");
 }
 
-Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                     bool open, const TickOptions& options, Logger& log) {
+Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                     const std::string& inline_job, bool open, const TickOptions& options, Logger& log) {
   if (frozen.driver != "lead" || site.config.can.shared_nodes != "yes") return {};
   const Follower now = read_follower(run_dir);
   LH_TRY(const RunStatus status, read_run_status(run_dir));
   const bool running = status.state == RunState::running;
-  const FollowerPlan plan = running ? plan_follower(now, live_jobs(status, frozen, site), own_job, open)
-                                    : plan_follower(now, {}, own_job, false);
+  const FollowerPlan plan = running ? plan_follower(now, live_jobs(status, frozen, site), inline_job, open)
+                                    : plan_follower(now, {}, inline_job, false);
   using Act = FollowerPlan::Act;
-  const bool itself = !own_job.empty() && now.job == own_job;
+  const bool itself = !inline_job.empty() && now.job == inline_job;
   if (plan.act == Act::keep && (itself || now.job.empty())) return write_follower(run_dir, {});
   LH_TRY(OpenedSlurmPort opened,
          open_slurm_port(site.config.slurm_backend, driving_programs(run_dir, options.programs_dir),
@@ -114,8 +114,8 @@ Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const 
   }
   const auto id = submit_follower(*opened.port, run_dir, frozen, site, plan.behind, options);
   if (!id.ok() && itself) {  // what takes no further job takes back one that it has
-    log.info("event=follower_queued_again job=" + own_job + " why='" + id.error().message() + "'");
-    return opened.port->requeue(own_job, false);
+    log.info("event=follower_queued_again job=" + inline_job + " why='" + id.error().message() + "'");
+    return opened.port->requeue(inline_job, false);
   }
   if (!id.ok()) return id.error();
   log.info(format("event=follower_submitted job={} behind={}", *id, join(plan.behind, ",")));

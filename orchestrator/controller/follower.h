@@ -28,15 +28,15 @@ struct FollowerPlan {
   Act act = Act::keep;
   std::vector<std::string> behind;  // of move and submit; empty: it may start at once
 };
-// `own_job`: the job that this process runs in, "" outside of one. `open`: it leaves something open.
-FollowerPlan plan_follower(const Follower& now, const std::vector<LiveJob>& live, const std::string& own_job,
+// `inline_job`: the job that this process runs in, "" outside of one. `open`: it leaves something open.
+FollowerPlan plan_follower(const Follower& now, const std::vector<LiveJob>& live, const std::string& inline_job,
                            bool open);
 
 // "afterany:7?afterany:9": one of them has ended.
 std::string follower_dependency(const std::vector<std::string>& behind);
 
 // Brings it about. Errors: the scheduler did not answer, or refuses the job.
-Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                     bool open, const TickOptions& options, Logger& log);
+Status tend_follower(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                     const std::string& inline_job, bool open, const TickOptions& options, Logger& log);
 
 }  // namespace longhaul

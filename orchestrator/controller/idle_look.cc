@@ -4,13 +4,13 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/inline_stage.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/decide/decide.h"
 #include "orchestrator/job/open_jobs.h"
 #include "orchestrator/runs/artifact_index.h"
-#include "orchestrator/runs/milestone_lookout.h"
+#include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
@@ -36,7 +36,7 @@ bool has_open_ends(const FrozenRun& frozen, const RunLedger& ledger) {
 
 bool has_milestones(const std::string& run_dir, const FrozenRun& frozen, const RunLedger& ledger,
                     const std::string& group) {
-  const auto seen = MilestoneLookout(run_dir, frozen, artifact_trust(group)).look(ledger);
+  const auto seen = MilestoneScanner(run_dir, frozen, artifact_trust(group)).look(ledger);
   return std::ranges::any_of(seen, [](const auto& entry) { return !entry.second.empty(); });
 }
 

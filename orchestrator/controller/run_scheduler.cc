@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/digest/hash.h"
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/records/held_allocation.h"

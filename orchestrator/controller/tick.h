@@ -2,7 +2,7 @@
 // The rounds of a run: read what is, decide, write the intents, act, write the outcomes.
 // tick.h is one round from outside, controller.h the round itself; controller_act.cc carries out decisions.
 // drivers.h and follower.h say who starts the next round; poll_pace.h says how often the scheduler is asked.
-// It does not know how trials work: they are handed in through own_stage_runner.h.
+// It does not know how trials work: they are handed in through inline_stage_runner.h.
 //
 // One round of the crash-only controller: read what is, decide (pure), write the intents, act, write the outcomes. It
 // can be killed between any two instructions; the next tick continues. See docs/architecture.md, section 5.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "orchestrator/state/run_ledger.h"
 
 namespace longhaul {

@@ -2,7 +2,7 @@
 
 #include "autotune/trials/layout_artifact.h"
 #include "base/text/text.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/written_layout.h"
 #include "orchestrator/preflight/memory_check.h"
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/text/text.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/processor_memory.h"
 #include "orchestrator/forecast/written_layout.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
@@ -84,8 +84,8 @@ int ranks_of_a_node(const PlannedStage& target) {
 }
 
 // Which layout of the target's ranks is best, as far as the tune stage leaves it open.
-Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const StageOrigins& origins,
-                                       const PlannedStage& tune, const PlannedStage& target, const SiteConfig& site) {
+Result<LayoutRequest> tuning_question(const PredictionBasis& basis, const StageOrigins& origins,
+                                      const PlannedStage& tune, const PlannedStage& target, const SiteConfig& site) {
   if (target.kind == "align")
     return make_error(ErrorCode::unsupported,
                       format("layouts of stage {} are not searched: it is an align stage", target.id()),
@@ -95,7 +95,7 @@ Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const Stage
   PlannedStage stage = target;
   stage.dims = {}, stage.dims.dp_replicate = ranks;  // any layout of these ranks: the search says which
   if (Value* pipeline = stage.settings.find("pipeline")) *pipeline = pipeline_fields().to_value({});
-  LH_TRY(LayoutQuestion question, layout_question(stage, site, basis, ranks_of_a_node(target), origins));
+  LH_TRY(LayoutRequest question, layout_request(stage, site, basis, ranks_of_a_node(target), origins));
   SearchSpace& space = question.search.space;
   space.tp = whole_numbers(settings.tp), space.pp = whole_numbers(settings.pp), space.cp = whole_numbers(settings.cp);
   space.ep = whole_numbers(settings.ep), space.micro_batch_size = whole_numbers(settings.micro_batch_size);
@@ -106,7 +106,7 @@ Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const Stage
 Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const StageOrigins& origins,
                                              const PlannedStage& tune, const PlannedStage& target,
                                              const SiteConfig& site) {
-  LH_TRY(LayoutQuestion question, tuning_question(basis, origins, tune, target, site));
+  LH_TRY(LayoutRequest question, tuning_question(basis, origins, tune, target, site));
   question.search.best = question.on_gpus ? searched : searched_on_processors;
   if (!question.on_gpus) question.search.memory_limit = any_memory;
   LH_TRY(const SearchOutcome found, search_layouts(question.search));
@@ -134,14 +134,14 @@ Result<LayoutForecast> candidate_forecast(const PredictionBasis& basis, const St
                                           const PlannedStage& target, const Trial& trial, const SiteConfig& site) {
   LH_TRY(const PlannedStage stage, stage_with(target, trial.settings));
   const int nodes = std::max(1, stage.common.nodes), ranks = stage.dims.world_size();
-  LH_TRY(const LayoutQuestion question, layout_question(stage, site, basis, (ranks + nodes - 1) / nodes, origins));
+  LH_TRY(const LayoutRequest question, layout_request(stage, site, basis, (ranks + nodes - 1) / nodes, origins));
   return forecast_layout(question.search, question.layout, trial.name);
 }
 
 Result<TuningForecast> forecast_candidates(const PredictionBasis& basis, const StageOrigins& origins,
                                            const PlannedStage& tune, const PlannedStage& target,
                                            const std::vector<Trial>& candidates, const SiteConfig& site) {
-  LH_TRY(LayoutQuestion question, tuning_question(basis, origins, tune, target, site));
+  LH_TRY(LayoutRequest question, tuning_question(basis, origins, tune, target, site));
   TuningForecast forecast;
   forecast.device = question.device;
   if (question.search.memory_limit < 1e17) forecast.memory_limit = question.search.memory_limit;
@@ -181,8 +181,8 @@ StepPrediction step_prediction_with(const std::string& constants_path) {
                           const SiteConfig& site) -> Result<MeasuredTraining> {
     LH_TRY(const PredictionBasis basis, read_basis(constants_path, ""));
     const int nodes = std::max(1, stage.common.nodes), ranks = stage.dims.world_size();
-    LH_TRY(const LayoutQuestion question,
-           layout_question(stage, site, basis, (ranks + nodes - 1) / nodes, origins_of(plan, stage)));
+    LH_TRY(const LayoutRequest question,
+           layout_request(stage, site, basis, (ranks + nodes - 1) / nodes, origins_of(plan, stage)));
     LH_TRY(const StepTime time, step_time(question.search.task, question.layout, question.search.place));
     MeasuredTraining one;
     one.name = layout_text(question.layout), one.device = question.device;

@@ -8,7 +8,7 @@
 namespace longhaul {
 
 // Searches with the constants in this file and what the other one says was measured (measured_trainings.h; it need not
-// be there), read when it is asked. Errors as read_time_constants, read_measured_trainings, layout_question and
+// be there), read when it is asked. Errors as read_time_constants, read_measured_trainings, layout_request and
 // search_layouts have them.
 LayoutSearch layout_search_with(const std::string& constants_path, const std::string& measured_path);
 
@@ -16,7 +16,7 @@ LayoutSearch layout_search_with(const std::string& constants_path, const std::st
 // where nothing of the stage can be predicted.
 LayoutForecasts layout_forecasts_with(const std::string& constants_path, const std::string& measured_path);
 
-// As StepPrediction has it, by the constants in this file. unsupported: what LayoutQuestion does not know.
+// As StepPrediction has it, by the constants in this file. unsupported: what LayoutRequest does not know.
 StepPrediction step_prediction_with(const std::string& constants_path);
 
 }  // namespace longhaul

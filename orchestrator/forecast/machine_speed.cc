@@ -11,7 +11,7 @@
 #include "base/system/clock.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {

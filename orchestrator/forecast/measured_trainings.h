@@ -18,7 +18,7 @@ inline constexpr const char* measured_folder_name = ".measured";
 inline constexpr int measured_max = 100;  // of one kind of device: the newest
 
 struct MeasuredTraining {
-  std::string name = {}, device = {};  // the device as LayoutQuestion has it
+  std::string name = {}, device = {};  // the device as LayoutRequest has it
   Likeness like = {};
   double predicted = 0, measured = 0;  // seconds of a step; predicted by constants alone
   std::string run = {}, stage = {};
@@ -28,7 +28,7 @@ struct MeasuredTraining {
 struct MeasuredTrainings {
   std::vector<MeasuredTraining> trainings;  // newest first
   std::vector<std::string> set_aside;       // files that could not be read, and why
-  // For SearchQuestion::measured.
+  // For SearchRequest::measured.
   std::vector<MeasuredRatio> of(const std::string& device) const;
   std::string newest_of(const std::string& device) const;  // the run that measured last; "": none
 };

@@ -4,8 +4,8 @@
 
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/training/training.h"
-#include "orchestrator/forecast/layout_question.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/serving_request.h"
 
 namespace longhaul {
 namespace {

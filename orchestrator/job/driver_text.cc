@@ -122,7 +122,7 @@ Result<std::string> driver_job_script(const Site& site, const DriverContext& con
                      " from inside of a small job, behind which the next one is queued until the run has ended.\n";
   text += "#SBATCH --job-name=" + sbatch_job_name("lh-" + name + "-" + context.run) + "\n";
   for (const Directive& directive : job.directives) {
-    LH_TRY(const std::string word, sbatch_word(directive.value));
+    LH_TRY(const std::string word, sbatch_quoted(directive.value));
     text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
   }
   text += "#SBATCH --open-mode=append\n#SBATCH --output=" +
@@ -147,7 +147,7 @@ Result<std::string> scrontab_lines(const Site& site, const DriverContext& contex
   for (const Directive& directive : job.directives) {
     const char* const routing[] = {"partition", "qos", "account", "reservation", "constraint", "time"};
     if (std::find(std::begin(routing), std::end(routing), directive.option) == std::end(routing)) continue;
-    LH_TRY(const std::string word, sbatch_word(directive.value));
+    LH_TRY(const std::string word, sbatch_quoted(directive.value));
     lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
   }
   lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + context.run) + "\n";
@@ -155,7 +155,7 @@ Result<std::string> scrontab_lines(const Site& site, const DriverContext& contex
            sbatch_file_pattern(join_path(context.run_dir, "driver/tick.log")) + "\n";
   const int minutes = std::max(1, static_cast<int>(std::lround(site.config.driver_interval.value / 60)));
   const std::string every = minutes == 1 ? "*" : format("*/{}", minutes);  // scrontab refuses a step of 1
-  return lines + format("{} * * * * {}\n", every, shell_word(context.tick_script));
+  return lines + format("{} * * * * {}\n", every, shell_quoted(context.tick_script));
 }
 
 std::string tick_script(const Site& site, const DriverContext& context, const std::string& path,

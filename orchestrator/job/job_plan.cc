@@ -5,14 +5,14 @@
 #include <map>
 #include <set>
 
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/settings/job/resumable.h"
 #include "orchestrator/job/job_class.h"
 #include "orchestrator/job/job_options_check.h"
 #include "orchestrator/job/job_wall.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/job/sbatch_text.h"
 #include "orchestrator/job/stage_wall.h"
 #include "orchestrator/job/step_plan.h"
@@ -82,7 +82,7 @@ class JobPlanner {
   bool yes(const Chosen& chosen) const { return chosen.value == "yes"; }
 
   void add(const std::string& option, const Chosen& chosen) {
-    if (const auto word = sbatch_word(chosen.value); !word.ok()) {
+    if (const auto word = sbatch_quoted(chosen.value); !word.ok()) {
       diagnostics_.add(chosen.where, "--" + option + ": " + word.error().what, word.error().hint);
       return;
     }
@@ -527,7 +527,7 @@ void JobPlanner::plan_container() {
     problem("job.mounts", "an environment file of " + site_text() + " holds its own mounts", "write them there");
   plan_.container_image = image;
   plan_.container_mounts = mounts;
-  plan_.container = container_words(config_, image, mounts, plan_.gpus_per_node > 0);
+  plan_.container = container_arguments(config_, image, mounts, plan_.gpus_per_node > 0);
 }
 
 void JobPlanner::plan_modules() {

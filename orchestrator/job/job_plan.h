@@ -1,7 +1,7 @@
 // Room orchestrator/job
 // How a stage becomes a job: class, limits, directives, launcher, environment, and the text of job.sbatch.
 // job_plan.h decides (plan_job), job_script.cc writes; job_wall.h and stage_wall.h choose the wall time.
-// launch_words.h is the ranks' launcher, container_mounts.h what containers see, step_plan.h several programs.
+// launcher_arguments.h is the ranks' launcher, container_mounts.h what containers see, step_plan.h several programs.
 // It knows no run folder and no controller: the same site and stage give the same job everywhere.
 //
 // How one stage's job asks for what it needs at one site: routing, limits, directives with the origin of each,

@@ -18,7 +18,7 @@ struct DirectiveLine {
 
 Result<DirectiveLine> directive_line(const Directive& directive) {
   std::string text = "#SBATCH --" + directive.option;
-  LH_TRY(const std::string word, sbatch_word(directive.value));
+  LH_TRY(const std::string word, sbatch_quoted(directive.value));
   if (!word.empty()) text += "=" + word;
   return DirectiveLine{text, one_line(directive.origin)};
 }
@@ -54,7 +54,7 @@ std::string launcher_comment(const std::vector<std::string>& launcher, const std
   if (!nodes.empty()) words.insert(words.begin() + 1, nodes);
   std::string out, line = "#  ";
   for (const std::string& word : words) {
-    const std::string shown = word == nodes ? word : shell_word(word);
+    const std::string shown = word == nodes ? word : shell_quoted(word);
     if (line.size() + shown.size() + 3 > line_max) {
       out += line + " \\\n";
       line = "#     ";

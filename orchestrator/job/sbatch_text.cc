@@ -34,7 +34,7 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-Result<std::string> sbatch_word(std::string_view value) {
+Result<std::string> sbatch_quoted(std::string_view value) {
   if (!is_one_line(value))
     return make_error(ErrorCode::invalid_input, "'" + one_line(value) + "' holds a newline or a control character",
                       "an #SBATCH line cannot hold one");

@@ -15,7 +15,7 @@ bool is_one_line(std::string_view text);
 std::string one_line(std::string_view text);
 
 // `value` so that sbatch reads it back byte by byte. invalid_input: control characters, too long for sbatch's buffer.
-Result<std::string> sbatch_word(std::string_view value);
+Result<std::string> sbatch_quoted(std::string_view value);
 
 // "2-04:00:00", "04:00:00"; rounded up to seconds.
 std::string sbatch_time(double seconds);

@@ -8,8 +8,8 @@
 #include "base/text/text.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/curate.h"
-#include "orchestrator/forecast/layout_question.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/job/job_class.h"
 
 namespace longhaul {

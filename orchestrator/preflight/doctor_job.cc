@@ -5,7 +5,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/job/step_plan.h"
 
 namespace longhaul {

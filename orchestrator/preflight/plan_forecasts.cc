@@ -16,7 +16,7 @@ double worst_bytes(const NodeMemory& node) {
 }
 
 // The fastest layout that fits, where the one as written does not.
-Status find_what_fits(SearchQuestion question, const ProcessorMemory& memory, TrainingForecast& f) {
+Status find_what_fits(SearchRequest question, const ProcessorMemory& memory, TrainingForecast& f) {
   question.best = 400;
   LH_TRY(const SearchOutcome found, search_layouts(question));
   for (const RankedLayout& ranked : found.best) {
@@ -33,7 +33,7 @@ Status find_what_fits(SearchQuestion question, const ProcessorMemory& memory, Tr
 }
 
 // The ranks of a node share its memory: there is as much for the worst as its part of what all of them need.
-Status plan_processor_memory(const SearchQuestion& question, const ProcessorMemory& memory, TrainingForecast& f) {
+Status plan_processor_memory(const SearchRequest& question, const ProcessorMemory& memory, TrainingForecast& f) {
   const auto of_stage = memory.as_written();
   if (!of_stage.ok() && of_stage.error().code == ErrorCode::unsupported) {
     f.memory = f.tuning.memory_limit = 0, f.memory_limit = any_memory;
@@ -70,7 +70,7 @@ void add_checkpoints(const PlannedStage& stage, const SiteConfig& site, const Mo
   f.notes.push_back(checkpoint_text(one));
 }
 
-Result<TrainingForecast> forecast_of_layout(const LayoutQuestion& question, std::int64_t steps, ForecastSearch search) {
+Result<TrainingForecast> forecast_of_layout(const LayoutRequest& question, std::int64_t steps, ForecastSearch search) {
   auto made = forecast_training(question.search, question.layout, steps, search == ForecastSearch::always);
   if (!made.ok() || search == ForecastSearch::always || made->memory <= made->memory_limit) return made;
   return forecast_training(question.search, question.layout, steps, true);
@@ -80,7 +80,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                              const PredictionBasis& basis, ForecastSearch search) {
   TrainingForecast none;
   none.stage = stage.id();
-  auto question = layout_question(stage, site, basis, ranks_per_node, origins_of(plan, stage));
+  auto question = layout_request(stage, site, basis, ranks_per_node, origins_of(plan, stage));
   if (!question.ok()) {
     none.problem = question.error().message();
     return none;

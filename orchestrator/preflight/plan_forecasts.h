@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autotune/search/training_forecast.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/source/run_plan.h"

@@ -253,7 +253,7 @@ void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnosti
     const SourcePos place =
         of_site && origin != site.origins.end() ? origin->second.where : stage.place_of("job.modules");
     diagnostics.add(place, "`module load " + name + "` fails on " + host_name(),
-                    "try: module avail " + shell_word(name.substr(0, name.find('/'))));
+                    "try: module avail " + shell_quoted(name.substr(0, name.find('/'))));
   }
 }
 

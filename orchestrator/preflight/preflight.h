@@ -14,7 +14,7 @@
 
 #include "base/error/diagnostics.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/preflight/queue_outlook.h"
+#include "orchestrator/preflight/queue_estimate.h"
 #include "orchestrator/scheduler/port/slurm_port.h"
 
 namespace longhaul {
@@ -23,7 +23,7 @@ namespace longhaul {
 struct ClusterWord {
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmReservation> reservations;
-  std::vector<QueueAnswer> answers;  // of queue_outlook.h; empty: not asked
+  std::vector<QueueAnswer> answers;  // of queue_estimate.h; empty: not asked
   SlurmConfiguration slurm = {};
 };
 

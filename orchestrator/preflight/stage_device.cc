@@ -9,7 +9,7 @@
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/tune.h"
 #include "contracts/settings/training/feature_table.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/forecast/stage_shape.h"
 #include "orchestrator/job/job_class.h"
 #include "orchestrator/workflow/layout/feature_check.h"

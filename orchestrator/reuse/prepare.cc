@@ -7,7 +7,7 @@
 #include "autotune/hyper/hyper_artifact.h"
 #include "autotune/trials/layout_artifact.h"
 #include "base/digest/hash.h"
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/workflow/source/stage_text.h"

@@ -1,6 +1,6 @@
 // Room orchestrator/reuse
 // From a stage whose inputs are there to its task and key, and whether an earlier run has done it already.
-// prepare.h digests inputs and makes the task; cache_outlook.h asks the same for `plan`, writing nothing.
+// prepare.h digests inputs and makes the task; reuse_outline.h asks the same for `plan`, writing nothing.
 // earlier_runs.h, stage_change.h and stage_reason.h say in a sentence why a stage runs again.
 // It knows no job: how a stage is run has no part in whether it must run.
 //

@@ -125,10 +125,10 @@ StageReason reason_when_ready(const PlannedStage& planned, const PreparedStage& 
 
 std::vector<StageReason> plan_reasons(const RunPlan& given, const std::string& runs_dir,
                                       const std::string& artifact_root, const ArtifactTrust& trust,
-                                      CacheOutlook& outlook) {
+                                      ReuseOutline& outlook) {
   EarlierRuns earlier(runs_dir, given.workflow);
   const RunPlan plan = as_a_run_has_it(given);
-  outlook = cache_outlook(plan, artifact_root, trust, earlier.any());
+  outlook = reuse_outline(plan, artifact_root, trust, earlier.any());
   std::vector<StageReason> reasons;
   for (const PlannedStage& planned : plan.stages) {
     const auto looked_at = outlook.prepared.find(planned.id());

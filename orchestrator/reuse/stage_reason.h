@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "orchestrator/decide/decide.h"
-#include "orchestrator/reuse/cache_outlook.h"
 #include "orchestrator/reuse/earlier_runs.h"
+#include "orchestrator/reuse/reuse_outline.h"
 
 namespace longhaul {
 
@@ -38,7 +38,7 @@ StageReason reason_when_ready(const PlannedStage& planned, const PreparedStage& 
 // Of all stages of a plan, in its order, were it started now below `runs_dir`. Fills `outlook` on the way.
 std::vector<StageReason> plan_reasons(const RunPlan& plan, const std::string& runs_dir,
                                       const std::string& artifact_root, const ArtifactTrust& trust,
-                                      CacheOutlook& outlook);
+                                      ReuseOutline& outlook);
 
 // The run's name in the path of an artifact, "" where it has another form.
 std::string run_of_artifact(const std::string& folder);

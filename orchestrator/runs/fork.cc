@@ -11,7 +11,7 @@
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/tasks/stage_kinds.h"
-#include "orchestrator/runs/milestone_lookout.h"
+#include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/runs/saved_state.h"
 #include "orchestrator/workflow/source/overrides.h"
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/digest/hash.h"
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
@@ -20,7 +20,7 @@
 #include "contracts/events/event.h"
 #include "contracts/records/checkpoint_format.h"
 #include "contracts/records/milestone.h"
-#include "orchestrator/runs/milestone_lookout.h"
+#include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/trash.h"
 #include "orchestrator/state/epoch_log.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/digest/hash.h"
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/records/checkpoint_format.h"

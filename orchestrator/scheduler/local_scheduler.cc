@@ -34,7 +34,7 @@ std::string lead_log_path(const JobSpec& spec) {
   return join_path(spec.attempt_dir, "lead.log");
 }
 
-std::string last_words(const JobSpec& spec) {
+std::string failure_lines(const JobSpec& spec) {
   const auto text = read_file(lead_log_path(spec), 1 << 24);
   std::string found;
   if (text.ok())
@@ -124,7 +124,7 @@ void LocalScheduler::observe(Job& job) {
   if (unread) return log_.warn("event=record_not_read key=" + job.spec.key + " next=look_again");
   job.info.state = JobState::lost;
   job.info.cause = format("its lead (pid {} on {}) is gone and left no record", claim->process.pid, claim->host) +
-                   last_words(job.spec);
+                   failure_lines(job.spec);
 }
 
 Status LocalScheduler::start_lead(Job& job) {
@@ -164,7 +164,7 @@ void LocalScheduler::start_what_fits() {
     if (job->starts >= starts_max) {
       job->info.state = JobState::lost;
       job->info.cause = format("its lead was started {} times and ended each time before it could begin", job->starts) +
-                        last_words(job->spec);
+                        failure_lines(job->spec);
       continue;
     }
     const Status started = start_lead(*job);

@@ -128,7 +128,7 @@ class Scheduler {
   void ask_before_acting(MayAct may_act) { may_act_ = std::move(may_act); }
   // One answer per spec, in order: the job's id (of an array: without the task). Errors: invalid_input (it will never
   // have it: nothing to try again), io, not_found (no such worker), unavailable (try again later: the controller of the
-  // scheduler does not answer, or it refuses the job for now: words/refusal_words.h tells which).
+  // scheduler does not answer, or it refuses the job for now: words/refusals.h tells which).
   virtual std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) = 0;
   // All jobs submitted through this folder or account that the scheduler still knows, and all of `open` that it does
   // not know any more; oldest first. unavailable: it does not answer; nothing is known then.

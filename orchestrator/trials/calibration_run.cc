@@ -13,7 +13,7 @@
 #include "base/value/json.h"
 #include "contracts/records/benchmark_result.h"
 #include "contracts/settings/training/training.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/written_layout.h"
 #include "orchestrator/state/tune_files.h"
 #include "orchestrator/trials/tune_stages.h"
@@ -199,7 +199,7 @@ class EvidenceReader {
     const auto stage = stage_with(target, candidate.settings);
     if (!stage.ok()) return set_aside(name, stage.error().message());
     const int on_node = stage->common.ranks / std::max(1, stage->common.nodes);
-    const auto question = layout_question(*stage, site_, {constants_}, on_node, {calibration_vocabulary, {}});
+    const auto question = layout_request(*stage, site_, {constants_}, on_node, {calibration_vocabulary, {}});
     if (!question.ok()) return set_aside(name, question.error().message());
     const auto predicted = [task = question->search.task, layout = question->layout, threads = asked_.threads,
                             on_node](const TimeConstants& constants) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -81,7 +81,7 @@ struct RungRuns::Round {
   std::string folder;
   std::vector<Started> starts;
   FrozenRun frozen;
-  std::unique_ptr<ChildRun> run;                // while it is open
+  std::unique_ptr<NestedRun> run;               // while it is open
   std::map<std::string, RungOutcome> outcomes;  // by trial
   std::string damage;                           // not "": nothing in it counts
   std::set<std::string> saved;                  // trials with the checkpoint of the end of their rung
@@ -131,7 +131,7 @@ Status RungRuns::look_for_rounds() {
   for (int number = static_cast<int>(rounds_.size()) + 1; number <= rung_rounds_max; ++number) {
     auto round = std::make_unique<Round>();
     round->number = number;
-    round->folder = child_run_folder(setup_.child, number);
+    round->folder = nested_run_folder(setup_.child, number);
     LH_TRY(const bool made, is_there(round->folder));
     if (!made) return {};
     if (const Status read = read_round(*round); !read.ok()) {
@@ -154,7 +154,7 @@ Status RungRuns::read_round(Round& round) {
   RunLedger ledger(round.frozen.stage_ids());
   for (const Fact& fact : read.facts) ledger.apply(fact);
   const bool ended = ledger.ended || round.frozen.plan.stages.empty();
-  if (!ended) round.run = std::make_unique<ChildRun>(setup_.child, round.number, clock_, log_);
+  if (!ended) round.run = std::make_unique<NestedRun>(setup_.child, round.number, clock_, log_);
   if (!starts.ok()) {  // nobody knows what its jobs are for
     if (round.run) LH_CHECK(round.run->cancel());
     return make_error(ErrorCode::corrupt, starts.error().message());
@@ -243,7 +243,7 @@ Result<RungRuns::Source> RungRuns::newest_checkpoint(const hyper::TrialStart& st
 }
 
 Status RungRuns::submit(std::span<const hyper::TrialStart> starts) {
-  ChildRunPlan child;
+  NestedRunPlan child;
   std::vector<Started> written;
   std::vector<std::pair<std::string, std::string>> links;  // checkpoint, its place below the new run
   for (const hyper::TrialStart& start : starts) {
@@ -269,7 +269,7 @@ Status RungRuns::submit(std::span<const hyper::TrialStart> starts) {
     for (const auto& [checkpoint, place] : links) LH_CHECK(link_tree(checkpoint, join_path(beside, place)));
     return write_file_atomic(join_path(beside, starts_file), to_json_pretty(starts_to_value(written)));
   };
-  LH_CHECK(create_child_run(setup_.child, rounds() + 1, std::move(child), clock_));
+  LH_CHECK(create_nested_run(setup_.child, rounds() + 1, std::move(child), clock_));
   return look_for_rounds();
 }
 

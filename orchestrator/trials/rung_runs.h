@@ -1,4 +1,4 @@
-// Trials of a search stage as jobs. What one decision starts is one run below the stage (child_run.h): a whole rung,
+// Trials of a search stage as jobs. What one decision starts is one run below the stage (nested_run.h): a whole rung,
 // one trial that is promoted, one that was lost. So the trials of a rung, which ask for the same, are an array of jobs
 // where there are arrays. A trial that goes on finds its own newest checkpoint in its new run, as hard links. The
 // folders are all that is remembered: starts.json of a run says which trials it starts, its log what became of them.
@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "autotune/hyper/halving.h"
-#include "orchestrator/trials/child_run.h"
+#include "orchestrator/trials/nested_run.h"
 #include "orchestrator/trials/rung_results.h"
 
 namespace longhaul {
 
 struct RungRunsSetup {
-  ChildRunSetup child;            // its stage is `search`
+  NestedRunSetup child;           // its stage is `search`
   PlannedStage search;            // as planned
   std::vector<TaskInput> inputs;  // of the search stage, which are those of the stage that it is for
   std::string metric;

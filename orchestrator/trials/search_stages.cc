@@ -7,7 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/inline_stage.h"
 #include "orchestrator/job/job_spec.h"
 #include "orchestrator/scheduler/local_scheduler.h"
 #include "orchestrator/site/site_config.h"
@@ -16,7 +16,7 @@
 
 namespace longhaul {
 
-struct SearchStages::Work final : OwnStages::Work {
+struct SearchStages::Work final : InlineStages::Work {
   explicit Work(hyper::Halving rules) : halving(std::move(rules)) {}
   hyper::Halving halving;
   int places = 1;  // trials at a time
@@ -48,7 +48,7 @@ Value standing_for_status(const hyper::TrialStanding& one, const std::string& me
 
 }  // namespace
 
-SearchStages::SearchStages(const OwnStageSetup& setup) : OwnStages(search_kind_name, setup) {}
+SearchStages::SearchStages(const InlineStageSetup& setup) : InlineStages(search_kind_name, setup) {}
 
 // Of asha. On one machine a place needs its cores: each trial that is promoted alone has a scheduler of its own, which
 // does not know of the others.
@@ -59,19 +59,19 @@ Result<int> SearchStages::places_of(const PlannedStage& search, const HyperSearc
   return std::clamp(cores / slots_of_stage(search, cores), 1, settings.at_once);
 }
 
-Result<std::unique_ptr<OwnStages::Work>> SearchStages::begin(const RunLedger& ledger, const LedgerStage& stage,
-                                                             const PlannedStage& planned) const {
+Result<std::unique_ptr<InlineStages::Work>> SearchStages::begin(const RunLedger& ledger, const LedgerStage& stage,
+                                                                const PlannedStage& planned) const {
   LH_TRY(hyper::Halving rules, halving_of(planned));
   auto work = std::make_unique<Work>(std::move(rules));
   const HyperSearchSettings& settings = work->halving.settings();
   LH_TRY(work->places, places_of(planned, settings));
   RungRunsSetup setup{setup_of_children(ledger), planned, stage.inputs, settings.metric};
   work->runs = std::make_unique<RungRuns>(std::move(setup), clock_, log_);
-  return std::unique_ptr<OwnStages::Work>(std::move(work));
+  return std::unique_ptr<InlineStages::Work>(std::move(work));
 }
 
-Result<OwnStages::Turn> SearchStages::turn(const LedgerStage& stage, const PlannedStage& planned,
-                                           OwnStages::Work& own) {
+Result<InlineStages::Turn> SearchStages::turn(const LedgerStage& stage, const PlannedStage& planned,
+                                              InlineStages::Work& own) {
   Work& work = static_cast<Work&>(own);
   LH_TRY(const std::vector<hyper::Trial> history, work.runs->poll());
   const bool whole_rungs = work.halving.settings().method == "rounds";
@@ -128,8 +128,8 @@ void SearchStages::tell(const LedgerStage& stage, Work& work, const std::vector<
   document.set("trials", std::move(list));
   document.set("rounds", work.runs->rounds());
   document.set("set_aside", ValueArray(set_aside.begin(), set_aside.end()));
-  tell_trials(stage, work, document, work.halving.cost(history).steps, work.halving.planned_cost().steps,
-              "steps of trials");
+  report_trials(stage, work, document, work.halving.cost(history).steps, work.halving.planned_cost().steps,
+                "steps of trials");
 }
 
 }  // namespace longhaul

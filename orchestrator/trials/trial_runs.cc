@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -55,7 +55,7 @@ TrialRuns::TrialRuns(TrialRunsSetup setup, Clock& clock, Logger& log)
 TrialRuns::~TrialRuns() = default;
 
 std::string TrialRuns::round_folder(int round) const {
-  return child_run_folder(setup_.child, round);
+  return nested_run_folder(setup_.child, round);
 }
 
 // Rounds are numbered without gaps, and each has ended before the next is made.
@@ -66,7 +66,7 @@ Status TrialRuns::look_for_rounds() {
     LH_TRY(FrozenRun frozen, read_frozen_run(round_folder(round)));
     plans_.emplace(round, std::move(frozen));
     open_round_ = round;
-    round_ = std::make_unique<ChildRun>(setup_.child, round, clock_, log_);
+    round_ = std::make_unique<NestedRun>(setup_.child, round, clock_, log_);
     newest_.clear();
   }
   return {};
@@ -100,14 +100,14 @@ Status TrialRuns::submit(std::span<const Trial> trials) {
   if (open())
     return make_error(ErrorCode::conflict, format("round {} of {} has not ended", open_round_, setup_.tune.id()));
   const int round = static_cast<int>(plans_.size()) + 1;
-  ChildRunPlan child;
+  NestedRunPlan child;
   child.plan = std::move(plan);
   child.jobs_alone = true;
   child.add = [&](const std::string& beside, const std::string&, FrozenRun&) -> Status {
     LH_CHECK(make_directories(beside));
     return write_file_atomic(join_path(beside, refused_file), refused_text(refused));
   };
-  LH_CHECK(create_child_run(setup_.child, round, std::move(child), clock_));
+  LH_CHECK(create_nested_run(setup_.child, round, std::move(child), clock_));
   return look_for_rounds();
 }
 

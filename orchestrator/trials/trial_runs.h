@@ -1,5 +1,5 @@
-// Trials of a tune stage as jobs: each round of them is a run below it (child_run.h), with one stage per trial, and the
-// next is made when that has ended.
+// Trials of a tune stage as jobs: each round of them is a run below it (nested_run.h), with one stage per trial, and
+// the next is made when that has ended.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@
 #include "autotune/trials/trial_runner.h"
 #include "base/process/log.h"
 #include "base/system/clock.h"
-#include "orchestrator/trials/child_run.h"
+#include "orchestrator/trials/nested_run.h"
 #include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 
 struct TrialRunsSetup {
-  ChildRunSetup child;            // of each round; its stage is `tune`
+  NestedRunSetup child;           // of each round; its stage is `tune`
   PlannedStage tune, target;      // as planned
   std::vector<TaskInput> inputs;  // of the tune stage, which are those of the target
 };
@@ -57,9 +57,9 @@ class TrialRuns final : public TrialRunner {
   Logger& log_;
   std::map<int, std::vector<TrialResult>> over_;  // rounds that have ended
   std::map<int, FrozenRun> plans_;
-  int open_round_ = 0;               // 0: none
-  std::unique_ptr<ChildRun> round_;  // the open one
-  std::vector<TrialResult> newest_;  // of it
+  int open_round_ = 0;                // 0: none
+  std::unique_ptr<NestedRun> round_;  // the open one
+  std::vector<TrialResult> newest_;   // of it
   double node_seconds_ = 0;
 };
 

@@ -4,16 +4,16 @@
 #include <cstdlib>
 
 #include "autotune/trials/layout_artifact.h"
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "base/value/json.h"
 #include "contracts/plan/memory_plan.h"
-#include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/inline_stage.h"
 #include "orchestrator/decide/decide.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/measured_trainings.h"
 #include "orchestrator/forecast/stage_outline.h"
 #include "orchestrator/runs/run.h"
@@ -22,7 +22,7 @@
 
 namespace longhaul {
 
-struct TuneStages::Work final : OwnStages::Work {
+struct TuneStages::Work final : InlineStages::Work {
   std::vector<Trial> candidates;
   ConfirmationLimits limits;
   std::unique_ptr<TrialRuns> runs;
@@ -103,7 +103,7 @@ double tokens_per_step(const PlannedStage& stage) {
 
 }  // namespace
 
-TuneStages::TuneStages(const OwnStageSetup& setup) : OwnStages(tune_kind_name, setup) {}
+TuneStages::TuneStages(const InlineStageSetup& setup) : InlineStages(tune_kind_name, setup) {}
 
 // The list is found once and written down: a later controller, of a later version, goes on with the same.
 Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,
@@ -150,18 +150,19 @@ void TuneStages::keep_forecast(const PlannedStage& tune, const PlannedStage& tar
     log_.warn("event=predictions_not_kept error='" + kept.error().message() + "'");
 }
 
-Result<std::unique_ptr<OwnStages::Work>> TuneStages::begin(const RunLedger& ledger, const LedgerStage& stage,
-                                                           const PlannedStage& planned) const {
+Result<std::unique_ptr<InlineStages::Work>> TuneStages::begin(const RunLedger& ledger, const LedgerStage& stage,
+                                                              const PlannedStage& planned) const {
   LH_TRY(const PlannedStage target, target_of(planned));
   auto work = std::make_unique<Work>();
   LH_TRY(work->candidates, candidates_of(planned, target, stage_folder(run_dir_, stage.id)));
   work->limits = limits_of(tune_settings_of(planned));
   TrialRunsSetup setup{setup_of_children(ledger), planned, target, stage.inputs};
   work->runs = std::make_unique<TrialRuns>(std::move(setup), clock_, log_);
-  return std::unique_ptr<OwnStages::Work>(std::move(work));
+  return std::unique_ptr<InlineStages::Work>(std::move(work));
 }
 
-Result<OwnStages::Turn> TuneStages::turn(const LedgerStage& stage, const PlannedStage& planned, OwnStages::Work& own) {
+Result<InlineStages::Turn> TuneStages::turn(const LedgerStage& stage, const PlannedStage& planned,
+                                            InlineStages::Work& own) {
   Work& work = static_cast<Work&>(own);
   LH_TRY(const std::vector<TrialResult> results, work.runs->poll());
   const ConfirmationDecision decision = decide_confirmation(work.candidates, results, work.limits);
@@ -250,7 +251,7 @@ void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<Tr
   document.set("winner", decision.winner);
   document.set("rounds", work.runs->rounds());
   const int total = std::min<int>(work.limits.max_runs, static_cast<int>(work.candidates.size()));
-  tell_trials(stage, work, document, over, total, "trials");
+  report_trials(stage, work, document, over, total, "trials");
 }
 
 }  // namespace longhaul

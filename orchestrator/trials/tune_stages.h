@@ -1,4 +1,4 @@
-// The tune stages of a run (own_stages.h): they run trials (trial_runs.h), ask what follows
+// The tune stages of a run (inline_stages.h): they run trials (trial_runs.h), ask what follows
 // (autotune/trials/confirmation.h), and publish the layout by one rename.
 #pragma once
 
@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "autotune/trials/confirmation.h"
-#include "orchestrator/trials/own_stages.h"
+#include "orchestrator/trials/inline_stages.h"
 #include "orchestrator/trials/trial_runs.h"
 
 namespace longhaul {
 
-class TuneStages final : public OwnStages {
+class TuneStages final : public InlineStages {
  public:
-  explicit TuneStages(const OwnStageSetup& setup);
+  explicit TuneStages(const InlineStageSetup& setup);
 
  private:
   struct Work;
-  Result<std::unique_ptr<OwnStages::Work>> begin(const RunLedger& ledger, const LedgerStage& stage,
-                                                 const PlannedStage& planned) const override;
-  Result<Turn> turn(const LedgerStage& stage, const PlannedStage& planned, OwnStages::Work& work) override;
+  Result<std::unique_ptr<InlineStages::Work>> begin(const RunLedger& ledger, const LedgerStage& stage,
+                                                    const PlannedStage& planned) const override;
+  Result<Turn> turn(const LedgerStage& stage, const PlannedStage& planned, InlineStages::Work& work) override;
   Result<std::vector<Trial>> candidates_of(const PlannedStage& tune, const PlannedStage& target,
                                            const std::string& folder) const;
   void keep_forecast(const PlannedStage& tune, const PlannedStage& target, const std::vector<Trial>& candidates,

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "orchestrator/scheduler/port/cli_port.h"
 #include "orchestrator/scheduler/port/helper_port.h"
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"

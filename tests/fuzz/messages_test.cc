@@ -5,15 +5,15 @@
 
 #include "base/files/files.h"
 #include "base/value/json.h"
-#include "contracts/control/rendezvous_words.h"
+#include "contracts/control/rendezvous_folder.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/plain_file.h"
 #include "tests/support/scratch.h"
-#include "worker/lead/agents/word_store.h"
+#include "worker/lead/agents/rendezvous_store.h"
 #include "worker/protocol/node/node_report.h"
+#include "worker/protocol/wire/store_message.h"
 #include "worker/protocol/wire/wire.h"
-#include "worker/protocol/wire/word_message.h"
 
 namespace longhaul {
 namespace {
@@ -23,10 +23,10 @@ using fuzz::good_or_told;
 const std::string fuzz_secret = "of this attempt";
 
 Value some_words() {
-  return word_message_to_value({1,
-                                {{"epoch1-axis0-00ff-0", std::string(128, '\x80')}, {"id.rank3", "here"}},
-                                {"epoch1-axis1-00ff-0", "other"},
-                                {{"torn", "n1 and n2 have left different ones"}}});
+  return store_message_to_value({1,
+                                 {{"epoch1-axis0-00ff-0", std::string(128, '\x80')}, {"id.rank3", "here"}},
+                                 {"epoch1-axis1-00ff-0", "other"},
+                                 {{"torn", "n1 and n2 have left different ones"}}});
 }
 
 Value some_report() {
@@ -55,17 +55,18 @@ Value some_order() {
 }  // namespace
 
 TEST_CASE("fuzz: words on their way") {
-  WordStore store(WordLimits{50, 10'000});
+  RendezvousStore store(StoreLimits{50, 10'000});
   store.begin(1);
   fuzz::run("words", {to_json(some_words())}, 4000, [&](const std::string& text) {
     const auto value = parse_json(text, "message");
     if (!value.ok()) return false;
-    const auto message = word_message_from_value(*value);
+    const auto message = store_message_from_value(*value);
     if (!message.ok()) return good_or_told(message);
     for (const auto* list : {&message->words, &message->refused})
-      for (const NamedWord& word : *list) REQUIRE((is_word_name(word.name) && word.word.size() <= word_bytes_max));
-    for (const std::string& name : message->wanted) REQUIRE(is_word_name(name));
-    const WordStore::Outcome outcome = store.take("n1", *message);
+      for (const StoreEntry& word : *list)
+        REQUIRE((is_store_key(word.name) && word.word.size() <= store_value_bytes_max));
+    for (const std::string& name : message->wanted) REQUIRE(is_store_key(name));
+    const RendezvousStore::Outcome outcome = store.take("n1", *message);
     REQUIRE(outcome.to_hosts.size() <= 1);
     REQUIRE((store.words() <= 50 && store.bytes() <= 10'000));
     return true;

@@ -26,7 +26,7 @@
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/agent/stand_in.h"
-#include "worker/agent/word_carrier.h"
+#include "worker/agent/store_client.h"
 #include "worker/protocol/node/host_exchange.h"
 #include "worker/protocol/node/node_report.h"
 #include "worker/protocol/node/stand_in_turn.h"
@@ -35,8 +35,8 @@
 #include "worker/protocol/wire/connection.h"
 #include "worker/protocol/wire/lead_address.h"
 #include "worker/protocol/wire/lost_lead.h"
-#include "worker/protocol/wire/stranger_log.h"
-#include "worker/protocol/wire/word_message.h"
+#include "worker/protocol/wire/store_message.h"
+#include "worker/protocol/wire/unauthenticated_log.h"
 #include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
@@ -153,7 +153,7 @@ class Agent {
             if (const Value* asks = frame.body.find("asks"); asks && !promise(lead_epoch_of(*asks))) break;
           }
           if (frame.kind == WireKind::words) {
-            LH_TRY(const WordMessage words, word_message_from_value(frame.body));
+            LH_TRY(const StoreMessage words, store_message_from_value(frame.body));
             words_.take(words);
           }
           if (frame.kind != WireKind::order) continue;
@@ -489,8 +489,8 @@ class Agent {
   void pass_on_words() {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < silent_until_ns_) return;
-    for (const WordMessage& news : words_.look(now))
-      lead_->session().send(WireKind::words, word_message_to_value(news));
+    for (const StoreMessage& news : words_.look(now))
+      lead_->session().send(WireKind::words, store_message_to_value(news));
   }
 
   // What changed, at once; that nothing did, now and then.
@@ -546,12 +546,12 @@ class Agent {
   Logger& log_;
   RankPages pages_;
   BeatSockets sockets_;
-  WordCarrier words_;
+  StoreClient words_;
   std::string beat_folder_;
   HeldFolder beat_folder_held_;
   StackDumps stacks_;
   HealthWatch health_;
-  StrangerLog strangers_;  // who answers where a lead was looked for
+  UnauthenticatedLog strangers_;  // who answers where a lead was looked for
   LeadFiles files_;
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;

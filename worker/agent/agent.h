@@ -1,7 +1,7 @@
 // Room worker/agent
 // The agent of one node: watches the ranks there, reports to the lead, does what the lead orders.
 // agent.h is the loop; rank_pages.h reads heartbeat pages; lead_files.h finds the lead or its successor.
-// stand_in.h starts a new lead where the old one is lost; word_carrier.h forwards rendezvous files of ranks.
+// stand_in.h starts a new lead where the old one is lost; store_client.h forwards rendezvous files of ranks.
 // It decides nothing about faults and may not include worker/lead: the two meet in worker/protocol.
 //
 // The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 100 to 300 ms), tells

@@ -215,7 +215,7 @@ class JobLook {
     return false;
   }
 
-  std::vector<std::string> step_words(const std::vector<std::string>& launcher, const std::string& role) const {
+  std::vector<std::string> step_arguments(const std::vector<std::string>& launcher, const std::string& role) const {
     std::vector<std::string> words = launcher;
     words.insert(words.end(), {worker_, "doctor", "--order", doctor_order_path(order_.folder), "--as", role});
     return words;
@@ -226,12 +226,12 @@ class JobLook {
     const std::string ranks_log = join_path(order_.folder, "ranks.log");
     std::vector<std::string> agent_launcher = order_.agent_launcher;
     if (agent_launcher.empty()) agent_launcher = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none"};
-    Step agents(step_words(agent_launcher, "agent"), agents_log);
+    Step agents(step_arguments(agent_launcher, "agent"), agents_log);
     (void)wait_for(agents_ms,
                    [&] { return count_files(nodes_folder(order_), "ready-") >= order_.nodes || !agents.running(); });
     DoctorSights sights;
     {
-      Step ranks(step_words(order_.launcher, "rank"), ranks_log);
+      Step ranks(step_arguments(order_.launcher, "rank"), ranks_log);
       bool beside = false;
       (void)wait_for(ranks_ms, [&] {
         const bool came = count_files(nodes_folder(order_), "rank-") > 0;
@@ -270,7 +270,7 @@ class JobLook {
     sights.stood = count_files(nodes_folder(order_), "stands-");
     const std::string log = join_path(order_.folder, "agent-again.log");
     const std::int64_t begin_ns = clock_.monotonic_ns();
-    Step again(step_words(launcher_on(order_.agent_launcher, node), "again"), log);
+    Step again(step_arguments(launcher_on(order_.agent_launcher, node), "again"), log);
     if (wait_for(again_ms, [&] { return count_files(nodes_folder(order_), "again-") > 0 || !again.running(); }) &&
         count_files(nodes_folder(order_), "again-") > 0)
       sights.again_s = static_cast<double>(clock_.monotonic_ns() - begin_ns) * 1e-9;
@@ -279,7 +279,7 @@ class JobLook {
 
   // Beside a step that does not listen to SIGTERM, as ranks in a call of a driver do not.
   void wait_to_be_cancelled() {
-    Step stubborn(step_words({"srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none"}, "stubborn"),
+    Step stubborn(step_arguments({"srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none"}, "stubborn"),
                   join_path(order_.folder, "stubborn.log"));
     (void)wait_for(cancelled_ms, [] { return false; });
   }

@@ -47,12 +47,12 @@ void RankGroup::tell(Child& child) {
   child.told_ns = clock_.monotonic_ns();
   if (child.program.slurm_step_path.empty())
     signal(child, child.program.by_srun ? SIGUSR1 : SIGTERM);
-  else if (!child.ended && !tell_through_slurm(child))
+  else if (!child.ended && !report_through_slurm(child))
     signal(child, SIGTERM);  // its tasks have not been started
 }
 
 // SIGTERM for the tasks of a step: what servers listen to.
-bool RankGroup::tell_through_slurm(Child& child) {
+bool RankGroup::report_through_slurm(Child& child) {
   const auto id = read_file(child.program.slurm_step_path);
   if (!id.ok()) return false;
   SpawnSpec scancel;
@@ -74,7 +74,7 @@ void RankGroup::look_at_scancel(Child& child) {
   }
   if (!child.tell_again_ns || clock_.monotonic_ns() < *child.tell_again_ns) return;
   child.tell_again_ns.reset();
-  if (!child.ended && child.pressed == 0) (void)tell_through_slurm(child);
+  if (!child.ended && child.pressed == 0) (void)report_through_slurm(child);
 }
 
 void RankGroup::stop() {

@@ -67,7 +67,7 @@ class RankGroup {
     int pressed = 0;                            // 1: after the grace; 2: srun, which takes a while for that
   };
   void tell(Child& child);
-  bool tell_through_slurm(Child& child);
+  bool report_through_slurm(Child& child);
   void look_at_scancel(Child& child);
   void press(Child& child, double grace_s);
   static void signal(Child& child, int signal_number);

@@ -60,7 +60,7 @@ void add_allocation(const Launch& launch, SpawnSpec& mpirun) {
 }
 
 // The container's words with the folder where the program is to start.
-std::vector<std::string> container_words(const LaunchSpec& spec, const SpawnSpec& program) {
+std::vector<std::string> container_arguments(const LaunchSpec& spec, const SpawnSpec& program) {
   std::vector<std::string> words = spec.attempt.container;
   for (std::string& word : words)
     if (ends_with(word, container_folder_mark))
@@ -70,7 +70,7 @@ std::vector<std::string> container_words(const LaunchSpec& spec, const SpawnSpec
 }
 
 std::vector<std::string> in_container(const LaunchSpec& spec, const SpawnSpec& program) {
-  std::vector<std::string> argv = container_words(spec, program);
+  std::vector<std::string> argv = container_arguments(spec, program);
   argv.insert(argv.end(), program.argv.begin(), program.argv.end());
   return argv;
 }
@@ -101,7 +101,7 @@ bool goes_near_gpu(const LaunchSpec& spec, const std::vector<std::string>& launc
 SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launcher, const std::string& log_dir,
                    SpawnSpec program) {
   const std::string& beat_dir = spec.launch.beat_dir.empty() ? log_dir : spec.launch.beat_dir;
-  const std::vector<std::string> container = container_words(spec, program);
+  const std::vector<std::string> container = container_arguments(spec, program);
   const bool inside = is_of_launcher(container);
   std::vector<std::string> argv = launcher;
   if (inside) argv.insert(argv.end(), container.begin(), container.end());
@@ -202,7 +202,7 @@ Status add_programs(const LaunchSpec& spec, const CommandPart& part, std::vector
 }
 
 // The step's launcher with the names of its nodes.
-std::vector<std::string> step_words(const Launch& launch, const JobStep& step) {
+std::vector<std::string> step_arguments(const Launch& launch, const JobStep& step) {
   std::vector<std::string> words = step.launcher;
   if (is_srun(words) && step.own_nodes)
     words.insert(words.begin() + 1, "--nodelist=" + join(step_hosts(launch, step), ","));
@@ -230,7 +230,7 @@ Result<std::vector<RankProgram>> command_programs(const LaunchSpec& spec) {
     LH_CHECK(add_programs(
         spec,
         {stage + ", step " + step.name, found->argv, found->script, std::move(environment), step.ranks,
-         step.cpus_per_rank, step_folder(spec.launch.launch_dir, step.name), step_words(spec.launch, step), &step},
+         step.cpus_per_rank, step_folder(spec.launch.launch_dir, step.name), step_arguments(spec.launch, step), &step},
         programs));
   }
   return programs;
@@ -268,7 +268,7 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
             "--beat-dir",
             beat_folder(spec.launch),
             "--"};
-  const std::vector<std::string> container = container_words(spec, s);
+  const std::vector<std::string> container = container_arguments(spec, s);
   s.argv.insert(s.argv.end(), container.begin(), container.end());
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());
   allow_root(s);

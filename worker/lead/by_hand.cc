@@ -8,7 +8,7 @@
 
 namespace longhaul {
 
-Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const JobSurroundings& job,
+Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const AllocationInfo& job,
                                          const Clock& clock) {
   LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
   const std::string name = !job.scheduler_job.empty() ? format("{}-{}", job.scheduler_job, job.restarts)

@@ -6,13 +6,12 @@
 
 #include "base/error/result.h"
 #include "base/system/clock.h"
-#include "worker/lead/placement/job_surroundings.h"
+#include "worker/lead/placement/allocation_info.h"
 
 namespace longhaul {
 
 // Makes the folder of an attempt like the one in `attempt_dir`, and returns it. Its artifact will be
 // <stage>/by-hand/<job>/out.
-Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const JobSurroundings& job,
-                                         const Clock& clock);
+Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const AllocationInfo& job, const Clock& clock);
 
 }  // namespace longhaul

@@ -70,7 +70,7 @@ bool JobLead::go_on_after(const End& end) {
   TierOffer in_process = were_alive ? in_process_offer(*end.finding) : TierOffer{};
   if (in_process.offered) in_process = {false, "ranks that have ended cannot go on"};
   const TierDecision decision = decide_without_nodes_back(decide(view, in_process), view);
-  tell_fault(end, view, cause, decision);
+  report_fault(end, view, cause, decision);
   if (!launches_again(decision.tier)) {
     if (decision.tier == RestartTier::new_job) {
       // Before the scheduler knows of it: the next job does without them, and its program does not pay.
@@ -96,7 +96,7 @@ void JobLead::end_with_lost_host(const End& end) {
   if (file_exists(lead_.attempt.cancelled_path())) return;  // the run has asked for the end: no other job follows
   const Cause why = cause_of(end);
   const FaultView view = view_of(end, why);
-  tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
+  report_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
   hosts_.lose(view.host);
   fail("told to stop (SIGTERM), after " + why.text);
 }
@@ -157,7 +157,7 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
     history_.pop_back();  // decided again, and told, when they have ended
     return false;
   }
-  tell_fault({LaunchEnd{}, finding}, view, why.text, decision);
+  report_fault({LaunchEnd{}, finding}, view, why.text, decision);
   told_.faults_decided();
   std::int64_t epoch = spec_.launch.epoch;
   for (const auto& [rank, report] : watch_.ranks()) epoch = std::max(epoch, report.beat.epoch);
@@ -256,7 +256,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   // Where memory ran out its own budget says what is tried next, on which host.
   view.accuses = view.group == FaultGroup::memory || of_storage ? Accusation::never : info_of(record.fault).accuses;
   blame_nodes_back(view, end.finding);
-  const ToldFacts::Progress progress = told_.progress();
+  const EventFacts::Progress progress = told_.progress();
   view.made_progress = progress.further, view.saved_checkpoint = progress.checkpoint;
   view.recent = recent_goodput(end);
   view.at_ms = clock_.wall_ms();
@@ -291,8 +291,8 @@ TierOffers JobLead::offers(const FaultView& view) const {
   return offers;
 }
 
-void JobLead::tell_fault(const End& end, const FaultView& view, const std::string& cause,
-                         const TierDecision& decision) {
+void JobLead::report_fault(const End& end, const FaultView& view, const std::string& cause,
+                           const TierDecision& decision) {
   FaultEvent event;
   event.launch = record_.launches;
   event.fault_class = view.fault;
@@ -319,7 +319,7 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
     floor.kind = "goodput_floor", floor.fault_class = view.fault;
     floor.rank = view.rank, floor.host = view.host, floor.step = event.step;
     floor.text = format("{}: {}", event.tier, decision.reason);
-    tell_warning(std::move(floor));
+    report_warning(std::move(floor));
   }
   events_.write(fault_event_kind, to_value(event));
   log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", record_.launches, cause,
@@ -401,8 +401,8 @@ JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
     }
     first += step.ranks;
   }
-  LastWords said = by_launcher ? last_words_of_ranks(folder, rank_logs(first, ranks))
-                               : LastWords{end.rank, last_words(rank_log_path(folder, end.rank)), {}};
+  FailureLines said = by_launcher ? failure_lines_of_ranks(folder, rank_logs(first, ranks))
+                                  : FailureLines{end.rank, failure_lines(rank_log_path(folder, end.rank)), {}};
   culprit_ = said.rank < 0 ? -1 : first + said.rank;
   if (said.root) said.root->rank = culprit_;
   const ExitStatus status = end_of_culprit(end);

@@ -9,7 +9,7 @@
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "contracts/records/launch.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/monitor/rank_end.h"
 #include "worker/lead/recovery/later_attempt.h"
@@ -59,7 +59,7 @@ Result<JobLead::End> JobLead::launch_once() {
   begin_watch();
   RankGroup ranks(clock_);
   if (agents_)
-    tell_agents(spec_.launch);
+    report_agents(spec_.launch);
   else
     open_beat_sockets();
   LH_CHECK(ranks.start(spec_));
@@ -94,7 +94,7 @@ Result<JobLead::End> JobLead::adopt_launch() {
   begin_watch();
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.adopt_launch(now_ms, spec_.launch.epoch, lost_lead_ns_ > 0 ? lost_lead_ns_ / 1'000'000 : now_ms);
-  tell_agents(spec_.launch);
+  report_agents(spec_.launch);
   Value fields = Value::make_table();
   fields.set("launch", spec_.launch.launch);
   fields.set("epoch", agents_->epoch());
@@ -144,7 +144,7 @@ void JobLead::tell_launched(const LaunchSpec& spec) {
 }
 
 // Every agent of the job hears of it: those of spares and of nodes that were left have nothing to watch.
-void JobLead::tell_agents(const Launch& launch) {
+void JobLead::report_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
@@ -161,12 +161,13 @@ void JobLead::stop_ranks(RankGroup& ranks) {
 }
 
 void JobLead::obey_signal(RankGroup& ranks) {
-  const int told = wait_for_told_signal(look_interval_ms);
+  const int told = wait_for_stop_signal(look_interval_ms);
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
     // Slurm ends a job with its node, and its lead soon after: ranks that wait for that node have nothing to save, and
     // the round that asks for another job has to be made while there is time.
-    if (agents_) lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+    if (agents_)
+      lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_observations(), host_observations());
     if (agents_ && !lost_with_job_) lost_with_job_ = gone_by_scheduler();
     if (lost_with_job_) {
       log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
@@ -350,7 +351,7 @@ void JobLead::tell_teardown(const TeardownView& view) {
   warning.kind = "ranks_stay";
   warning.fault_class = to_string(FaultClass::file_system);
   warning.text = view.waits_for + "; waits for them, and blames no node";
-  tell_warning(std::move(warning));
+  report_warning(std::move(warning));
 }
 
 void JobLead::leave_for_teardown(const TeardownView& view) {

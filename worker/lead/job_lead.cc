@@ -10,7 +10,7 @@
 #include "contracts/control/control_times.h"
 #include "contracts/records/host_list.h"
 #include "worker/lead/agents/heard_hosts.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/placement/lead_ways.h"
 #include "worker/lead/placement/leftovers.h"
 #include "worker/lead/placement/staging.h"
@@ -25,7 +25,7 @@ constexpr std::int64_t news_interval_ms = 10'000;  // to the standby, of what ch
 
 }  // namespace
 
-JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
+JobLead::JobLead(Attempt attempt, std::string worker_program, AllocationInfo job, NextRound& rounds, Clock& clock,
                  Logger& log)
     : lead_{std::move(attempt), {}, std::move(job), std::move(worker_program)},
       rounds_(rounds),
@@ -142,7 +142,7 @@ void JobLead::go_on_from(const Value& seen) {
     const Value* found = seen.find(name);
     return found ? *found : Value::make_table();
   };
-  told_ = ToldFacts::of(part("facts"));
+  told_ = EventFacts::of(part("facts"));
   if (!seen.find("facts")) told_.begin_with(step_left_by_earlier(lead_.attempt, lead_.job.restarts));
   skipped_.go_on_from(part("skipped"));
   if (const Value* growth = seen.find("growth"); growth && growth->is_array())
@@ -267,7 +267,7 @@ void JobLead::replace_agents() {
                     ? format("the agent of {} has ended and its host answers: another one is started", news.host)
                     : format("{} has had no agent for {:.0f} s, and {} starts brought none: its ranks go on unseen",
                              news.host, after_s, news.tries);
-    tell_warning(std::move(told));
+    report_warning(std::move(told));
   }
 }
 

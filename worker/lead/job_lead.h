@@ -24,7 +24,7 @@
 #include "worker/lead/agents/host_health_watch.h"
 #include "worker/lead/agents/replacement_agents.h"
 #include "worker/lead/agents/unwatched_gpus.h"
-#include "worker/lead/failover/end_time_question.h"
+#include "worker/lead/failover/end_time_request.h"
 #include "worker/lead/failover/lead_state.h"
 #include "worker/lead/failover/scheduler_vote.h"
 #include "worker/lead/injection/fault_injector.h"
@@ -45,11 +45,11 @@
 #include "worker/lead/placement/host_pool.h"
 #include "worker/lead/placement/launch_plan.h"
 #include "worker/lead/placement/old_launches.h"
-#include "worker/lead/recovery/last_words.h"
+#include "worker/lead/recovery/event_facts.h"
+#include "worker/lead/recovery/failure_lines.h"
 #include "worker/lead/recovery/recovery_clock.h"
 #include "worker/lead/recovery/restart_order.h"
 #include "worker/lead/recovery/skipped_steps.h"
-#include "worker/lead/recovery/told_facts.h"
 #include "worker/lead/teardown.h"
 #include "worker/protocol/node/health_watch.h"
 #include "worker/protocol/ranks/beat_sockets.h"
@@ -58,7 +58,7 @@ namespace longhaul {
 
 class JobLead {
  public:
-  JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
+  JobLead(Attempt attempt, std::string worker_program, AllocationInfo job, NextRound& rounds, Clock& clock,
           Logger& log);
   // The record is complete but for `ended_ms`; of no use if superseded().
   JobRecord run(std::int64_t started_ms);
@@ -90,7 +90,7 @@ class JobLead {
   // Starts the agents and waits for the first of them; without any the ranks are started all the same.
   void bring_agents();
   void go_on_without_agents(const std::string& why);
-  void tell_agents_warning(const char* kind, const std::string& text);
+  void report_agents_warning(const char* kind, const std::string& text);
   void look_at_agents();
   void replace_agents();
   bool agent_comes(const std::string& host) const {
@@ -99,7 +99,7 @@ class JobLead {
   void look_at_health();
   void look_for_unwatched_gpus();
   std::set<int> job_pids() const;
-  void tell_health(const HostFinding& found);
+  void report_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
   void exchange_in_fleet();
@@ -123,7 +123,7 @@ class JobLead {
   // A node that works for this job no more, by the scheduler's word.
   std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();
-  void tell_agents(const Launch& launch);
+  void report_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
   Result<End> watch(RankGroup& ranks);
   void look_at_ranks();
@@ -146,13 +146,13 @@ class JobLead {
   bool ends_soon() const;
   void signal_ranks(const std::vector<int>& ranks, int signal);
   void signal_here(int rank, int signal);
-  std::vector<RankObservation> rank_sights() const;
-  std::vector<HostSight> host_sights() const;
+  std::vector<RankObservation> rank_observations() const;
+  std::vector<HostObservation> host_observations() const;
   void tell_suspicion(const HangFinding& finding);
   void look_at_interval();
   void begin_watch();  // of a launch that starts, or was adopted
   void look_at_training(const std::vector<RankObservation>& sights);
-  void tell_warning(WarningEvent warning);
+  void report_warning(WarningEvent warning);
   void keep_learned_times();
   std::string learned_path() const;
 
@@ -201,7 +201,7 @@ class JobLead {
   FaultRecord verdict(const End& end, const Cause& cause) const;
   std::vector<Observation> found_on_hosts() const;
   TierOffers offers(const FaultView& view) const;
-  void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
+  void report_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   Cause cause_of(const End& end);
   Cause cause_of_launch(const LaunchEnd& end);
   ExitStatus end_of_culprit(const LaunchEnd& end) const;
@@ -227,7 +227,7 @@ class JobLead {
   LaunchGuard guard_;
   RestartOrder restart_order_;
   EventTail tail_;
-  ToldFacts told_;
+  EventFacts told_;
   SkippedSteps skipped_;
   TrainingWatch training_;
   RecoveryClock recovery_;
@@ -262,7 +262,7 @@ class JobLead {
   std::optional<GuardFinding> lost_with_job_;  // the node for whose loss the scheduler ends the job
   bool wall_time_over_ = false;
   bool preempted_ = false;  // the scheduler has moved the job's end up
-  EndTimeQuestion end_question_;
+  EndTimeRequest end_question_;
   std::int64_t scheduler_end_ms_ = 0;      // as it said last; 0: not known
   std::int64_t launched_ns_ = 0;           // this launch; 0: its first step is done
   std::int64_t launch_takes_ms_ = 60'000;  // until a step is done, as measured last

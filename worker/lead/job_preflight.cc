@@ -11,10 +11,10 @@
 #include "resiliency/health/host_figures.h"
 #include "resiliency/taxonomy/fault_class.h"
 #include "worker/lead/agents/exchange_round.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/placement/preflight.h"
-#include "worker/lead/recovery/last_words.h"
+#include "worker/lead/recovery/failure_lines.h"
 
 namespace longhaul {
 namespace {
@@ -37,7 +37,7 @@ void JobLead::bring_agents() {
   if (const Status started = start_agents(); !started.ok()) return go_on_without_agents(started.error().message());
   if (!agents_) return;
   for (const Deadline deadline(clock_, first_agent_ms); agents_->connected() == 0 && !deadline.passed();) {
-    if (const int signal = wait_for_told_signal(20); signal != 0) {
+    if (const int signal = wait_for_stop_signal(20); signal != 0) {
       ::kill(::getpid(), signal);  // it is obeyed once there are ranks
       return;
     }
@@ -45,10 +45,10 @@ void JobLead::bring_agents() {
     if (agent_step_->starts() >= refused_max && !agent_step_->running()) break;
   }
   if (agents_->connected() > 0) {
-    if (had_none) tell_agents_warning("no_agents_over", "agents have come");
+    if (had_none) report_agents_warning("no_agents_over", "agents have come");
     return;
   }
-  const std::string said = last_words(join_path(lead_.attempt.attempt_dir, "agents.log"));
+  const std::string said = failure_lines(join_path(lead_.attempt.attempt_dir, "agents.log"));
   go_on_without_agents(
       said.empty() ? format("none has come within {} s, and agents.log says nothing", first_agent_ms / 1000) : said);
 }
@@ -60,7 +60,7 @@ void JobLead::go_on_without_agents(const std::string& why) {
   if (agent_step_) agent_step_->end();
   agent_step_.reset();
   agents_.reset();
-  tell_agents_warning(
+  report_agents_warning(
       "no_agents",
       format(
           "no agents: {}; ranks are started without: their pages and messages go to the shared folder, little is seen "
@@ -78,15 +78,15 @@ void JobLead::tell_step_maker() {
       "Slurm makes the steps of this job on {} (stepmgr): the job ends with that node, and goes on in "
       "another one",
       warning.host);
-  tell_warning(std::move(warning));
+  report_warning(std::move(warning));
 }
 
-void JobLead::tell_agents_warning(const char* kind, const std::string& text) {
+void JobLead::report_agents_warning(const char* kind, const std::string& text) {
   WarningEvent warning;
   warning.kind = kind;
   warning.fault_class = to_string(FaultClass::agent_lost);
   warning.text = text;
-  tell_warning(std::move(warning));
+  report_warning(std::move(warning));
 }
 
 void JobLead::preflight() {
@@ -97,7 +97,7 @@ void JobLead::preflight() {
   const Deadline deadline(clock_, preflight_ms + (settings.health_command.empty() ? 0 : check_ms));
   std::vector<std::string> missing = hosts_.all();
   for (; !missing.empty() && !deadline.passed();) {
-    if (const int told = wait_for_told_signal(20); told != 0) {
+    if (const int told = wait_for_stop_signal(20); told != 0) {
       ::kill(::getpid(), told);  // it is obeyed once there are ranks to be told
       break;
     }
@@ -117,7 +117,7 @@ void JobLead::exchange_in_fleet() {
   ExchangeRound round(*agents_, token.ok() ? *token : std::string());
   const Deadline deadline(clock_, exchange_ms);
   for (bool done = round.look(); !done && !deadline.passed(); done = round.look()) {
-    if (const int told = wait_for_told_signal(20); told != 0) {
+    if (const int told = wait_for_stop_signal(20); told != 0) {
       ::kill(::getpid(), told);
       break;
     }
@@ -135,7 +135,7 @@ void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& m
   if (settings.preflight_floor > 0)
     for (const auto& [host, finding] : slow_hosts(health_.figures(), settings.preflight_floor)) {
       slow.insert(host);
-      tell_health(health_.add(host, finding, clock_.wall_ms()));
+      report_health(health_.add(host, finding, clock_.wall_ms()));
     }
   std::vector<std::string> left = hosts_.left();  // unfit spares, as soon as they were heard of
   if (settings.health == "act")

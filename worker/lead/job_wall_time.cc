@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "contracts/events/fault_event.h"
 #include "worker/lead/failover/job_end_time.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/job_lead.h"
 
 namespace longhaul {
@@ -71,7 +71,7 @@ void JobLead::allow_what_is_left() {
 // While no rank works; agents are heard all the same, or they would look for another lead.
 void JobLead::await_end_time() {
   for (const Deadline deadline(clock_, answer_ms); end_question_.under_way() && !deadline.passed();) {
-    if (const int signal = wait_for_told_signal(10); signal != 0) {
+    if (const int signal = wait_for_stop_signal(10); signal != 0) {
       ::kill(::getpid(), signal);  // taken by whoever asks for it next
       break;
     }

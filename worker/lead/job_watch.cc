@@ -31,7 +31,7 @@ void JobLead::look_at_health() {
     own_health_->look();
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
-  for (const HostFinding& found : fresh) tell_health(found);
+  for (const HostFinding& found : fresh) report_health(found);
   look_for_unwatched_gpus();
   const bool launched = record_.launches > 0;  // before that the pre-flight decides, once it has seen all of them
   if (lead_.attempt.resiliency.health == "act" && agents_ && launched) leave_unfit_spares();
@@ -41,11 +41,11 @@ void JobLead::look_for_unwatched_gpus() {
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (lead_.attempt.gpus_per_node <= 0 || now_ns < next_unwatched_ns_) return;
   next_unwatched_ns_ = now_ns + 1'000'000'000;
-  std::vector<GpuSight> sights;
-  if (own_health_) sights.push_back(gpu_sight(own_node(), own_health_->report()));
+  std::vector<GpuObservation> sights;
+  if (own_health_) sights.push_back(gpu_observation(own_node(), own_health_->report()));
   if (agents_)
-    for (const auto& [host, agent] : agents_->agents()) sights.push_back(gpu_sight(host, agent.report.health));
-  for (WarningEvent& warning : unwatched_gpus_.look(now_ns / 1'000'000, sights)) tell_warning(std::move(warning));
+    for (const auto& [host, agent] : agents_->agents()) sights.push_back(gpu_observation(host, agent.report.health));
+  for (WarningEvent& warning : unwatched_gpus_.look(now_ns / 1'000'000, sights)) report_warning(std::move(warning));
 }
 
 // Of this node: whom this process has started is the job's as its descendant, whom a launcher has started by its page.
@@ -67,7 +67,7 @@ void JobLead::leave_unfit_spares() {
   }
 }
 
-void JobLead::tell_health(const HostFinding& found) {
+void JobLead::report_health(const HostFinding& found) {
   if (found.told_often) return;
   log_.warn(format("event=health host={} class={} severity={} device='{}' what='{}'", found.host,
                    to_string(found.finding.fault), to_string(found.finding.severity), found.finding.device,
@@ -87,7 +87,7 @@ void JobLead::look_at_stacks() {
   if (orders_.stacks_wanted()) begin_stacks();
   if (const auto seen = stacks_.look()) {
     log_.info(format("event=stacks launch={} text='{}'", record_.launches, seen->text));
-    orders_.tell_stacks(*seen);
+    orders_.report_stacks(*seen);
   }
 }
 
@@ -111,13 +111,13 @@ void JobLead::look_at_ranks() {
 
 void JobLead::inject_faults() {
   if (!injector_) return;
-  for (const Order& order : orders_.take_faults()) orders_.tell_fault(order, injector_->take(order));
+  for (const Order& order : orders_.take_faults()) orders_.report_fault(order, injector_->take(order));
   injector_->look({spec_.launch, watch_, agents_.get(), standby_, own_node(), started_here_,
                    own_health_ ? &own_health_->report() : nullptr, &beat_sockets_});
 }
 
 // All ranks of the launch: one that nothing was seen of yet is also one to wait for.
-std::vector<RankObservation> JobLead::rank_sights() const {
+std::vector<RankObservation> JobLead::rank_observations() const {
   std::vector<RankObservation> sights;
   const std::int64_t now = clock_.monotonic_ns();
   for (int rank = 0; rank < spec_.launch.ranks; ++rank) {
@@ -139,8 +139,8 @@ std::vector<RankObservation> JobLead::rank_sights() const {
   return sights;
 }
 
-std::vector<HostSight> JobLead::host_sights() const {
-  std::vector<HostSight> sights;
+std::vector<HostObservation> JobLead::host_observations() const {
+  std::vector<HostObservation> sights;
   if (!agents_) return sights;
   const std::int64_t now = clock_.monotonic_ns();
   // Without another node to go on with a finding is only told: if it was right, the ranks will say so themselves, and
@@ -151,7 +151,7 @@ std::vector<HostSight> JobLead::host_sights() const {
   for (const auto& [host, agent] : agents_->agents()) {
     if (!hosts_.is_working(host)) continue;
     const bool stands = agent.connected || agent.unanswered;
-    HostSight sight{host, agent.heard_ns > 0, stands, 0, 0, FaultClass::none, {}, agent_comes(host)};
+    HostObservation sight{host, agent.heard_ns > 0, stands, 0, 0, FaultClass::none, {}, agent_comes(host)};
     if (const HostFinding* unfit = health_.unfit(host); unfit && may_leave)
       sight.unfit = unfit->finding.fault, sight.unfit_why = observe_health(unfit->finding, host, unfit->at_ms).what;
     if (agent.heard_ns > 0) sight.silent_ms = (now - agent.heard_ns) / 1'000'000;
@@ -174,16 +174,16 @@ void JobLead::begin_watch() {
 // Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.
 std::optional<GuardFinding> JobLead::look_for_faults() {
   if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
-  const std::vector<RankObservation> sights = rank_sights();
+  const std::vector<RankObservation> sights = rank_observations();
   if (!has_majority()) {
     guard_.note_progress(clock_.monotonic_ns() / 1'000'000, sights);
     return std::nullopt;
   }
   look_at_training(sights);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
-  auto found = guard_.look(now_ms, sights, host_sights(), training_.demand());
+  auto found = guard_.look(now_ms, sights, host_observations(), training_.demand());
   if (!found) found = restart_order_.look(now_ms, sights);
-  for (const WarningEvent& warning : guard_.warnings()) tell_warning(warning);
+  for (const WarningEvent& warning : guard_.warnings()) report_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   // Ranks that were told to save and end take each other along; whether they had saved is seen when all are gone.
@@ -199,8 +199,8 @@ void JobLead::hear(const std::vector<Event>& events) {
   told_.take(events);
   timeouts_->take(events);
   guard_.take(events);
-  for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
-  for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
+  for (const WarningEvent& warning : timeouts_->look()) report_warning(warning);
+  for (const WarningEvent& warning : training_.take(events)) report_warning(warning);
   skipped_.take(events);
   note_growth(events);
   if (interval_) interval_news_.insert(interval_news_.end(), events.begin(), events.end());
@@ -222,14 +222,14 @@ void JobLead::tell_skipped() {
 void JobLead::look_at_training(const std::vector<RankObservation>& sights) {
   hear(tail_.look());
   for (const WarningEvent& warning : training_.look(sights, static_cast<int>(hosts_.spares().size())))
-    tell_warning(warning);
+    report_warning(warning);
   if (first_rank_.ready() && training_.wants_checkpoint()) {
     log_.info(format("event=checkpoint_ordered launch={} why='a slow host is left after it'", record_.launches));
     first_rank_.take({format("slow-{}", clock_.wall_ms()), "checkpoint", 0});
   }
 }
 
-void JobLead::tell_warning(WarningEvent warning) {
+void JobLead::report_warning(WarningEvent warning) {
   warning.launch = record_.launches;
   log_.warn(format("event={} launch={} rank={} host={} what='{}'", warning.kind, warning.launch, warning.rank,
                    warning.host, warning.text));

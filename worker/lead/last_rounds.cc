@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "contracts/events/event.h"
 #include "contracts/records/held_allocation.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 
 namespace longhaul {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::int64_t give_back_deadline_ms = 3'000;
 constexpr std::int64_t after_give_back_ms = 60'000;
 
 void wait_for(NextRound& rounds, const Deadline& deadline) {
-  while (rounds.running() && !deadline.passed()) (void)wait_for_told_signal(100);
+  while (rounds.running() && !deadline.passed()) (void)wait_for_stop_signal(100);
 }
 
 // Slurm 22.05 leaves scripts beside whoever shrinks a job: variables for its steps, of which there are none any more.
@@ -75,7 +75,7 @@ class LastRounds {
       }
       if (followed()) break;
       const std::int64_t most_ms = std::min(pause_ms, left_ms());
-      for (const Deadline pause(clock_, most_ms); !pause.passed();) (void)wait_for_told_signal(100);
+      for (const Deadline pause(clock_, most_ms); !pause.passed();) (void)wait_for_stop_signal(100);
       pause_ms = std::min(2 * pause_ms, pause_ms_max);
       written = written || write_record(attempt_.record_path(record.restarts), record).ok();
     }

@@ -11,10 +11,10 @@
 #include "contracts/records/attempt.h"
 #include "contracts/records/record.h"
 #include "worker/lead/failover/allocation_end.h"
-#include "worker/lead/failover/life_sign.h"
+#include "worker/lead/failover/leader_lease.h"
 #include "worker/lead/failover/majority_wait.h"
 #include "worker/lead/failover/scheduler_vote.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/last_rounds.h"
 #include "worker/lead/next_round.h"
@@ -89,9 +89,9 @@ void end_allocation(const Attempt& attempt, const std::string& job, Logger& log)
 
 }  // namespace
 
-Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,
                          Clock& clock, Logger& log) {
-  block_told_signals();
+  block_stop_signals();
   LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
   if (!attempt.fault_plan.empty()) LH_CHECK(load_fault_plan(attempt.fault_plan));
   LH_TRY(const ProcessId self, identify_process(::getpid()));
@@ -113,9 +113,9 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
                   clock, log);
 }
 
-Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,
                           const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log) {
-  block_told_signals();
+  block_stop_signals();
   // What it says decides where the artifact is published: ours, and nobody else's.
   LH_TRY(const std::string text, read_owned_file(state_path, private_to_us(), lead_state_bytes_max));
   LH_TRY(const Value value, parse_json(text, state_path));
@@ -142,8 +142,8 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   const int came = agents->connected();
   const Status written = agents->take_over(vote.gone());
   if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");
-  std::optional<LifeSign> life(LifeSignOptions{options.address_path, life_sign_interval_ms, agents->address(),
-                                               written.ok(), options.record_path});
+  std::optional<LeaderLease> life(LeaderLeaseOptions{options.address_path, leader_lease_interval_ms, agents->address(),
+                                                     written.ok(), options.record_path});
   log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
   wait_for_return(*agents, came, clock);
   NextRound rounds = rounds_of(attempt, job.scheduler_job, clock, log);

@@ -24,7 +24,7 @@
 #include "base/files/files.h"
 #include "base/process/log.h"
 #include "base/system/clock.h"
-#include "worker/lead/placement/job_surroundings.h"
+#include "worker/lead/placement/allocation_info.h"
 
 namespace longhaul {
 
@@ -37,13 +37,13 @@ enum class LeadEnd {
 
 // Runs in the main thread of its process: blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and waits for them by itself.
 // An error means that not even a record could be written.
-Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,
                          Clock& clock, Logger& log);
 
 // The lead in waiting: `state_path` holds what the lead that is lost had told (lead_state.h), `listener` is the socket
 // that agents turn to. Takes over when most of them have, and goes on to the record; unavailable: they have not, and
 // nothing was done.
-Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,
                           const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log);
 
 }  // namespace longhaul

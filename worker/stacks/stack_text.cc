@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t processes_max = 16;
 constexpr int threads_max = 256;
 
-std::string title_line(const StackQuestion& question, const Clock& clock) {
+std::string title_line(const StackRequest& question, const Clock& clock) {
   const std::string process = question.pid > 0 ? format(", process {}", question.pid) : "";
   return format("{}{}, {}\n", question.title, process, utc_text(clock.wall_ms()));
 }
@@ -84,7 +84,7 @@ class ProcessText {
 
 }  // namespace
 
-std::string stack_text(const StackQuestion& question, const Clock& clock) {
+std::string stack_text(const StackRequest& question, const Clock& clock) {
   const Deadline deadline(clock, question.deadline_ms);
   std::string text = title_line(question, clock);
   const std::vector<pid_t> processes = process_and_descendants(question.pid, processes_max);
@@ -93,7 +93,7 @@ std::string stack_text(const StackQuestion& question, const Clock& clock) {
   return text;
 }
 
-std::string short_stack_text(const StackQuestion& question, const std::string& problem, const Clock& clock) {
+std::string short_stack_text(const StackRequest& question, const std::string& problem, const Clock& clock) {
   std::string text = title_line(question, clock) + "\nno stacks: " + problem + "\n";
   if (question.pid <= 0) return text;
   const auto facts = process_facts_at_once(question.pid, threads_max);

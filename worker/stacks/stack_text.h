@@ -13,14 +13,14 @@
 
 namespace longhaul {
 
-struct StackQuestion {
+struct StackRequest {
   std::string title;  // "rank 3 on n2"
   pid_t pid = 0;
   std::int64_t deadline_ms = 5'000;  // then what there is by now
 };
 // Always a text: what could not be found out stands in it, with the reason.
-std::string stack_text(const StackQuestion& question, const Clock& clock);
+std::string stack_text(const StackRequest& question, const Clock& clock);
 // The same from what never blocks, with `problem` as the reason why there is no more.
-std::string short_stack_text(const StackQuestion& question, const std::string& problem, const Clock& clock);
+std::string short_stack_text(const StackRequest& question, const std::string& problem, const Clock& clock);
 
 }  // namespace longhaul

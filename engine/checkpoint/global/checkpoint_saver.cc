@@ -63,9 +63,9 @@ Result<WrittenShare> CheckpointSaver::write_from_state(const TrainingState& stat
   if (longest > 0) {
     LH_TRY(fetched, PageBuffer::create(longest, options_.account));
   }
-  tell_writing();
+  report_writing();
   return write_pieces(file_, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
-    tell_writing();
+    report_writing();
     const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
     if (!array.in_memory()) {
       const std::span<std::byte> bytes(fetched.data(), static_cast<std::size_t>(piece.bytes()));
@@ -209,7 +209,7 @@ Status CheckpointSaver::wait_together(CollectiveGroup& group) {
   double most = -1;
   for (;;) {
     for (const Deadline round(clock_, round_ms); !job_.done() && !round.passed();) {
-      tell_writing();
+      report_writing();
       (void)job_.wait(clock_, std::min(tell_ms, round.left_ms())).ok();
     }
     double mine[WriteRound::fields] = {};
@@ -225,7 +225,7 @@ Status CheckpointSaver::wait_together(CollectiveGroup& group) {
       if (told[WriteRound::pending] > 0) behind = rank;
     }
     if (pending == 0) {
-      tell_writing();
+      report_writing();
       return {};
     }
     if (bytes > most) most = bytes, moved_ns = clock_.monotonic_ns(), late = 0;

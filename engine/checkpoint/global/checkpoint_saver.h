@@ -91,7 +91,7 @@ class CheckpointSaver {
   Result<WrittenShare> write_from_state(const TrainingState& state, const ShardWriteOptions& options);
   Status collect_votes(CollectiveGroup& group);
   Status wait_together(CollectiveGroup& group);
-  void tell_writing() const {
+  void report_writing() const {
     if (options_.on_writing) options_.on_writing(bytes_.load(std::memory_order_relaxed));
   }
   std::string context() const { return "checkpoint " + saved_.path; }

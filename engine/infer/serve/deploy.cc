@@ -310,7 +310,7 @@ Result<Value> deploy_model(const DeployInputs& in, const DeploySettings& s, cons
     server.leave();
     events.message("info", format("the server runs on as process {}; stop it with: {} stop-server --endpoint "
                                   "<artifact>/endpoint.json",
-                                  process.pid, shell_word(in.program)));
+                                  process.pid, shell_quoted(in.program)));
   } else if (!server.stop()) {
     events.message("warn", "the server did not stop in time and was killed");
   }

@@ -175,7 +175,7 @@ class CudaOps final : public DeviceOps {
   mutable std::map<const RopeTable*, DeviceRope> ropes_;
   OpenAttention open_attention_;
   AttentionSettings attention_settings_;
-  TellAttention tell_attention_;
+  TellAttention report_attention_;
   mutable std::unique_ptr<DeviceAttention> attention_library_;
   mutable CudnnFacts attention_facts_;
   mutable std::map<AttentionCase, AttentionWay> attention_ways_;

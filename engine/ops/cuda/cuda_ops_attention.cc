@@ -76,7 +76,7 @@ bool is_aligned(const AttentionSizes& a, std::initializer_list<const T*> tensors
 }  // namespace
 
 Status CudaOps::use_attention(const AttentionSettings& settings, TellAttention tell) {
-  attention_settings_ = settings, tell_attention_ = std::move(tell);
+  attention_settings_ = settings, report_attention_ = std::move(tell);
   attention_ways_.clear();
   if (settings.backend != "cudnn") return {};
   open_attention_library();
@@ -108,13 +108,13 @@ AttentionWay CudaOps::attention_way(const AttentionCase& asked) const {
   if (choice.way == AttentionWay::cudnn)
     if (const Status ready = attention_library_->prepare(asked, attention_settings_.deterministic); !ready.ok())
       choice = {own_attention(asked), ready.error().message()};
-  if (tell_attention_) tell_attention_({asked, choice});
+  if (report_attention_) report_attention_({asked, choice});
   attention_ways_.emplace(asked, choice.way);
-  if (attention_ways_.size() == attention_cases_max && tell_attention_)
-    tell_attention_({asked,
-                     {choice.way, format("the last of {} kinds that are told and may take cuDNN; others take "
-                                         "the own kernels",
-                                         attention_cases_max)}});
+  if (attention_ways_.size() == attention_cases_max && report_attention_)
+    report_attention_({asked,
+                       {choice.way, format("the last of {} kinds that are told and may take cuDNN; others take "
+                                           "the own kernels",
+                                           attention_cases_max)}});
   return choice.way;
 }
 

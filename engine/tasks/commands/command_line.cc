@@ -114,7 +114,7 @@ struct RankWork {
   const Clock& clock;
   Trace& trace;
   MemoryAccounts& memory;
-  const EngineSurroundings& around;
+  const EngineEnvironment& around;
 };
 
 // Of rank `rank`; null where the task computes on the processor. Before any memory is taken, and before communicators:
@@ -208,7 +208,7 @@ Status run_with_mpi(RankProcess& process, const RankWork& work, MpiRuntime& runt
 }
 
 // A GPU for each rank, and no MPI: who this is says the command line, or the launcher.
-Result<int> rank_without_mpi(const Options& options, const Launch& launch, const EngineSurroundings& around) {
+Result<int> rank_without_mpi(const Options& options, const Launch& launch, const EngineEnvironment& around) {
   if (!around.start_nccl)
     return make_error(ErrorCode::unsupported,
                       format("device = \"gpu\" with {} ranks: this engine was built without NCCL", launch.ranks),
@@ -244,7 +244,7 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   });
 }
 
-Status run_command(int argc, char** argv, const Options& options, const EngineSurroundings& around,
+Status run_command(int argc, char** argv, const Options& options, const EngineEnvironment& around,
                    RankProcess& process) {
   LH_TRY(const std::string task_path, options.require("task"));
   LH_TRY(const std::string launch_path, options.require("launch"));
@@ -288,7 +288,7 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
 
 // What `longhaul` asks before it plans: whether GPUs are built in, which takes no GPU; or whether the last of so many
 // ranks of this host would have one.
-Status print_one_fact(const Options& options, const EngineSurroundings& around) {
+Status print_one_fact(const Options& options, const EngineEnvironment& around) {
   const std::string only = options.get("only", "");
   if (only == "cuda") {
     print(stdout, "cuda operations: {}\n", around.open_gpu ? "built in" : "none");
@@ -311,7 +311,7 @@ std::string cuda_text(const OpenGpu& open) {
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
-Status print_info(const EngineSurroundings& around) {
+Status print_info(const EngineEnvironment& around) {
   print(stdout, "{}\ncommunicators: threads, mpi{}\ncuda operations: {}\n", processor_text(processor_facts()),
         around.start_nccl ? ", nccl" : "", cuda_text(around.open_gpu));
 #ifdef LONGHAUL_HAVE_CURATE
@@ -345,7 +345,7 @@ Status print_measured(const Options& options) {
   return {};
 }
 
-Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankProcess& process) {
+Status dispatch(int argc, char** argv, const EngineEnvironment& around, RankProcess& process) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
   if (command == "run") {
@@ -403,7 +403,7 @@ int engine_exit_code(ErrorCode code) {
   return 1;
 }
 
-int engine_main(int argc, char** argv, const EngineSurroundings& around) {
+int engine_main(int argc, char** argv, const EngineEnvironment& around) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
     print(stdout, "{}{}", kUsage, checkpoint_commands_usage);
     return 0;

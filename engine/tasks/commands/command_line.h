@@ -34,14 +34,14 @@ struct LaunchedRank {
   int rank = 0, size = 0;
 };
 // What main knows of where it runs.
-struct EngineSurroundings {
+struct EngineEnvironment {
   SchedulerMemory scheduler;
   OpenGpu open_gpu;             // empty: built without
   StartDeviceRanks start_nccl;  // empty: built without
   std::optional<LaunchedRank> launched;
   std::string cpu_max;  // the instruction set that this process is held down to (cpu_levels.h); empty: none
 };
-int engine_main(int argc, char** argv, const EngineSurroundings& around = {});
+int engine_main(int argc, char** argv, const EngineEnvironment& around = {});
 // 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,
 // 11 unavailable; 0 is success. As far as they mean the same, the numbers are those of `longhaul`.
 int engine_exit_code(ErrorCode code);

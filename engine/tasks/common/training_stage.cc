@@ -311,13 +311,13 @@ InProcessRestart TrainingStage::in_process_restart() {
   restart.tell = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
     print(stderr, "longhaul-engine rank {}: faulted, waits for an order to restart: {}\n", run_.group.rank(),
           fault.message());
-    tell_faulted(fault, corruption);
-    told_corruption_ = corruption.has_value();
+    report_faulted(fault, corruption);
+    reported_corruption_ = corruption.has_value();
   };
   return restart;
 }
 
-void TrainingStage::tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption) {
+void TrainingStage::report_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption) {
   const int rank = run_.group.rank();
   EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
   Value fields = Value::make_table();
@@ -367,7 +367,7 @@ void TrainingStage::leave_doubtful_states(const SilentCorruption& found, Trainer
 Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption) {
   if (!corruption) return fault;
   const bool own = corruption->rank == run_.group.rank();
-  if (own && !told_corruption_) tell_faulted(fault, corruption);
+  if (own && !reported_corruption_) report_faulted(fault, corruption);
   if (!corruption->decided)
     run_.exit_code = exit_run_again_elsewhere;
   else if (own)

@@ -79,7 +79,7 @@ class TrainingStage {
   Status make_stages();
   void note_amounts(std::int64_t samples, std::int64_t steps);
   InProcessRestart in_process_restart();
-  void tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
+  void report_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
   void leave_doubtful_states(const SilentCorruption& found, Trainer& trainer, const CheckpointStore& checkpoints,
                              const LocalCopies* local_copies);
   Error ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption);
@@ -103,7 +103,7 @@ class TrainingStage {
   std::int64_t tokens_max_ = 0;
   MemoryAccounts own_memory_;
   MemoryAccounts& memory_;
-  bool told_corruption_ = false;
+  bool reported_corruption_ = false;
   std::unique_ptr<FileStatePlace> moments_place_;
   std::unique_ptr<MomentStream> moments_;  // null: in memory
   std::unique_ptr<ParameterStore> store_;

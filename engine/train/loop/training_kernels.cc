@@ -21,7 +21,7 @@ void TrainingLoop::take_kernel_times() {
   kernels_of_step_ = std::move(*taken);
 }
 
-void TrainingLoop::tell_kernels(std::int64_t step) {
+void TrainingLoop::report_kernels(std::int64_t step) {
   kernels_.merge(kernels_of_step_);
   if (kernels_.empty() || (step % told_every_steps != 0 && step < trainer_.options().steps)) return;
   Value longest = Value::make_array();

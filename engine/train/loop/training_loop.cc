@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/error/whereabouts.h"
+#include "base/error/crash_context.h"
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
@@ -144,7 +144,7 @@ void TrainingLoop::tell_bad(const StepReport& bad) {
   events_.message("warn", bad.problem + (bad.end == StepEnd::skipped ? "; its update is left out" : "; rolling back"));
 }
 
-void TrainingLoop::tell_ready() {
+void TrainingLoop::report_ready() {
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);
   fields.set("load_s", load_begun_ns_ > 0 ? static_cast<double>(clock_.monotonic_ns() - load_begun_ns_) * 1e-9 : 0.0);
@@ -318,7 +318,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
 }
 
 // One event for all layers, and in words whatever changed: in the first measurement, what it keeps in high precision.
-void TrainingLoop::tell_verdicts(const StepReport& step) {
+void TrainingLoop::report_verdicts(const StepReport& step) {
   for (const std::string& note : step.low_precision_notes) events_.message("info", note);
   if (step.verdicts.empty()) return;
   const auto number = [](double x) { return std::isfinite(x) ? Value(x) : Value(format("{}", x)); };
@@ -499,9 +499,9 @@ Result<bool> TrainingLoop::do_step() {
   if (step.end == StepEnd::done) {
     outcome_.loss = step.loss;
     report(step, seconds);
-    tell_verdicts(step);
+    report_verdicts(step);
   }
-  tell_kernels(step.step);
+  report_kernels(step.step);
   if (auto fault = fault_here(FaultPoint::engine_step_done)) return *fault;
   return true;
 }
@@ -567,7 +567,7 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
 }
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
-  const Whereabouts here([this] {
+  const CrashContext here([this] {
     return format("rank {} of {}, after step {}", trainer_.group().rank(), trainer_.group().size(),
                   trainer_.progress().step);
   });
@@ -582,7 +582,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
     events_.message("warn", reserved.error().message());
   keep_copy(options_.snapshot_every_steps);
-  if (trainer_.progress().step < trainer_.options().steps) tell_ready();
+  if (trainer_.progress().step < trainer_.options().steps) report_ready();
   while (true) {
     const Status done = run_steps(heldout);
     if (done.ok()) return outcome_;

@@ -125,9 +125,9 @@ class TrainingLoop {
   void tell_bad(const StepReport& bad);
   void tell_begin(std::int64_t step);
   void tell_phase(std::int64_t step);
-  void tell_verdicts(const StepReport& step);
+  void report_verdicts(const StepReport& step);
   // Everything is loaded, and the next step is the first: where start and load end in the accounting of time.
-  void tell_ready();
+  void report_ready();
   double flops_per_token(std::int64_t step) const;
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
@@ -136,7 +136,7 @@ class TrainingLoop {
   // training_kernels.cc: before the update of a step, when the device has nothing to do; after it, of a step that took
   // so long.
   void take_kernel_times();
-  void tell_kernels(std::int64_t step);
+  void report_kernels(std::int64_t step);
   // Around the steps that are to be traced.
   void trace_begin(std::int64_t step);
   void trace_end(std::int64_t step);

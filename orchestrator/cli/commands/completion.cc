@@ -10,8 +10,8 @@
 #include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
-#include "orchestrator/forecast/serving_question.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/serving_request.h"
+#include "orchestrator/forecast/size_request.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/state/run_folder.h"
 
@@ -67,8 +67,8 @@ std::vector<std::string> values_of(const std::string& kind, const std::string& k
 // "gpus=", "goal=", and behind the "=" the values that a key of this question allows.
 std::vector<std::string> question_key_words(const std::string& command, const std::string& typed) {
   std::vector<FieldInfo> fields;
-  if (command == "serving") fields = serving_question_fields().describe();
-  if (command == "size") fields = budget_question_fields().describe();
+  if (command == "serving") fields = serving_request_fields().describe();
+  if (command == "size") fields = budget_request_fields().describe();
   const std::size_t equals = typed.find('=');
   std::vector<std::string> words;
   if (equals == std::string::npos) {

@@ -27,7 +27,7 @@ ExitCode fork_run(const CommandLine& line, const Installation& installation) {
   const auto frozen = read_frozen_run(*forked);
   if (!frozen.ok()) return fail(line, frozen.error());
   print(stdout, "{}\n{}\nnothing was started:\n  longhaul resume {}\n", *forked, frozen->fork.text(),
-        shell_word(*forked));
+        shell_quoted(*forked));
   return ExitCode::ok;
 }
 

@@ -148,7 +148,7 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
   return list;
 }
 
-std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
+std::string queue_text(const QueueEstimate& outlook, std::int64_t now_ms) {
   if (outlook.answers.empty()) return "Slurm does not say when the jobs would start: " + outlook.problem + "\n";
   std::vector<std::vector<std::string>> rows = {{"stage", "would start", "partition", "on"}};
   for (const QueueAnswer& answer : outlook.answers) {
@@ -172,7 +172,7 @@ std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
   return out;
 }
 
-Value queue_value(const QueueOutlook& outlook) {
+Value queue_value(const QueueEstimate& outlook) {
   Value value = Value::make_table();
   value.set("cluster", outlook.cluster);
   value.set("problem", outlook.problem);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/preflight/queue_outlook.h"
+#include "orchestrator/preflight/queue_estimate.h"
 
 namespace longhaul {
 
@@ -25,8 +25,8 @@ Result<std::string> scripts_text(const Site& site, const RunPlan& plan, const st
                                  const std::string& runs);
 
 // What Slurm says of the jobs, and of what it was not asked.
-std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms);
-Value queue_value(const QueueOutlook& outlook);
+std::string queue_text(const QueueEstimate& outlook, std::int64_t now_ms);
+Value queue_value(const QueueEstimate& outlook);
 
 // GPU-hours of a stage that uses all the time that it may; of a chain without an end those of one job.
 double gpu_hours_at_most(const PlannedStage& stage, const JobPlan& job);

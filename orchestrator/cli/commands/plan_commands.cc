@@ -13,16 +13,16 @@
 #include "orchestrator/cli/session/site_constants.h"
 #include "orchestrator/cli/session/workflow_fit.h"
 #include "orchestrator/controller/drivers.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/preflight/plan_cost.h"
 #include "orchestrator/preflight/plan_forecasts.h"
 #include "orchestrator/preflight/preflight.h"
-#include "orchestrator/preflight/queue_outlook.h"
+#include "orchestrator/preflight/queue_estimate.h"
 #include "orchestrator/render/plan/forecast_text.h"
 #include "orchestrator/render/plan/plan_html.h"
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/render/plan/serving_text.h"
-#include "orchestrator/reuse/cache_outlook.h"
+#include "orchestrator/reuse/reuse_outline.h"
 #include "orchestrator/scheduler/port/open_slurm_port.h"
 #include "orchestrator/workflow/layout/stage_computing.h"
 
@@ -91,10 +91,10 @@ Value computing_value(const RunPlan& plan) {
   return list;
 }
 
-QueueOutlook queue_outlook(Result<OpenedSlurmPort>& opened, const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                           const std::string& runs) {
+QueueEstimate queue_estimate(Result<OpenedSlurmPort>& opened, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                             const std::string& runs) {
   if (opened.ok()) return ask_queue(*opened->port, plan, jobs, absolute_path(runs));
-  QueueOutlook none;
+  QueueEstimate none;
   none.problem = opened.error().message();
   return none;
 }
@@ -141,14 +141,14 @@ Value plan_document(const RunPlan& plan) {
 
 // Why each stage is cached or runs; `caches` gets what would be taken.
 std::vector<StageReason> reasons_of(const CommandLine& line, const Site& site, const RunPlan& plan,
-                                    CacheOutlook& caches) {
+                                    ReuseOutline& caches) {
   const std::string& named = site.config.artifacts;
   const std::string runs = runs_folder(line, site.config);
   const std::string root = named.empty() ? join_path(runs, ".artifacts") : absolute_path(named);
   return plan_reasons(plan, runs, root, artifact_trust(site.config.group), caches);
 }
 
-Value caches_value(const CacheOutlook& caches) {
+Value caches_value(const ReuseOutline& caches) {
   Value list = Value::make_array();
   for (const CachedStage& one : caches.stages) {
     Value entry = Value::make_table();
@@ -167,7 +167,7 @@ std::string from_run_text(const std::string& artifact) {
   return run.empty() ? run : ", from " + run;
 }
 
-void print_caches(const CacheOutlook& caches) {
+void print_caches(const ReuseOutline& caches) {
   if (!caches.stages.empty() || !caches.disbelieved.empty()) print_text(stdout, "\n");
   for (const CachedStage& one : caches.stages)
     print(stdout, "{}{}\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified),
@@ -195,8 +195,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const Site& site = loaded->site;
   std::vector<JobPlan> jobs;
   if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);
-  const QueueOutlook queue =
-      asks ? queue_outlook(slurm, loaded->plan, jobs, runs_folder(line, site.config)) : QueueOutlook();
+  const QueueEstimate queue =
+      asks ? queue_estimate(slurm, loaded->plan, jobs, runs_folder(line, site.config)) : QueueEstimate();
   std::vector<TrainingForecast> forecasts;
   const auto table =
       load_plan_constants(installation, site, loaded->plan, runs_folder(line, site.config), !loaded->no_site);
@@ -218,7 +218,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     const std::string page = plan_html(loaded->plan, site.config.name, forecasts, servers, SystemClock().wall_ms());
     if (const Status written = write_file_atomic(line.html, page); !written.ok()) return fail(line, written.error());
   }
-  CacheOutlook caches;
+  ReuseOutline caches;
   const std::vector<StageReason> reasons = reasons_of(line, site, loaded->plan, caches);
   const PlanCost cost = cost_of_plan(loaded->plan, jobs, forecasts, reasons);
   if (line.json) {

@@ -11,9 +11,9 @@
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/site_constants.h"
-#include "orchestrator/forecast/layout_question.h"
-#include "orchestrator/forecast/serving_question.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/serving_request.h"
+#include "orchestrator/forecast/size_request.h"
 #include "orchestrator/render/plan/serving_text.h"
 #include "orchestrator/render/plan/size_text.h"
 #include "orchestrator/workflow/layout/imported_model.h"
@@ -75,7 +75,7 @@ void add_recipe(const Installation& installation, Value& question, Diagnostics& 
 
 // The model of a workflow's stage, where the question names one.
 Result<ModelBehind> asked_model(const CommandLine& line, const Installation& installation,
-                                const ServingQuestion& question) {
+                                const ServingRequest& question) {
   if (line.workflow.empty()) {
     ModelBehind model;
     if (!question.folder.empty()) {
@@ -105,10 +105,10 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   const auto ground = question_ground(line, installation);
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
-  Value value = question_value(line.question, line.words, serving_question_fields().describe(), problems);
+  Value value = question_value(line.question, line.words, serving_request_fields().describe(), problems);
   check_sets(line, problems);
   add_recipe(installation, value, problems);
-  const ServingQuestion question = serving_question_fields().parse(value, "", problems);
+  const ServingRequest question = serving_request_fields().parse(value, "", problems);
   const bool shaped = value.find("recipe") || value.find("model"), in_folder = value.find("folder") != nullptr;
   std::vector<std::string> sayings;
   if (!line.workflow.empty()) sayings.emplace_back("a workflow");
@@ -149,13 +149,13 @@ ExitCode ask_size(const CommandLine& line, const Installation& installation) {
   const auto ground = question_ground(line, installation);
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
-  const Value value = question_value(line.question, line.words, budget_question_fields().describe(), problems);
+  const Value value = question_value(line.question, line.words, budget_request_fields().describe(), problems);
   check_sets(line, problems);
-  const BudgetQuestion asked = budget_question_fields().parse(value, "", problems);
+  const BudgetRequest asked = budget_request_fields().parse(value, "", problems);
   if (!problems.empty()) return refuse_question(problems);
   std::string device;
   std::vector<std::string> notes;
-  const auto question = size_question(asked, ground->site, ground->constants, device, notes);
+  const auto question = size_request(asked, ground->site, ground->constants, device, notes);
   if (!question.ok()) return fail(line, question.error());
   const auto answer = size_training(*question);
   if (!answer.ok()) return fail(line, answer.error());

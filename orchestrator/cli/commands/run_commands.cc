@@ -104,13 +104,13 @@ class DriveSession {
     LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
     if (frozen.driver == "here" || frozen.driver == "lead") return {};
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
-    const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
+    const std::string inline_job = options_.environment("SLURM_JOB_ID").value_or("");
     if (!ended) {
       const auto status = read_run_status(run_dir_);
       if (status.ok() && status->state != RunState::running) return {};
-      return start_driver(run_dir_, frozen, site, own_job, options_, log_);
+      return start_driver(run_dir_, frozen, site, inline_job, options_, log_);
     }
-    return end_driver(run_dir_, frozen, site, own_job, options_, log_);
+    return end_driver(run_dir_, frozen, site, inline_job, options_, log_);
   }
 
   // For so long, or to the run's end: what a driver's own job does.
@@ -163,11 +163,11 @@ class DriveSession {
     const auto frozen = read_frozen_header(run_dir_);
     if (!frozen.ok() || frozen->driver != "lead") return true;
     const auto site = load_site(join_path(run_dir_, "site.toml"), {});
-    const std::string own_job = of_job_.empty() ? options_.environment("SLURM_JOB_ID").value_or("") : of_job_;
+    const std::string inline_job = of_job_.empty() ? options_.environment("SLURM_JOB_ID").value_or("") : of_job_;
     if (!site.ok()) return !open;
     const auto whole = read_frozen_run(run_dir_);
     if (!whole.ok()) return !open;
-    const Status status = tend_follower(run_dir_, *whole, *site, own_job, open, options_, log_);
+    const Status status = tend_follower(run_dir_, *whole, *site, inline_job, open, options_, log_);
     if (!status.ok()) log_.warn("event=follower_not_tended error='" + status.error().message() + "'");
     return status.ok() && site->config.can.shared_nodes == "yes";
   }
@@ -227,7 +227,7 @@ void send_last_messages(const std::string& run_dir, Clock& clock) {
   const auto report = deliver_outbox(run_dir, *config, environment, clock, options);
   const std::string problem = report.ok() ? report->problem : report.error().message();
   if (!report.ok() || report->waiting + report->given_up > 0)
-    print(stderr, "longhaul: messages could not be sent: {}\n  longhaul notify {}\n", problem, shell_word(run_dir));
+    print(stderr, "longhaul: messages could not be sent: {}\n  longhaul notify {}\n", problem, shell_quoted(run_dir));
 }
 
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
@@ -248,7 +248,7 @@ ExitCode left_running(const std::string& run_dir) {
   print(stderr,
         "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume {}\n  "
         "longhaul cancel {}\n",
-        shell_word(run_dir), shell_word(run_dir));
+        shell_quoted(run_dir), shell_quoted(run_dir));
   return ExitCode::interrupted;
 }
 
@@ -268,7 +268,7 @@ ExitCode drive_to_end(const CommandLine& line, const ActingRun& run) {
     if (!status.ok()) return fail(line, status.error());
     if (session.timed_out())
       return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
-                                   "longhaul status " + shell_word(run_dir)));
+                                   "longhaul status " + shell_quoted(run_dir)));
     if (is_running(*status)) return left_running(run_dir);
   }
   return finish(line, run_dir, session.clock());
@@ -411,12 +411,12 @@ ExitCode hand_to_driver(const CommandLine& line, const ActingRun& run) {
   const std::string& run_dir = run.path;
   DriveSession session(run, line);
   if (const Status driver = session.tend_driver(false); !driver.ok()) {
-    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_quoted(run_dir));
     return fail(line, driver.error());
   }
   const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
   if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
-    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_quoted(run_dir));
     return fail(line, moved.error());
   }
   const auto status = read_run_status(run_dir);
@@ -543,7 +543,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
-                                 "the request stays; see longhaul status " + shell_word(run->path)));
+                                 "the request stays; see longhaul status " + shell_quoted(run->path)));
   print_text(stdout, status_text(*status, session.clock().wall_ms()));
   return ExitCode::ok;
 }

@@ -138,7 +138,7 @@ std::string scrontab_text(const CommandLine& line, const Installation& installat
       "\nits lines in your scrontab {}: nothing new starts; this puts them to work again:\n  longhaul tick {} "
       "--until-quiet\n",
       *state == ScrontabState::disabled ? "are disabled, as after a maintenance or scancel" : "are gone",
-      shell_word(run_dir));
+      shell_quoted(run_dir));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/cli/options/command_specs.h"
 #include "orchestrator/cli/options/json_keys.h"
-#include "orchestrator/forecast/serving_question.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/serving_request.h"
+#include "orchestrator/forecast/size_request.h"
 #include "orchestrator/render/run/metrics_text.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/planner.h"
@@ -188,9 +188,9 @@ ReferencePage questions_page() {
               "Keys of `longhaul serving` and `longhaul size`, as `KEY=VALUE` on the command line or in a TOML file "
               "with `--question`. On the command line text needs no quotes, a list is `a,b,c`, and numbers may end in "
               "K, M, B or T.\n\n## serving\n\nThe guide is [tuning-serving.md](../tuning-serving.md).\n\n" +
-              field_table(serving_question_fields().describe()) +
+              field_table(serving_request_fields().describe()) +
               "\n## size\n\nThe guide is [tuning-hyperparameters.md](../tuning-hyperparameters.md).\n\n" +
-              field_table(budget_question_fields().describe())};
+              field_table(budget_request_fields().describe())};
 }
 
 ReferencePage tuning_rows_page() {

@@ -10,7 +10,7 @@
 #include "base/text/text.h"
 #include "orchestrator/fit/fit_report.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/job/stage_wall.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/preflight/timeout_check.h"

@@ -7,10 +7,10 @@
 #include "base/files/files.h"
 #include "base/text/print.h"
 #include "orchestrator/cli/session/site_constants.h"
-#include "orchestrator/forecast/layout_question.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/preflight/plan_forecasts.h"
-#include "orchestrator/reuse/cache_outlook.h"
+#include "orchestrator/reuse/reuse_outline.h"
 #include "orchestrator/scheduler/local_scheduler.h"
 
 namespace longhaul {
@@ -42,7 +42,7 @@ std::set<std::string> cached_stages(const CommandLine& line, const LoadedWorkflo
   const std::string root =
       named.empty() ? join_path(runs_folder(line, loaded.site.config), ".artifacts") : absolute_path(named);
   std::set<std::string> ids;
-  for (const CachedStage& one : cache_outlook(loaded.plan, root, artifact_trust(loaded.site.config.group)).stages)
+  for (const CachedStage& one : reuse_outline(loaded.plan, root, artifact_trust(loaded.site.config.group)).stages)
     ids.insert(one.stage);
   return ids;
 }

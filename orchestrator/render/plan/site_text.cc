@@ -49,7 +49,7 @@ std::string site_text(const Site& site, bool with_defaults) {
   out += "\n" + text_table(rows);
   if (unverified > 0)
     out += format("\n{} value{} nobody has checked; longhaul doctor --site {} compares with the cluster\n", unverified,
-                  unverified == 1 ? "" : "s", shell_word(site.config.name));
+                  unverified == 1 ? "" : "s", shell_quoted(site.config.name));
   return out;
 }
 

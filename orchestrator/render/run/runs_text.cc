@@ -149,7 +149,7 @@ std::string runs_text(const std::vector<ShownRun>& runs, const RunsQuery& query,
   if (left.empty()) return text;
   text += "\nnobody drives the runs that were left; to go on with one:\n";
   for (std::size_t i = 0; i < std::min(left.size(), left_shown); ++i)
-    text += "  longhaul resume " + visible_line(shell_word(left[i])) + "\n";
+    text += "  longhaul resume " + visible_line(shell_quoted(left[i])) + "\n";
   if (left.size() > left_shown) text += format("  and {} more\n", left.size() - left_shown);
   return text;
 }

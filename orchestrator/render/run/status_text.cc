@@ -136,7 +136,7 @@ bool any_job_open(const RunStatus& status) {
 
 // A run whose controller is not at work at this moment: who goes on with it, and the command that does.
 std::string undriven_text(const RunStatus& status) {
-  const std::string run = shell_word(status.run.empty() ? status.name : status.run);
+  const std::string run = shell_quoted(status.run.empty() ? status.name : status.run);
   const std::string who = status.own ? "" : "  # as its owner, or as a colleague of its group";
   if (status.driver == "lead" && any_job_open(status))
     return "\nits jobs drive this run on as they end; where none of them is in the queue any more:\n  longhaul tick " +
@@ -212,12 +212,13 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   text += cached_stages_text(status) + people_text(status);
   if (status.state == RunState::running && !status.driven) text += undriven_text(status);
   if (status.state == RunState::failed || status.state == RunState::cancelled)
-    text += "\ngo on from here:\n  longhaul resume " + shell_word(status.run.empty() ? status.name : status.run) + "\n";
+    text +=
+        "\ngo on from here:\n  longhaul resume " + shell_quoted(status.run.empty() ? status.name : status.run) + "\n";
   return text;
 }
 
 std::string watch_text(const std::string& run_dir) {
-  return "run:    " + run_dir + "\nwatch:  longhaul status " + shell_word(run_dir) + "\n";
+  return "run:    " + run_dir + "\nwatch:  longhaul status " + shell_quoted(run_dir) + "\n";
 }
 
 std::string run_end_text(const RunStory& story, std::int64_t now_ms) {

@@ -15,7 +15,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "orchestrator/scheduler/port/slurm_commands.h"
 
 namespace longhaul {
@@ -152,7 +152,7 @@ void HelperPort::end_helper() {
   words_.reset();
 }
 
-std::string HelperPort::last_words() {
+std::string HelperPort::failure_lines() {
   if (!words_.valid()) return {};
   char text[2048];
   const off_t size = ::lseek(words_.get(), 0, SEEK_END);
@@ -166,7 +166,7 @@ std::string HelperPort::last_words() {
 }
 
 Error HelperPort::lost(const std::string& what) {
-  const std::string words = last_words();
+  const std::string words = failure_lines();
   end_helper();
   return make_error(ErrorCode::unavailable, "longhaul-slurm " + what + words,
                     "it is started again for the next request");

@@ -61,7 +61,7 @@ class HelperPort final : public SlurmPort {
 
   Status spawn_helper();
   void end_helper();
-  std::string last_words();
+  std::string failure_lines();
   Error lost(const std::string& what);  // the helper is of no use any more: ends it
   // Sends `text` and hands every answer to `take` until `done` says so.
   Status exchange(const std::string& text, const AnswerSink& take, const std::function<bool()>& done);

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/text/text.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 
 namespace longhaul {
 namespace {

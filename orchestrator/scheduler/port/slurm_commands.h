@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/process/process.h"
-#include "orchestrator/scheduler/names/state_words.h"
+#include "orchestrator/scheduler/names/state_names.h"
 #include "orchestrator/scheduler/port/slurm_port.h"
 
 namespace longhaul {
@@ -33,7 +33,7 @@ void submit_with(const std::vector<std::string>& environment, SpawnSpec& spec);
 
 // What a command that failed said, the end of it where it is long, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
-// The same of a submission: what its words mean for whoever wants it accepted (words/refusal_words.h).
+// The same of a submission: what its words mean for whoever wants it accepted (words/refusals.h).
 Error slurm_submission_error(const std::string& what, const RunOutput& output);
 
 // Of these jobs, as accounting knows them; arrays: each task. Every life of a job that was queued again has a record of

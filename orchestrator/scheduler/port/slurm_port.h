@@ -32,7 +32,7 @@ struct SlurmJob {
   std::string name, comment, partition, account;
   std::string state;  // base state in capitals: PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL
                       // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING; UNKNOWN: a name
-                      // that is not known (words/state_words.h), of a job that is alive
+                      // that is not known (words/state_names.h), of a job that is alive
   std::int64_t cancelled_by = -1;  // uid, where accounting says it; -1: not known
   std::string ends_as;             // while COMPLETING: the state that it will end in, "" where the backend cannot tell
   std::string reason;              // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
@@ -99,7 +99,7 @@ class SlurmPort {
   // Submissions that take about a second: its caller looks around between two such windows.
   virtual std::size_t submit_window() const { return 256; }
   // Job ids, one answer per submission, in order. Implementations keep several under way where they can. Of those that
-  // are not accepted, refusal_in() tells what Slurm's words mean (words/refusal_words.h).
+  // are not accepted, refusal_in() tells what Slurm's words mean (words/refusals.h).
   virtual std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) = 0;
   // All jobs of this user that slurmctld still has, ended ones included: one question.
   virtual Result<std::vector<SlurmJob>> jobs() = 0;

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "base/text/text.h"
-#include "orchestrator/scheduler/names/state_words.h"
+#include "orchestrator/scheduler/names/state_names.h"
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 namespace longhaul {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "base/files/file_question.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
-#include "orchestrator/scheduler/names/reason_words.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/reason_names.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "orchestrator/scheduler/slurm/lost_node.h"
 #include "resiliency/taxonomy/fault_class.h"
 

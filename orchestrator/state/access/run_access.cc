@@ -71,7 +71,7 @@ Result<RunAccess> may_act(const std::string& run_dir, const std::vector<RunPart>
     open_to_all = open_to_all || for_all;
     if (!own) access = RunAccess::of_group;
   }
-  const std::string look = "`longhaul status " + shell_word(run_dir) + "` looks at it, and changes nothing";
+  const std::string look = "`longhaul status " + shell_quoted(run_dir) + "` looks at it, and changes nothing";
   if (!reasons.empty()) {
     std::string hint = look;
     if (of_strangers && caller.uid == 0)
@@ -82,7 +82,7 @@ Result<RunAccess> may_act(const std::string& run_dir, const std::vector<RunPart>
           "\"NAME\"; " +
           look;
     else if (open_to_all)
-      hint = "anybody can change what it executes: see that nobody has, then chmod -R o-w " + shell_word(run_dir);
+      hint = "anybody can change what it executes: see that nobody has, then chmod -R o-w " + shell_quoted(run_dir);
     return make_error(ErrorCode::invalid_input,
                       format("whoever acts upon {} executes what lies in it, and it is not yours alone: {}", run_dir,
                              join(reasons, "; ")),

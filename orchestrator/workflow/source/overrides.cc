@@ -57,7 +57,7 @@ void apply_one(const std::string& set, Value& workflow, Diagnostics& diagnostics
     quoted.set("x", text);
     const std::string as_text = trim(to_toml(quoted)).substr(std::string_view("x = ").size());
     diagnostics.add(where, "'" + text + "' is not a TOML value",
-                    "text needs quotes: --set " + shell_word(set.substr(0, equals) + "=" + as_text));
+                    "text needs quotes: --set " + shell_quoted(set.substr(0, equals) + "=" + as_text));
     return;
   }
   Value placed = *value;

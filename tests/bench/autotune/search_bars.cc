@@ -33,9 +33,9 @@ ModelShape llama_405b() {
   return s;
 }
 
-SearchQuestion question_of(const TimeConstants& constants, const std::string& gpu_name, int gpus) {
+SearchRequest question_of(const TimeConstants& constants, const std::string& gpu_name, int gpus) {
   const GpuType gpu = *constants.gpu_named(gpu_name);
-  SearchQuestion q;
+  SearchRequest q;
   q.place = {{gpu, 8, gpu.link_domain, gpu.nic_rate}, *constants.framework("longhaul"), constants.common};
   q.memory = *memory_profile("longhaul"), q.memory_limit = gpu.memory * 0.94, q.space.gpus = gpus;
   return q;
@@ -52,7 +52,7 @@ void print(const SearchOutcome& o) {
 }
 
 Status largest(const TimeConstants& constants) {
-  SearchQuestion q = question_of(constants, "H100", 16384);
+  SearchRequest q = question_of(constants, "H100", 16384);
   q.task = {llama_405b(), 8192, 2048};
   q.space.precision = {Precision::bf16, Precision::fp8};
   LH_TRY(const SearchOutcome o, search_layouts(q));
@@ -68,7 +68,7 @@ Status largest(const TimeConstants& constants) {
 
 // Bounds of time and memory, as the first level of the search asks for them, on one core.
 void bounds_per_second(const TimeConstants& constants) {
-  SearchQuestion q = question_of(constants, "H100", 16384);
+  SearchRequest q = question_of(constants, "H100", 16384);
   q.task = {llama_405b(), 8192, 2048};
   q.space.tp = {8}, q.space.cp = {1}, q.space.micro_batch_size = {1};
   const auto families = *layout_families(q.space, q.task, q.place.cluster);
@@ -95,7 +95,7 @@ void bounds_per_second(const TimeConstants& constants) {
 }
 
 // The fastest by simulating everything that fits.
-double brute_force(const SearchQuestion& q) {
+double brute_force(const SearchRequest& q) {
   const FrameworkModel model = framework_model(q.task.shape);
   double best = 1e300;
   const std::vector<LayoutFamily> families = *layout_families(q.space, q.task, q.place.cluster);
@@ -116,7 +116,7 @@ void small_cases(const TimeConstants& constants, int cases, unsigned seed) {
   };
   int same = 0, asked = 0;
   while (asked < cases) {
-    SearchQuestion q = question_of(constants, pick({0, 1}) == 1 ? "H100" : "A100", pick({4, 8, 12, 16, 24, 32, 64}));
+    SearchRequest q = question_of(constants, pick({0, 1}) == 1 ? "H100" : "A100", pick({4, 8, 12, 16, 24, 32, 64}));
     ModelShape& s = q.task.shape;
     s.num_hidden_layers = pick({12, 18, 24, 30, 32}), s.num_attention_heads = pick({16, 24, 32});
     s.head_dim = 128, s.hidden_size = s.num_attention_heads * 128, s.num_key_value_heads = pick({4, 8});

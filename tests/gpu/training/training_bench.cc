@@ -125,7 +125,7 @@ class Report {
   void tell_speed(const TrainingCase& training, const Measured& measured, Value& told);
   static void tell_memory(const Fit& fit, const Measured& measured, Value& told);
   static void tell_phases(const Measured& measured, Value& told);
-  static void tell_kernels(const Measured& measured, Value& told);
+  static void report_kernels(const Measured& measured, Value& told);
   Status extrapolate(const TrainingCase& training, const Measured& deep, const Fit& fit, Value& told);
 
   Gpu& gpu_;
@@ -192,7 +192,7 @@ void Report::tell_phases(const Measured& measured, Value& told) {
   told.set("phases", std::move(phases));
 }
 
-void Report::tell_kernels(const Measured& measured, Value& told) {
+void Report::report_kernels(const Measured& measured, Value& told) {
   if (!measured.no_kernels.empty()) {
     std::printf("  kernels were not timed: %s\n", measured.no_kernels.c_str());
     told.set("no_kernels", measured.no_kernels);
@@ -261,7 +261,7 @@ Status Report::run(const TrainingCase& training, Value& told) {
   }
   tell_speed(there, measured, told);
   tell_phases(measured, told);
-  tell_kernels(measured, told);
+  report_kernels(measured, told);
   if (found.fits(training)) {
     bar.value = static_cast<double>(training.tokens()) / measured.median_s();
   } else {

@@ -4,7 +4,7 @@
 #include "tests/support/emulated_gpu/emulated_device.h"
 
 int main(int argc, char** argv) {
-  longhaul::EngineSurroundings around;
+  longhaul::EngineEnvironment around;
   around.open_gpu = [](int, bool) -> longhaul::Result<std::unique_ptr<longhaul::Gpu>> {
     return std::unique_ptr<longhaul::Gpu>(std::make_unique<longhaul::testing::EmulatedGpu>());
   };

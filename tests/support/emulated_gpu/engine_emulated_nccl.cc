@@ -18,9 +18,9 @@
 
 namespace {
 
-longhaul::EngineSurroundings surroundings() {
+longhaul::EngineEnvironment surroundings() {
   using namespace longhaul;
-  EngineSurroundings around;
+  EngineEnvironment around;
   around.open_gpu = [](int, bool) -> Result<std::unique_ptr<Gpu>> {
     return std::unique_ptr<Gpu>(std::make_unique<testing::EmulatedGpu>(std::int64_t{4} << 30, false));
   };

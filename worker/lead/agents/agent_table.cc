@@ -106,15 +106,15 @@ void AgentTable::look() {
 }
 
 // Words go to those that look for them as they come: many ranks wait for one of them.
-void AgentTable::pass_on(const std::string& from, const WordMessage& words) {
-  const WordStore::Outcome outcome = words_.take(from, words);
+void AgentTable::pass_on(const std::string& from, const StoreMessage& words) {
+  const RendezvousStore::Outcome outcome = words_.take(from, words);
   for (const std::string& problem : outcome.problems)
     log_.error(format("event=word_refused launch={} what='{}'", words_.launch(), problem));
   for (const std::unique_ptr<Link>& link : links_) {
     const auto found = outcome.to_hosts.find(link->host);
     if (found == outcome.to_hosts.end() || link->over || !link->connection.session().open()) continue;
-    for (const WordMessage& part : split_word_message(found->second))
-      link->connection.session().send(WireKind::words, word_message_to_value(part));
+    for (const StoreMessage& part : split_store_message(found->second))
+      link->connection.session().send(WireKind::words, store_message_to_value(part));
   }
 }
 
@@ -185,7 +185,7 @@ bool AgentTable::pump(Link& link) {
       continue;
     }
     if (frame.kind == WireKind::words) {
-      const auto words = word_message_from_value(frame.body);
+      const auto words = store_message_from_value(frame.body);
       if (!words.ok()) return leave(words.error().message());
       pass_on(link.host, *words);
       continue;

@@ -1,7 +1,7 @@
 // Room worker/lead/agents
 // The agents of a job, one on each host: how they are started, asked, missed and replaced.
 // Start with agent_table.h (who is there, what each said last), then missing_agents.h, replacement_agents.h.
-// heard_hosts.h counts a majority; host_health_watch.h collects findings; word_store.h keeps rendezvous files.
+// heard_hosts.h counts a majority; host_health_watch.h collects findings; rendezvous_store.h keeps rendezvous files.
 // It knows neither ranks nor the decision to restart: those are monitor's and the lead's.
 //
 // The agents of an attempt, as its lead sees them: who has connected, what each said last and when. One thread, which
@@ -18,13 +18,13 @@
 #include "base/process/log.h"
 #include "base/system/clock.h"
 #include "contracts/control/order.h"
-#include "worker/lead/agents/word_store.h"
+#include "worker/lead/agents/rendezvous_store.h"
 #include "worker/protocol/node/node_report.h"
 #include "worker/protocol/wire/connection.h"
 #include "worker/protocol/wire/host_probe.h"
 #include "worker/protocol/wire/lead_address.h"
 #include "worker/protocol/wire/lost_lead.h"
-#include "worker/protocol/wire/stranger_log.h"
+#include "worker/protocol/wire/unauthenticated_log.h"
 
 namespace longhaul {
 
@@ -75,7 +75,7 @@ class AgentTable {
   // hosts have not, one of them goes for the next (strangers.h).
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
-  // `words`: where they leave words for each other on their nodes (contracts/control/rendezvous_words.h), which this
+  // `words`: where they leave words for each other on their nodes (contracts/control/rendezvous_folder.h), which this
   // carries.
   void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
              std::int64_t restart_wait_ms = 0, std::int64_t end_by_ns = 0, const std::string& words = {});
@@ -135,7 +135,7 @@ class AgentTable {
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
   void tell_what_to_watch(Link& link);
-  void pass_on(const std::string& from, const WordMessage& words);
+  void pass_on(const std::string& from, const StoreMessage& words);
   AgentOrder restart_order(const AgentOrder& watched) const;
 
   AgentTableOptions options_;
@@ -144,11 +144,11 @@ class AgentTable {
   Listener listener_;
   Clock& clock_;
   Logger& log_;
-  StrangerLog strangers_;
+  UnauthenticatedLog strangers_;
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host
-  WordStore words_;
+  RendezvousStore words_;
   std::int64_t end_by_ns_ = 0;      // of the ranks by force; 0: not known
   std::int64_t restart_epoch_ = 0;  // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;

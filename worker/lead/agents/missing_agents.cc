@@ -5,13 +5,13 @@
 
 namespace longhaul {
 
-std::vector<std::string> MissingAgents::look(std::int64_t now_ms, const std::vector<AgentSight>& sights) {
+std::vector<std::string> MissingAgents::look(std::int64_t now_ms, const std::vector<AgentObservation>& sights) {
   std::vector<std::string> starts;
-  for (const AgentSight& sight : sights) look_at(now_ms, sight, starts);
+  for (const AgentObservation& sight : sights) look_at(now_ms, sight, starts);
   return starts;
 }
 
-void MissingAgents::look_at(std::int64_t now_ms, const AgentSight& sight, std::vector<std::string>& starts) {
+void MissingAgents::look_at(std::int64_t now_ms, const AgentObservation& sight, std::vector<std::string>& starts) {
   Host& host = hosts_[sight.host];
   host.answers = sight.answers && sight.ever_heard && !sight.connected;
   host.apart_ms = sight.apart_ms;

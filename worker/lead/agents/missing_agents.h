@@ -24,7 +24,7 @@ struct MissingAgentTimes {
   int at_once_max = 4;              // steps that are being started: a controller is not flooded
 };
 
-struct AgentSight {
+struct AgentObservation {
   std::string host;
   bool ever_heard = false;  // an agent was there
   bool connected = false;
@@ -45,7 +45,7 @@ class MissingAgents {
  public:
   explicit MissingAgents(MissingAgentTimes times = {}) : times_(times) {}
   // Where an agent is to be started now.
-  std::vector<std::string> look(std::int64_t now_ms, const std::vector<AgentSight>& sights);
+  std::vector<std::string> look(std::int64_t now_ms, const std::vector<AgentObservation>& sights);
   // The start on that host has ended, and no agent has come.
   void failed(const std::string& host);
   // The host lives and an agent is on its way to us, or may be: it is not lost. Never for longer than one start may
@@ -61,7 +61,7 @@ class MissingAgents {
     int tries = 0;
     std::int64_t apart_ms = 0, lost_ms = 0, started_ms = 0, next_ms = 0, since_ms = 0;  // since_ms: connected
   };
-  void look_at(std::int64_t now_ms, const AgentSight& sight, std::vector<std::string>& starts);
+  void look_at(std::int64_t now_ms, const AgentObservation& sight, std::vector<std::string>& starts);
 
   MissingAgentTimes times_;
   std::map<std::string, Host> hosts_;

@@ -19,10 +19,10 @@ ReplacementAgents::ReplacementAgents(std::vector<std::string> launcher, std::vec
       answers_(clock, log) {}
 
 void ReplacementAgents::look(const AgentTable& agents, const AgentStep* step) {
-  std::vector<AgentSight> sights;
+  std::vector<AgentObservation> sights;
   const std::int64_t now_ns = clock_.monotonic_ns();
   for (const auto& [host, agent] : agents.agents()) {
-    AgentSight sight{host, agent.heard_ns > 0, agent.connected, 0, false, false};
+    AgentObservation sight{host, agent.heard_ns > 0, agent.connected, 0, false, false};
     const AgentPresence presence{agent.connected, agent.unanswered, agent.peer};
     if (agent.heard_ns > 0) answers_.look(host, presence);
     if (agent.heard_ns > 0 && !agent.connected) {

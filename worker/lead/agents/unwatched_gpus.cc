@@ -19,15 +19,15 @@ WarningEvent warning_about(const char* kind, const std::vector<std::string>& hos
 
 }  // namespace
 
-GpuSight gpu_sight(const std::string& host, const HealthReport& health) {
+GpuObservation gpu_observation(const std::string& host, const HealthReport& health) {
   return {host, health.looks, health.gpus_watched, health.gpus_hidden};
 }
 
-std::vector<WarningEvent> UnwatchedGpus::look(std::int64_t now_ms, const std::vector<GpuSight>& sights) {
+std::vector<WarningEvent> UnwatchedGpus::look(std::int64_t now_ms, const std::vector<GpuObservation>& sights) {
   if (expected_ <= 0) return {};
   std::vector<std::string> due;
-  const GpuSight* first = nullptr;
-  for (const GpuSight& sight : sights) {
+  const GpuObservation* first = nullptr;
+  for (const GpuObservation& sight : sights) {
     if (sight.looks == 0) continue;
     if (sight.watched >= expected_) {
       hosts_.erase(sight.host);

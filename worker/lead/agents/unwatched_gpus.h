@@ -13,13 +13,13 @@
 
 namespace longhaul {
 
-struct GpuSight {
+struct GpuObservation {
   std::string host;
   int looks = 0;    // whole ones of this host's checks so far; 0: nothing is known yet
   int watched = 0;  // GPUs that they see
   std::string why;  // they see no more; "": they did not say
 };
-GpuSight gpu_sight(const std::string& host, const HealthReport& health);
+GpuObservation gpu_observation(const std::string& host, const HealthReport& health);
 
 class UnwatchedGpus {
  public:
@@ -30,7 +30,7 @@ class UnwatchedGpus {
 
   // The warnings that are due: `gpus_not_watched` once for the hosts that it became known of together, and
   // `gpus_not_watched_over` with the same hosts once all of them are watched.
-  std::vector<WarningEvent> look(std::int64_t now_ms, const std::vector<GpuSight>& sights);
+  std::vector<WarningEvent> look(std::int64_t now_ms, const std::vector<GpuObservation>& sights);
 
  private:
   struct Host {

@@ -10,7 +10,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "contracts/records/record.h"
-#include "worker/lead/failover/told_signal.h"
+#include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/recovery/goes_on_elsewhere.h"
 #include "worker/protocol/ranks/process_watch.h"
 #include "worker/protocol/wire/lead_address.h"
@@ -81,7 +81,7 @@ class Standstill {
 
 // Until the lead that has taken over is done: its record is there, and its address gone. A signal that Slurm sends to
 // the script means the job; the lead elsewhere gets its own.
-int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Clock& clock, Logger& log,
+int wait_for_other_lead(const Attempt& attempt, const AllocationInfo& job, Clock& clock, Logger& log,
                         const HolderPatience& patience) {
   const std::string address_path = lead_address_path(attempt.attempt_dir, job.restarts);
   const auto first = read_lead_address(address_path);
@@ -104,15 +104,15 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
       log.error(format("event=nobody_leads_any_more silent_s={} next=end_job", silent_ms / 1000));
       return 1;
     }
-    if (wait_for_told_signal(holder_look_ms) == SIGTERM) return 1;
+    if (wait_for_stop_signal(holder_look_ms) == SIGTERM) return 1;
   }
 }
 
 }  // namespace
 
-Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const JobSurroundings& job,
+Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const AllocationInfo& job,
                       Clock& clock, Logger& log, const HolderPatience& patience) {
-  block_told_signals();
+  block_stop_signals();
   SpawnSpec spec;
   spec.argv = lead;
   LH_TRY(const pid_t pid, spawn(spec));
@@ -129,7 +129,7 @@ Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attem
       ::kill(pid, SIGKILL);
       return exit_code_of(*record);
     }
-    if (const int told = wait_for_told_signal(holder_look_ms); told != 0) ::kill(pid, told);
+    if (const int told = wait_for_stop_signal(holder_look_ms); told != 0) ::kill(pid, told);
   }
 }
 

@@ -12,7 +12,7 @@
 #include "base/process/log.h"
 #include "base/system/clock.h"
 #include "contracts/records/attempt.h"
-#include "worker/lead/placement/job_surroundings.h"
+#include "worker/lead/placement/allocation_info.h"
 
 namespace longhaul {
 
@@ -20,7 +20,7 @@ inline constexpr int lead_superseded_exit = 75;  // of a lead that another one h
 
 struct HolderPatience {
   std::int64_t takeover_ms = 60'000;  // for another lead to take over from one that died
-  // Without a sign of life (worker/lead/failover/life_sign.h) of the lead that has: many times its interval, for a
+  // Without a sign of life (worker/lead/failover/leader_lease.h) of the lead that has: many times its interval, for a
   // shared file system may show another node's times a minute late.
   std::int64_t silence_ms = 300'000;
   // A lead of ours that is stopped, or waits for a disk, at two looks so far apart after the record has been written:
@@ -30,7 +30,7 @@ struct HolderPatience {
 
 // Runs in the main thread of its process, and passes SIGTERM and SIGUSR1 on to the lead. Returns the exit code for the
 // script: 0 where the work was done, or its wall time is over.
-Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const JobSurroundings& job,
+Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const AllocationInfo& job,
                       Clock& clock, Logger& log, const HolderPatience& patience = {});
 
 }  // namespace longhaul

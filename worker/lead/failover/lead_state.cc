@@ -5,7 +5,7 @@
 
 #include "base/value/json.h"
 #include "worker/lead/recovery/past_restart.h"
-#include "worker/protocol/node/told_times.h"
+#include "worker/protocol/node/reported_times.h"
 
 namespace longhaul {
 namespace {
@@ -89,7 +89,7 @@ Result<LeadState> lead_state_from_value(const Value& value) {
   LeadState state;
   state.attempt_key = value.get_string("attempt_key");
   state.epoch = value.get_integer("epoch", 1);
-  const ToldTimes times(value);
+  const ReportedTimes times(value);
   state.started_ms = times.here_ms(value.get_integer("started_ms"));
   state.lead_host = value.get_string("lead_host");
   state.led_from = value.get_string("led_from");

@@ -19,7 +19,7 @@
 #include "worker/lead/monitor/goodput_watch.h"
 #include "worker/lead/placement/growth_trial.h"
 #include "worker/lead/placement/host_pool.h"
-#include "worker/lead/recovery/told_facts.h"
+#include "worker/lead/recovery/event_facts.h"
 #include "worker/protocol/wire/lost_lead.h"
 
 namespace longhaul {
@@ -35,7 +35,7 @@ struct LeadState {
   HostPool hosts;
   TierHistory history;
   std::int64_t step = -1;
-  ToldFacts::Steps judged;  // how far it had saved at the newest fault
+  EventFacts::Steps judged;  // how far it had saved at the newest fault
   // When the job ends by the scheduler's word, CLOCK_MONOTONIC of the host that reads it; 0: not known. Told is how
   // long it is until then.
   std::int64_t end_by_ns = 0;
@@ -57,7 +57,7 @@ std::optional<Value> lead_state_within(LeadState state, std::int64_t now_ns, std
 // What changes all the time, for a standby that knows the rest (worker/protocol/node/standby_state.h).
 Value lead_news_to_value(const LeadState& state, std::int64_t now_ns, std::int64_t now_ms);
 // Times of day come back as this host's clock had them, where its agent has noted when the state came
-// (worker/protocol/node/told_times.h).
+// (worker/protocol/node/reported_times.h).
 Result<LeadState> lead_state_from_value(const Value& value);  // corrupt
 
 }  // namespace longhaul

@@ -87,24 +87,24 @@ void FaultInjector::look(const InjectionScene& scene) {
     const Did did = inject(injection.fault, injection, scene, why);
     if (did == Did::not_now) continue;
     book_.done(injection.id, scene.launch.launch);
-    if (did == Did::never) tell_not_injected(fault_request_text(injection.fault) + ": " + why);
+    if (did == Did::never) report_not_injected(fault_request_text(injection.fault) + ": " + why);
   }
 }
 
-void FaultInjector::tell_not_injected(const std::string& what) {
+void FaultInjector::report_not_injected(const std::string& what) {
   events_.message("warn", "not injected: " + what);
   log_.warn("event=not_injected what='" + what + "'");
 }
 
 // Of what was begun. Each is told once in the life of the stage, as an agent goes on to report it.
 void FaultInjector::look_for_problems(const InjectionScene& scene) {
-  for (const std::string& problem : site_commands_.look()) tell_not_injected(problem);
+  for (const std::string& problem : site_commands_.look()) report_not_injected(problem);
   if (!scene.agents) return;
   for (const auto& [host, agent] : scene.agents->agents())
     for (const FaultProblem& problem : agent.report.fault_problems)
       if (problems_told_.insert(problem.id).second &&
           create_file_exclusive(join_path(folder_, problem.id + ".problem"), problem.why).ok())
-        tell_not_injected(format("{} on {}: {}", problem.id, host, problem.why));
+        report_not_injected(format("{} on {}: {}", problem.id, host, problem.why));
 }
 
 FaultInjector::Did FaultInjector::gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene,

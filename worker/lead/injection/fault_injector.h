@@ -69,7 +69,7 @@ class FaultInjector {
   // done: they can; not_now: the node's checks have not said yet; never: `why`.
   Did gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene, std::string& why) const;
   void look_for_problems(const InjectionScene& scene);
-  void tell_not_injected(const std::string& what);
+  void report_not_injected(const std::string& what);
   bool claim(const Injection& injection, int launch);
   void tell(const Injection& injection, const InjectionScene& scene);
   void keep_slow(const InjectionScene& scene);

@@ -26,8 +26,8 @@ constexpr std::int64_t launcher_tells_ms = 2'000;
 // An mpirun that goes with its node takes ranks of other nodes with it: the node has to be told of, and not they. A
 // lead that has just taken over sees those ranks for the first time, and takes a second longer for it.
 constexpr std::int64_t ended_by_node_ms = 3'000;
-bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vector<HostSight>& hosts) {
-  return std::any_of(hosts.begin(), hosts.end(), [&](const HostSight& host) {
+bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vector<HostObservation>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const HostObservation& host) {
     return host.ever_heard && !host.connected && host.apart_ms < ended_by_node_ms &&
            std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
   });
@@ -158,7 +158,7 @@ std::int64_t LaunchGuard::stillness_ms(const std::vector<RankObservation>& ranks
 }
 
 std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
-                                              const std::vector<HostSight>& hosts,
+                                              const std::vector<HostObservation>& hosts,
                                               const std::optional<GuardFinding>& demand) {
   note_look(now_ms);
   note_progress(now_ms, ranks);
@@ -180,7 +180,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
 }
 
 std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
-                                                      const std::vector<HostSight>& hosts) {
+                                                      const std::vector<HostObservation>& hosts) {
   now_ms_ = now_ms;  // what the sights say is counted whole, however long nobody asked
   note_progress(now_ms, ranks);
   return lost_host(ranks, hosts);
@@ -188,8 +188,8 @@ std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const
 
 // Its ranks may go on for a while, or stand in a call of the driver for good: nobody waits to see which.
 std::optional<GuardFinding> LaunchGuard::unfit_host(const std::vector<RankObservation>& ranks,
-                                                    const std::vector<HostSight>& hosts) const {
-  for (const HostSight& host : hosts) {
+                                                    const std::vector<HostObservation>& hosts) const {
+  for (const HostObservation& host : hosts) {
     if (host.unfit == FaultClass::none) continue;
     const bool has_ranks =
         std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
@@ -349,15 +349,15 @@ bool LaunchGuard::is_one_held_elsewhere(const std::vector<RankObservation>& rank
   });
 }
 
-bool LaunchGuard::is_gone(const HostSight& host) const {
+bool LaunchGuard::is_gone(const HostObservation& host) const {
   return !host.connected && host.apart_ms - not_looked_ms(host.apart_ms) >= gone_after_ms;
 }
 
 // Nodes that fall silent together have a switch, or a file system that their agents wait for, in common.
-bool LaunchGuard::is_one_of_several_silent(const HostSight& host, const std::vector<RankObservation>& ranks,
-                                           const std::vector<HostSight>& hosts) const {
+bool LaunchGuard::is_one_of_several_silent(const HostObservation& host, const std::vector<RankObservation>& ranks,
+                                           const std::vector<HostObservation>& hosts) const {
   const double together_ms = settings_.host_silent.value * 500;
-  return std::any_of(hosts.begin(), hosts.end(), [&](const HostSight& other) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const HostObservation& other) {
     return other.host != host.host && other.ever_heard && !other.agent_comes && !is_gone(other) &&
            has_rank_on(ranks, other.host) && static_cast<double>(unheard_ms(other)) >= together_ms;
   });
@@ -366,8 +366,8 @@ bool LaunchGuard::is_one_of_several_silent(const HostSight& host, const std::vec
 // Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
 // too. A connection that the other side has closed and that stays closed says more than one that is only silent (a cut
 // that may heal): of that node others have to be seen to wait for its ranks, or nothing is heard for some steps.
-bool LaunchGuard::is_lost(const HostSight& host, const std::vector<RankObservation>& ranks,
-                          const std::vector<HostSight>& hosts) const {
+bool LaunchGuard::is_lost(const HostObservation& host, const std::vector<RankObservation>& ranks,
+                          const std::vector<HostObservation>& hosts) const {
   if (!host.ever_heard || host.agent_comes || !has_rank_on(ranks, host.host)) return false;
   const std::int64_t still_ms = others_still_ms(now_ms_, host.host);
   if (is_gone(host))
@@ -381,8 +381,8 @@ bool LaunchGuard::is_lost(const HostSight& host, const std::vector<RankObservati
 }
 
 std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
-                                                   const std::vector<HostSight>& hosts) const {
-  for (const HostSight& host : hosts) {
+                                                   const std::vector<HostObservation>& hosts) const {
+  for (const HostObservation& host : hosts) {
     if (!is_lost(host, ranks, hosts)) continue;
     const bool gone = is_gone(host);
     GuardFinding found;

@@ -28,7 +28,7 @@
 
 namespace longhaul {
 
-struct HostSight {
+struct HostObservation {
   std::string host;
   bool ever_heard = false;     // its agent has reported in this job
   bool connected = false;      // its connection stands, as far as can be told, or broke for want of an answer
@@ -82,7 +82,7 @@ class LaunchGuard {
   // The first fault of the launch; nothing more once it was told. `demand`: what the settings ask for where nothing is
   // at fault.
   std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
-                                   const std::vector<HostSight>& hosts,
+                                   const std::vector<HostObservation>& hosts,
                                    const std::optional<GuardFinding>& demand = std::nullopt);
   // What the last look noticed and nobody is ended for yet; `launch` is left to the caller.
   const std::vector<WarningEvent>& warnings() const { return warnings_; }
@@ -98,20 +98,20 @@ class LaunchGuard {
   // The node that was lost, also where nothing may be done about it (no majority, told to stop); nothing is noted as
   // told.
   std::optional<GuardFinding> lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
-                                           const std::vector<HostSight>& hosts);
+                                           const std::vector<HostObservation>& hosts);
 
  private:
   std::optional<GuardFinding> ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
-                                        const std::vector<HostSight>& hosts) const;
-  bool is_lost(const HostSight& host, const std::vector<RankObservation>& ranks,
-               const std::vector<HostSight>& hosts) const;
-  bool is_gone(const HostSight& host) const;
-  std::int64_t unheard_ms(const HostSight& host) const { return host.silent_ms - not_looked_ms(host.silent_ms); }
-  bool is_one_of_several_silent(const HostSight& host, const std::vector<RankObservation>& ranks,
-                                const std::vector<HostSight>& hosts) const;
+                                        const std::vector<HostObservation>& hosts) const;
+  bool is_lost(const HostObservation& host, const std::vector<RankObservation>& ranks,
+               const std::vector<HostObservation>& hosts) const;
+  bool is_gone(const HostObservation& host) const;
+  std::int64_t unheard_ms(const HostObservation& host) const { return host.silent_ms - not_looked_ms(host.silent_ms); }
+  bool is_one_of_several_silent(const HostObservation& host, const std::vector<RankObservation>& ranks,
+                                const std::vector<HostObservation>& hosts) const;
   std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
-                                         const std::vector<HostSight>& hosts) const;
+                                         const std::vector<HostObservation>& hosts) const;
   std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
   // Ranks that have begun and not come to their end: the others wait for nobody, and nobody waits for them.
   std::vector<RankObservation> at_work(std::vector<RankObservation> ranks) const;

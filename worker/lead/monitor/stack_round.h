@@ -3,7 +3,7 @@
 // hang. Nothing here waits: begin() starts it, look() says once what came of it.
 //
 //   stacks_.begin(launch_dir, ranks, pids, agents_.get());     // when a hang is suspected
-//   if (const auto seen = stacks_.look()) orders_.tell_stacks(*seen);
+//   if (const auto seen = stacks_.look()) orders_.report_stacks(*seen);
 #pragma once
 
 #include <sys/types.h>

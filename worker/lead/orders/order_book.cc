@@ -58,7 +58,7 @@ bool OrderBook::stacks_wanted() const {
   return std::any_of(handed_.begin(), handed_.end(), [](const auto& entry) { return entry.second.wants_stacks(); });
 }
 
-void OrderBook::tell_stacks(const OrderOutcome& outcome) {
+void OrderBook::report_stacks(const OrderOutcome& outcome) {
   for (auto& [id, handed] : handed_) {
     if (!handed.wants_stacks()) continue;
     tell(handed.order, outcome);

@@ -43,10 +43,10 @@ class OrderBook {
   bool ordered(const std::string& what) const;
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
-  void tell_stacks(const OrderOutcome& outcome);
+  void report_stacks(const OrderOutcome& outcome);
   // Faults that a person wants to see and that were not handed out yet; each has to be told an outcome of.
   std::vector<Order> take_faults();
-  void tell_fault(const Order& order, const OrderOutcome& outcome) { tell(order, outcome); }
+  void report_fault(const Order& order, const OrderOutcome& outcome) { tell(order, outcome); }
 
  private:
   struct Handed {

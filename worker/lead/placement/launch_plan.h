@@ -13,8 +13,8 @@
 #include "contracts/records/attempt.h"
 #include "contracts/tasks/task.h"
 #include "worker/launch/rank_programs.h"
+#include "worker/lead/placement/allocation_info.h"
 #include "worker/lead/placement/host_pool.h"
-#include "worker/lead/placement/job_surroundings.h"
 
 namespace longhaul {
 
@@ -22,7 +22,7 @@ namespace longhaul {
 struct LeadOf {
   Attempt attempt;
   Task task;
-  JobSurroundings job;
+  AllocationInfo job;
   std::string worker_program;  // longhaul-worker
   std::int64_t epoch = 1;      // of the lead
 };

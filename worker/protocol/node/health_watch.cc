@@ -102,18 +102,18 @@ void HealthWatch::start() {
   pid_ = *pid, killed_ = false, said_ns_ = now;
   unread_.clear();
   if (report_.since == 0) report_.since = ::getpid();
-  tell_job_pids();
+  report_job_pids();
 }
 
 void HealthWatch::set_job_pids(std::set<int> pids) {
   if (job_pids_ && *job_pids_ == pids) return;
   job_pids_ = std::move(pids);
   job_pids_told_ = false;
-  tell_job_pids();
+  report_job_pids();
 }
 
 // One that does not read has a full socket: told again with the next look. A line that is cut off is none to it.
-void HealthWatch::tell_job_pids() {
+void HealthWatch::report_job_pids() {
   if (job_pids_told_ || !job_pids_ || !orders_.valid()) return;
   const std::string line = "\n" + job_pids_line(*job_pids_);
   job_pids_told_ =
@@ -124,7 +124,7 @@ void HealthWatch::look() {
   if (options_.program.empty()) return;
   const std::int64_t now = clock_.monotonic_ns();
   if (pid_ > 0) {
-    tell_job_pids();
+    report_job_pids();
     read_lines();
     const auto exit = poll_exit(pid_);
     if (exit.ok() && !exit->has_value()) {

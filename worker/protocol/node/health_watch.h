@@ -53,7 +53,7 @@ class HealthWatch {
   void tell_removed(const Value& one);
   void read_lines();
   void end_program();
-  void tell_job_pids();
+  void report_job_pids();
 
   HealthWatchOptions options_;
   Clock& clock_;

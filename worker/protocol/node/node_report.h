@@ -1,7 +1,7 @@
 // Room worker/protocol/node
 // What agent and lead say to each other about a node, and what both use on their own node.
 // node_report.h has the messages; health_watch.h runs the health program; host_exchange.h measures the network.
-// told_times.h converts times between hosts whose clocks differ; standby_state.h keeps the state of a lead.
+// reported_times.h converts times between hosts whose clocks differ; standby_state.h keeps the state of a lead.
 // It does not know how ranks are read on a node (protocol/ranks), and nothing of lead or agent.
 //
 // What an agent tells its lead of the ranks on its node, and what the lead tells it to do.
@@ -92,7 +92,7 @@ struct AgentOrder {
   std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
                            // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end", "gpu" (the lines `what`
                            // for the simulated GPUs), "word" (`what` to the programs of `ranks`); `id` is the fault's
-  std::string words = {};  // watch: where ranks on this node leave words for others (rendezvous_words.h); "": nowhere
+  std::string words = {};  // watch: where ranks on this node leave words for others (rendezvous_folder.h); "": nowhere
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;                  // standby

@@ -1,6 +1,6 @@
 #include "worker/protocol/node/standby_state.h"
 
-#include "worker/protocol/node/told_times.h"
+#include "worker/protocol/node/reported_times.h"
 
 namespace longhaul {
 

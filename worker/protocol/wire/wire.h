@@ -20,7 +20,7 @@
 //   agent -> lead    promise    {number, host}: to a lead in waiting (below)
 //   agent -> lead    report     ...
 //   lead  -> agent   order      ...
-//   either way       words      what ranks leave for each other (word_message.h)
+//   either way       words      what ranks leave for each other (store_message.h)
 //
 // What lies before the body has its place whatever the release, so a mac is checked over the bytes as they came, and a
 // body is read only after that. Until a connection is open no body may be longer than 4 KiB. Another version is refused

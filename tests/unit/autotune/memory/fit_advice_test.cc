@@ -9,11 +9,11 @@ using namespace longhaul;
 namespace {
 
 // A model of 70 billion parameters on so many GPUs of 80 GB.
-FitQuestion question_of(int tp, int pp, int dp) {
+FitRequest question_of(int tp, int pp, int dp) {
   ModelShape s;
   s.vocab_size = 128256, s.hidden_size = 8192, s.intermediate_size = 28672, s.num_hidden_layers = 80;
   s.num_attention_heads = 64, s.num_key_value_heads = 8, s.tie_word_embeddings = false;
-  FitQuestion q;
+  FitRequest q;
   q.profile = megatron_memory();
   q.model = framework_model(resolve_shape(s).value());
   q.training.dims.tp = tp, q.training.dims.sp = tp > 1, q.training.dims.pp = pp, q.training.dims.dp_shard = dp;
@@ -39,7 +39,7 @@ TEST_CASE("a training that fits needs no advice") {
 }
 
 TEST_CASE("one that does not is told by how much, and every change makes it fit by itself") {
-  FitQuestion q = question_of(8, 1, 8);
+  FitRequest q = question_of(8, 1, 8);
   q.host_bytes = 200e9;
   const FitAdvice advice = advise_fit(q);
   CAPTURE(advice.text());
@@ -59,10 +59,10 @@ TEST_CASE("one that does not is told by how much, and every change makes it fit 
 }
 
 TEST_CASE("where activations are too many recomputation is named, where states are it is not") {
-  FitQuestion long_sequences = question_of(8, 4, 8);
+  FitRequest long_sequences = question_of(8, 4, 8);
   long_sequences.training.sequence_length = 65536;
   CHECK(has(advise_fit(long_sequences), "recompute.modules"));
-  FitQuestion states = question_of(1, 4, 8);
+  FitRequest states = question_of(1, 4, 8);
   const FitAdvice advice = advise_fit(states);
   REQUIRE_FALSE(advice.fits());
   CHECK_FALSE(has(advice, "recompute.modules"));
@@ -70,7 +70,7 @@ TEST_CASE("where activations are too many recomputation is named, where states a
 }
 
 TEST_CASE("how many GPUs: one fewer multiple does not fit") {
-  FitQuestion q = question_of(8, 2, 1);
+  FitRequest q = question_of(8, 2, 1);
   q.may_recompute = q.may_offload = q.may_relayout = false;
   const FitAdvice advice = advise_fit(q);
   REQUIRE(advice.changes.size() == 1);
@@ -88,7 +88,7 @@ TEST_CASE("how many GPUs: one fewer multiple does not fit") {
 }
 
 TEST_CASE("what nothing makes fit says so") {
-  FitQuestion q = question_of(8, 1, 1);
+  FitRequest q = question_of(8, 1, 1);
   q.device_bytes = 0.5e9;
   const FitAdvice advice = advise_fit(q);
   CHECK(advice.changes.empty());

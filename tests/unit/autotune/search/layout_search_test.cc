@@ -20,9 +20,9 @@ const TimeConstants& constants() {
   return all;
 }
 
-SearchQuestion question(const std::string& gpu_name, int gpus, int layers, int heads, std::int64_t batch) {
+SearchRequest question(const std::string& gpu_name, int gpus, int layers, int heads, std::int64_t batch) {
   const GpuType gpu = constants().gpu_named(gpu_name).value();
-  SearchQuestion q;
+  SearchRequest q;
   q.place = {{gpu, 8, gpu.link_domain, gpu.nic_rate}, constants().framework("longhaul").value(), constants().common};
   q.memory = memory_profile("longhaul").value(), q.memory_limit = gpu.memory * 0.94, q.space.gpus = gpus;
   ModelShape& s = q.task.shape;
@@ -33,7 +33,7 @@ SearchQuestion question(const std::string& gpu_name, int gpus, int layers, int h
   return q;
 }
 
-double fastest_of_all(const SearchQuestion& q) {
+double fastest_of_all(const SearchRequest& q) {
   const auto correction = correction_of(q);
   const FrameworkModel model = framework_model(q.task.shape);
   const auto families = layout_families(q.space, q.task, q.place.cluster).value();
@@ -49,7 +49,7 @@ double fastest_of_all(const SearchQuestion& q) {
 }
 
 TEST_CASE("the winner is the one that simulating everything finds, with any number of threads") {
-  SearchQuestion q = question("A100", 8, 24, 16, 64);
+  SearchRequest q = question("A100", 8, 24, 16, 64);
   const auto one = search_layouts(q);
   REQUIRE_MESSAGE(one.ok(), one.error().message());
   CHECK(one->best.front().seconds() == doctest::Approx(fastest_of_all(q)).epsilon(1e-9));
@@ -63,7 +63,7 @@ TEST_CASE("the winner is the one that simulating everything finds, with any numb
 }
 
 TEST_CASE("what was measured in the same place corrects times and their order, and pruning loses nothing by it") {
-  SearchQuestion q = question("A100", 8, 24, 16, 64);
+  SearchRequest q = question("A100", 8, 24, 16, 64);
   const auto before = search_layouts(q).value();
   const RankedLayout& first = before.best.front();
   const auto other = std::find_if(before.best.begin(), before.best.end(), [&](const RankedLayout& one) {
@@ -90,7 +90,7 @@ TEST_CASE("what was measured in the same place corrects times and their order, a
 }
 
 TEST_CASE("every layout that is searched is one that the engine accepts") {
-  SearchQuestion q = question("H100", 24, 30, 24, 48);
+  SearchRequest q = question("H100", 24, 30, 24, 48);
   q.task.shape.architecture = "mixtral", q.task.shape.num_local_experts = 8;
   q.task.shape.moe_intermediate_size = q.task.shape.intermediate_size;
   const auto families = layout_families(q.space, q.task, q.place.cluster).value();
@@ -108,7 +108,7 @@ TEST_CASE("every layout that is searched is one that the engine accepts") {
 }
 
 TEST_CASE("no layout is visited twice") {
-  SearchQuestion q = question("A100", 2, 4, 8, 16);
+  SearchRequest q = question("A100", 2, 4, 8, 16);
   q.space.tp = {1}, q.space.cp = {1};
   const auto families = layout_families(q.space, q.task, q.place.cluster).value();
   std::set<std::string> seen;
@@ -141,7 +141,7 @@ TEST_CASE("each famous alternative has a verdict") {
 }
 
 TEST_CASE("a model that fits nowhere says by how much, and what would make it fit") {
-  SearchQuestion q = question("A100-40GB", 1, 80, 64, 16);
+  SearchRequest q = question("A100-40GB", 1, 80, 64, 16);
   const auto found = search_layouts(q);
   REQUIRE(!found.ok());
   const std::string message = found.error().message();
@@ -150,7 +150,7 @@ TEST_CASE("a model that fits nowhere says by how much, and what would make it fi
   // What it says is true: on so many GPUs it fits, and on GPUs with so much memory.
   const std::size_t more = message.find("fit with ");
   REQUIRE_MESSAGE(more != std::string::npos, message);
-  SearchQuestion wider = q;
+  SearchRequest wider = q;
   wider.space.gpus = std::atoi(message.c_str() + more + 9);
   REQUIRE_MESSAGE(wider.space.gpus > 1, message);
   CHECK_MESSAGE(search_layouts(wider).ok(), message);
@@ -161,14 +161,14 @@ TEST_CASE("a model that fits nowhere says by how much, and what would make it fi
 }
 
 TEST_CASE("constraints that cannot be are refused together, with what they do not divide") {
-  SearchQuestion q = question("H100", 64, 32, 32, 256);
+  SearchRequest q = question("H100", 64, 32, 32, 256);
   q.space.tp = {3}, q.space.micro_batch_size = {7}, q.space.ep = {2};
   const auto found = search_layouts(q);
   REQUIRE(!found.ok());
   for (const char* part :
        {"tp = 3", "32 attention heads", "micro_batch_size = 7", "global_batch_size 256", "no experts"})
     CHECK_MESSAGE(found.error().message().find(part) != std::string::npos, part);
-  SearchQuestion odd = question("H100", 64, 32, 32, 63);
+  SearchRequest odd = question("H100", 64, 32, 32, 63);
   odd.space.pp = {1}, odd.space.tp = {1}, odd.space.cp = {1};
   const auto none = search_layouts(odd);
   REQUIRE(!none.ok());
@@ -176,7 +176,7 @@ TEST_CASE("constraints that cannot be are refused together, with what they do no
 }
 
 TEST_CASE("what is held fixed stays fixed") {
-  SearchQuestion q = question("H100", 64, 32, 32, 256);
+  SearchRequest q = question("H100", 64, 32, 32, 256);
   q.space.tp = {4}, q.space.pp = {2}, q.space.zero = {1}, q.space.recompute = false, q.space.offload = false;
   const auto found = search_layouts(q).value();
   for (const RankedLayout& r : found.best) {

@@ -7,10 +7,10 @@ namespace {
 
 namespace replan_test {
 
-SearchQuestion question(std::int64_t batch) {
+SearchRequest question(std::int64_t batch) {
   const auto constants = read_time_constants(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml").value();
   const GpuType gpu = constants.gpu_named("H100").value();
-  SearchQuestion q;
+  SearchRequest q;
   q.place = {{gpu, 4, 4, gpu.nic_rate}, constants.framework("longhaul").value(), constants.common};
   q.memory = memory_profile("longhaul").value(), q.memory_limit = gpu.memory * 0.94, q.space.gpus = 64;
   ModelShape& s = q.task.shape;
@@ -21,7 +21,7 @@ SearchQuestion question(std::int64_t batch) {
 }
 
 TEST_CASE("with a node less the fastest layout may leave others idle") {
-  const SearchQuestion q = question(512);
+  const SearchRequest q = question(512);
   const auto whole = search_layouts(q).value();
   // 15 nodes are 60 GPUs, whose replicas do not divide 512; 14, 13 and 12 leave some idle as well, or split the model.
   const auto after = layout_after_loss(q, 15, 4);
@@ -34,7 +34,7 @@ TEST_CASE("with a node less the fastest layout may leave others idle") {
 }
 
 TEST_CASE("what fits nowhere any more says so") {
-  SearchQuestion q = question(512);
+  SearchRequest q = question(512);
   q.memory_limit = 2e9;
   const auto after = layout_after_loss(q, 1, 4);
   REQUIRE(!after.ok());

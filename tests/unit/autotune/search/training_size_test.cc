@@ -18,10 +18,10 @@ const TimeConstants& constants() {
   return all;
 }
 
-SizeQuestion on_h100() {
-  SizeQuestion q;
+SizeRequest on_h100() {
+  SizeRequest q;
   const GpuType gpu = constants().gpu_named("H100").value();
-  SearchQuestion& where = q.where.emplace();
+  SearchRequest& where = q.where.emplace();
   where.place = {{gpu, 8, 8, gpu.nic_rate}, constants().framework("longhaul").value(), constants().common};
   where.memory = memory_profile("longhaul").value(), where.memory_limit = 78e9;
   q.gpus_per_node = 8, q.wish.sequence_length = 4096;
@@ -43,7 +43,7 @@ TEST_CASE("whatever is open, the five fit each other, and the parameters are tho
                         {"tflops", {8e9, 1e12, 30, 256, 0}},     {"parameters and tokens", {0, 0, 30, 256, 400}}};
   for (const Case& one : cases) {
     CAPTURE(one.open);
-    SizeQuestion q;
+    SizeRequest q;
     q.given = one.given;
     const auto a = size_training(q);
     REQUIRE_MESSAGE(a.ok(), a.error().message());
@@ -59,7 +59,7 @@ TEST_CASE("whatever is open, the five fit each other, and the parameters are tho
 }
 
 TEST_CASE("without a rate it is the forecast's for that very shape: the loop is closed") {
-  SizeQuestion q = on_h100();
+  SizeRequest q = on_h100();
   q.given.days = 20, q.given.gpus = 64;
   const auto a = size_training(q);
   REQUIRE_MESSAGE(a.ok(), a.error().message());
@@ -78,7 +78,7 @@ TEST_CASE("without a rate it is the forecast's for that very shape: the loop is 
 }
 
 TEST_CASE("GPUs come in whole nodes of a number that divides, and no slower than asked") {
-  SizeQuestion q = on_h100();
+  SizeRequest q = on_h100();
   q.given.parameters = 3e9, q.given.tokens = 60e9, q.given.days = 2;
   const auto a = size_training(q);
   REQUIRE_MESSAGE(a.ok(), a.error().message());
@@ -88,7 +88,7 @@ TEST_CASE("GPUs come in whole nodes of a number that divides, and no slower than
 }
 
 TEST_CASE("a rate that is given or needed is compared with the forecast") {
-  SizeQuestion q = on_h100();
+  SizeRequest q = on_h100();
   q.given.parameters = 3e9, q.given.tokens = 60e9, q.given.gpus = 16, q.mfu = 0.9;
   const auto given = size_training(q);
   REQUIRE_MESSAGE(given.ok(), given.error().message());
@@ -103,7 +103,7 @@ TEST_CASE("a rate that is given or needed is compared with the forecast") {
 }
 
 TEST_CASE("everything that is wrong with a question comes at once") {
-  SizeQuestion q;
+  SizeRequest q;
   q.given = {8e9, 1e12, -1, 1.5, 400};
   q.given.tokens_per_parameter = 20, q.mfu = 2;
   const auto wrong = size_training(q);
@@ -111,21 +111,21 @@ TEST_CASE("everything that is wrong with a question comes at once") {
   CHECK(wrong.error().code == ErrorCode::invalid_input);
   for (const char* part : {"days = -1", "gpus = 1.5", "mfu = 2", "mfu and tflops", "no GPU is known", "one too many"})
     CHECK_MESSAGE(wrong.error().message().find(part) != std::string::npos, wrong.error().message());
-  SizeQuestion open;
+  SizeRequest open;
   open.given.parameters = 8e9;
   const auto more = size_training(open);
   REQUIRE(!more.ok());
   CHECK(more.error().message().find("tokens and days and gpus are open") != std::string::npos);
-  SizeQuestion all;
+  SizeRequest all;
   all.given = {8e9, 1e12, 30, 256, 400};
   CHECK(size_training(all).error().message().find("nothing to find out") != std::string::npos);
-  SizeQuestion blind;
+  SizeRequest blind;
   blind.given = {8e9, 1e12, 0, 256, 0};
   CHECK(size_training(blind).error().message().find("no rate is given") != std::string::npos);
 }
 
 TEST_CASE("a model that fits on none of the layouts says by how much, and on how many GPUs") {
-  SizeQuestion q = on_h100();
+  SizeRequest q = on_h100();
   q.given.parameters = 70e9, q.given.tokens = 1e12, q.given.gpus = 2;
   const auto a = size_training(q);
   REQUIRE(!a.ok());

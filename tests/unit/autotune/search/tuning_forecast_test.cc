@@ -9,10 +9,10 @@ namespace {
 
 namespace tuning_forecast_test {
 
-SearchQuestion question() {
+SearchRequest question() {
   static const TimeConstants constants =
       read_time_constants(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml").value();
-  SearchQuestion q;
+  SearchRequest q;
   ModelShape s;
   s.hidden_size = 2048, s.intermediate_size = 8192, s.num_hidden_layers = 16, s.num_attention_heads = 16;
   s.num_key_value_heads = 8, s.vocab_size = 32000, s.max_position_embeddings = 4096;
@@ -26,7 +26,7 @@ SearchQuestion question() {
 }
 
 TuningForecast forecast() {
-  const SearchQuestion q = question();
+  const SearchRequest q = question();
   const SearchOutcome found = search_layouts(q).value();
   TuningForecast made;
   made.device = "a device", made.memory_limit = q.memory_limit;
@@ -40,7 +40,7 @@ TuningForecast forecast() {
 }
 
 TEST_CASE("a layout's forecast is the search's own, and its pipeline's costs give its step") {
-  const SearchQuestion q = question();
+  const SearchRequest q = question();
   const SearchOutcome found = search_layouts(q).value();
   const auto one = forecast_layout(q, found.best.front().layout, "best");
   REQUIRE(one.ok());
@@ -97,7 +97,7 @@ TEST_CASE("anything that is missing or of another kind is named") {
 }
 
 TEST_CASE("without a limit of memory the front is found all the same") {
-  SearchQuestion q = question();
+  SearchRequest q = question();
   q.memory_limit = 1e18;
   const SearchOutcome found = search_layouts(q).value();
   REQUIRE(found.pareto.size() > 3);

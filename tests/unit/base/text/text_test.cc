@@ -99,9 +99,9 @@ TEST_CASE("splitting, joining, quoting") {
   CHECK_FALSE(ends_with("c", "bc"));
   CHECK(html_escape("<a href=\"x\">&'") == "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
   CHECK(shell_quote("it's $HOME") == "'it'\\''s $HOME'");
-  CHECK(shell_word("runs/a-1_b.c:2") == "runs/a-1_b.c:2");
+  CHECK(shell_quoted("runs/a-1_b.c:2") == "runs/a-1_b.c:2");
   for (const char* text : {"", "my runs/a", "~/a", "a;b", "a&b", "$HOME", "a*", "#a", "a\nb", "größe", "it's"})
-    CHECK(shell_word(text) == shell_quote(text));
+    CHECK(shell_quoted(text) == shell_quote(text));
 }
 
 }  // namespace longhaul

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/files/files.h"
-#include "contracts/control/rendezvous_words.h"
+#include "contracts/control/rendezvous_folder.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -25,20 +25,21 @@ TEST_CASE("rendezvous: one of files asks whoever carries words, and reads what w
   const std::string words = folder.file("words");
   FileRendezvous rank(words);
   CHECK(!rank.look("id").value());  // nobody carries yet
-  CHECK(!file_exists(wanted_words_folder(words)));
-  for (const std::string& one : {carried_words_folder(words), wanted_words_folder(words), refused_words_folder(words)})
+  CHECK(!file_exists(wanted_entries_folder(words)));
+  for (const std::string& one :
+       {carried_entries_folder(words), wanted_entries_folder(words), refused_entries_folder(words)})
     REQUIRE(make_directories(one).ok());
   CHECK(!rank.look("id").value());
-  CHECK(list_directory(wanted_words_folder(words)).value() == std::vector<std::string>{"id"});
-  REQUIRE(write_file_renamed(join_path(carried_words_folder(words), "id"), "w").ok());
+  CHECK(list_directory(wanted_entries_folder(words)).value() == std::vector<std::string>{"id"});
+  REQUIRE(write_file_renamed(join_path(carried_entries_folder(words), "id"), "w").ok());
   CHECK(rank.look("id").value() == "w");
   REQUIRE(rank.put("own", "v").ok());
   CHECK(rank.look("own").value() == "v");
-  REQUIRE(write_file_renamed(join_path(refused_words_folder(words), "own"), "n1 and n2").ok());
+  REQUIRE(write_file_renamed(join_path(refused_entries_folder(words), "own"), "n1 and n2").ok());
   const auto refused = rank.look("own");
   REQUIRE(!refused.ok());
   CHECK(refused.error().message().find("n1 and n2") != std::string::npos);
-  CHECK(list_directory(wanted_words_folder(words))->size() == 1);
+  CHECK(list_directory(wanted_entries_folder(words))->size() == 1);
 
   Launch launch;
   launch.launch_dir = join_path(words, "logs");
@@ -51,13 +52,14 @@ TEST_CASE("trust: a word is a file of the ranks' owner that others could not wri
   const testing::Scratch folder;
   const std::string words = folder.file("words");
   FileRendezvous rank(words);
-  for (const std::string& one : {carried_words_folder(words), wanted_words_folder(words), refused_words_folder(words)})
+  for (const std::string& one :
+       {carried_entries_folder(words), wanted_entries_folder(words), refused_entries_folder(words)})
     REQUIRE(make_directories(one).ok());
   REQUIRE(write_file_atomic(folder.file("forged"), "somebody's address").ok());
-  REQUIRE(::symlink(folder.file("forged").c_str(), join_path(carried_words_folder(words), "id").c_str()) == 0);
+  REQUIRE(::symlink(folder.file("forged").c_str(), join_path(carried_entries_folder(words), "id").c_str()) == 0);
   REQUIRE(::mkfifo(join_path(words, "fifo").c_str(), 0666) == 0);
-  REQUIRE(write_file_atomic(join_path(carried_words_folder(words), "open"), "w").ok());
-  REQUIRE(::chmod(join_path(carried_words_folder(words), "open").c_str(), 0666) == 0);
+  REQUIRE(write_file_atomic(join_path(carried_entries_folder(words), "open"), "w").ok());
+  REQUIRE(::chmod(join_path(carried_entries_folder(words), "open").c_str(), 0666) == 0);
   for (const char* name : {"id", "fifo", "open"}) {
     const auto looked = rank.look(name);
     REQUIRE_FALSE(looked.ok());
@@ -65,7 +67,7 @@ TEST_CASE("trust: a word is a file of the ranks' owner that others could not wri
     CHECK(looked.error().message().find("uid ") != std::string::npos);
   }
   // Asking makes a file, and follows no link for it.
-  REQUIRE(::symlink(folder.file("made").c_str(), join_path(wanted_words_folder(words), "asked").c_str()) == 0);
+  REQUIRE(::symlink(folder.file("made").c_str(), join_path(wanted_entries_folder(words), "asked").c_str()) == 0);
   CHECK_FALSE(rank.look("asked").ok());
   CHECK_FALSE(file_exists(folder.file("made")));
 }

@@ -14,7 +14,7 @@
 #include "contracts/records/held_allocation.h"
 #include "orchestrator/controller/follower.h"
 #include "orchestrator/decide/held_up.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/orchestrator/controller/cluster_rig.h"
 #include "tests/unit/orchestrator/scheduler/slurm_world.h"

@@ -12,7 +12,7 @@
 #include "base/text/text.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/fit/check_fit.h"
-#include "orchestrator/forecast/serving_question.h"
+#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/preflight/plan_forecasts.h"
 #include "orchestrator/preflight/stage_device.h"

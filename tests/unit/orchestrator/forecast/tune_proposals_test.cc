@@ -9,7 +9,7 @@
 #include "contracts/plan/layout_check.h"
 #include "contracts/settings/training/feature_table.h"
 #include "orchestrator/forecast/layout_candidates.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/size_request.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/trials/trial_stage.h"

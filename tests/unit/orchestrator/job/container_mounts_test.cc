@@ -7,7 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;

@@ -9,7 +9,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/launch_words.h"
+#include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/workflow/planner.h"
 

@@ -152,10 +152,10 @@ TEST_CASE("what no line can hold is refused") {
   context = folder.context();
   context.of_attempt = {{"exclude", "a\nb", ""}};
   CHECK(job_script({}, context).error().code == ErrorCode::invalid_input);
-  CHECK(sbatch_word("plain/value-1.2:3@x").value() == "plain/value-1.2:3@x");
-  CHECK(sbatch_word("a \"b\" \\").value() == R"("a \"b\" \\")");
-  CHECK(!sbatch_word(std::string(5000, 'x')).ok());
-  CHECK(!sbatch_word("a\tb").ok());
+  CHECK(sbatch_quoted("plain/value-1.2:3@x").value() == "plain/value-1.2:3@x");
+  CHECK(sbatch_quoted("a \"b\" \\").value() == R"("a \"b\" \\")");
+  CHECK(!sbatch_quoted(std::string(5000, 'x')).ok());
+  CHECK(!sbatch_quoted("a\tb").ok());
   CHECK(sbatch_time(59.2) == "00:01:00");
   CHECK(sbatch_time(3 * 86400 + 3661) == "3-01:01:01");
   CHECK(sbatch_job_name("a b/c=\xc3\xb1") == "a_b_c___");

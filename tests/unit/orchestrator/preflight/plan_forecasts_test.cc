@@ -6,7 +6,7 @@
 #include "contracts/plan/memory_plan.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/forecast/checkpoint_forecast.h"
-#include "orchestrator/forecast/layout_question.h"
+#include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/stage_outline.h"
 #include "orchestrator/render/plan/forecast_text.h"
 

@@ -169,7 +169,7 @@ TEST_CASE("a plan says of every stage whether it is cached and from which run, a
   };
   const ArtifactTrust trust = artifact_trust("");
   const auto reasons = [&](const RunPlan& plan) {
-    CacheOutlook outlook;
+    ReuseOutline outlook;
     std::vector<std::string> lines;
     for (const StageReason& one : plan_reasons(plan, runs, root, trust, outlook))
       lines.push_back(one.stage + ": " + one.text);

@@ -7,7 +7,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/reuse/cache_outlook.h"
+#include "orchestrator/reuse/reuse_outline.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {

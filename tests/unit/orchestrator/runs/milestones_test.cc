@@ -10,7 +10,7 @@
 #include "orchestrator/decide/decide.h"
 #include "orchestrator/reuse/prepare.h"
 #include "orchestrator/runs/artifact_index.h"
-#include "orchestrator/runs/milestone_lookout.h"
+#include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/state/status_from_ledger.h"
 #include "tests/support/scratch.h"
 
@@ -253,7 +253,7 @@ struct MilestoneFolders {
 
 TEST_CASE("published milestones are found, registered, and found again by the run that takes the training from there") {
   MilestoneFolders one;
-  const MilestoneLookout lookout(one.run, one.frozen);
+  const MilestoneScanner lookout(one.run, one.frozen);
   CHECK(lookout.look(one.ledger).at("pretrain").empty());
   const std::string folder = one.publish(20);
   one.publish(40, "another key");  // left by a training with other inputs
@@ -274,7 +274,7 @@ TEST_CASE("published milestones are found, registered, and found again by the ru
   // Another run, whose training is cached: what it waits for is in the index, and nothing else.
   MilestoneFolders two;
   two.frozen.artifact_root = one.frozen.artifact_root;
-  const MilestoneLookout other(two.run, two.frozen);
+  const MilestoneScanner other(two.run, two.frozen);
   CHECK(other.look(two.ledger).at("pretrain").empty());  // it may train anew
   two.fold(FactKind::cached, "pretrain", {{"artifact", "/old/out"}});
   seen = other.look(two.ledger).at("pretrain");
@@ -285,23 +285,23 @@ TEST_CASE("published milestones are found, registered, and found again by the ru
   MilestoneFolders three;
   three.frozen.artifact_root = one.frozen.artifact_root;
   three.fold(FactKind::cached, "pretrain", {{"artifact", "/old/out"}});
-  CHECK(MilestoneLookout(three.run, three.frozen).look(three.ledger).at("pretrain").empty());
+  CHECK(MilestoneScanner(three.run, three.frozen).look(three.ledger).at("pretrain").empty());
   // Once nobody waits any more, nobody looks.
   for (const char* id : {"evaluate/step=20", "evaluate/step=40"}) three.fold(FactKind::skipped, id, {{"cause", "x"}});
-  CHECK(MilestoneLookout(three.run, three.frozen).look(three.ledger).empty());
+  CHECK(MilestoneScanner(three.run, three.frozen).look(three.ledger).empty());
 }
 
 TEST_CASE("a milestone that orders steered is this run's alone; a fork has those of before its checkpoint") {
   MilestoneFolders one;
   one.publish(20, "K", true);
-  CHECK(MilestoneLookout(one.run, one.frozen).look(one.ledger).at("pretrain").size() == 1);
+  CHECK(MilestoneScanner(one.run, one.frozen).look(one.ledger).at("pretrain").size() == 1);
   CHECK(!find_artifact(one.frozen.artifact_root, milestone_key("K", 20), artifact_trust("")).ok());
 
   MilestoneFolders fork;
   fork.frozen.fork = {"old", "pretrain", 20, {}};
   fork.publish(20, "key of the old run's stage");
   fork.publish(40, "key of the old run's stage");
-  const auto seen = MilestoneLookout(fork.run, fork.frozen).look(fork.ledger).at("pretrain");
+  const auto seen = MilestoneScanner(fork.run, fork.frozen).look(fork.ledger).at("pretrain");
   CHECK(seen.contains(20));
   CHECK(!seen.contains(40));
 }
@@ -312,7 +312,7 @@ TEST_CASE("status says which milestone a stage waits for") {
   CHECK(status().find("evaluate/step=20")->waits_for == "milestone 20 of pretrain");
   CHECK(status().find("after")->waits_for.empty());
   one.publish(20);
-  one.take(MilestoneLookout(one.run, one.frozen).look(one.ledger).at("pretrain"));
+  one.take(MilestoneScanner(one.run, one.frozen).look(one.ledger).at("pretrain"));
   CHECK(status().find("evaluate/step=20")->waits_for.empty());
   CHECK(status().find("evaluate/step=40")->waits_for == "milestone 40 of pretrain");
   CHECK(status().find("pretrain")->milestones == std::vector<std::int64_t>{20});

@@ -2,7 +2,7 @@
 // cancellations that were not the run's.
 #include <unistd.h>
 
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "tests/unit/orchestrator/scheduler/slurm_world.h"
 
 namespace longhaul {

@@ -132,7 +132,7 @@ struct RealRunnerRig : TrialsRig {
     const PlannedStage& tune = frozen->plan.stages[0];
     const auto target = target_of(tune);
     REQUIRE(target.ok());
-    ChildRunSetup child;
+    NestedRunSetup child;
     child.run_dir = run;
     child.run = *frozen;
     child.options = options();

@@ -67,7 +67,7 @@ TEST_CASE("floor of goodput: a live lead of a job that restarts again and again 
     for (const auto& [name, value] : rig.environment) ::setenv(name.c_str(), value.c_str(), 1);
     const FileDescriptor said(::open((rig.root() + "/lead.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600));
     ::dup2(said.get(), STDERR_FILENO);
-    JobSurroundings job;
+    AllocationInfo job;
     job.scheduler_job = "7", job.nodes = "127.0.0.1,127.0.0.2,127.0.0.3", job.node = "127.0.0.1";
     LeadClock clock(ahead.value);
     Logger log("lead", "");

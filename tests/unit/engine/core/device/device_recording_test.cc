@@ -10,10 +10,10 @@
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
 #include "tests/support/emulated_gpu/emulated_device.h"
-#include "tests/support/last_words.h"
+#include "tests/support/failure_lines.h"
 
 using namespace longhaul;
-using longhaul::testing::last_words;
+using longhaul::testing::failure_lines;
 
 namespace {
 
@@ -59,7 +59,7 @@ TEST_CASE("what cannot be recorded ends the program and names itself and what wa
   float number = 0;
   const auto dies = [&](const std::string& call, const std::function<void()>& ask) {
     CAPTURE(call);
-    const std::string said = last_words([&] { (void)s.device.record("a step of 7 sequences", ask); });
+    const std::string said = failure_lines([&] { (void)s.device.record("a step of 7 sequences", ask); });
     CAPTURE(said);
     CHECK(said.find(call + " while a step of 7 sequences is recorded") != std::string::npos);
   };
@@ -74,7 +74,7 @@ TEST_CASE("what cannot be recorded ends the program and names itself and what wa
   dies("finish", [&] { s.device.finish(); });
   dies("queue", [&] { (void)s.device.queue(); });
   dies("record", [&] { (void)s.device.record("another", [] {}); });
-  const std::string end = last_words([&] {
+  const std::string end = failure_lines([&] {
     (void)s.device.record("a host's read", [&] {
       fill(s.context, s.x, 1);
       number = *s.x.span<float>().data();
@@ -90,7 +90,7 @@ TEST_CASE("a replay after memory was released ends the program; one that is drop
   auto work = s.device.record("a test", [&] { fill(s.context, s.x, 3); });
   work->replay();
   const std::int64_t before = s.device.releases();
-  const std::string said = last_words([&] {
+  const std::string said = failure_lines([&] {
     s.y = Tensor();
     work->replay();
   });

@@ -6,7 +6,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "engine/train/loop/training_loop.h"
-#include "tests/support/last_words.h"
+#include "tests/support/failure_lines.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/engine/train/training_setup.h"
 
@@ -43,7 +43,7 @@ struct SavingTraining {
 
 TEST_CASE("a broken invariant in a training, as a refused call of a GPU is one, names rank and step") {
   const testing::Scratch scratch;
-  const std::string said = testing::last_words([&] {
+  const std::string said = testing::failure_lines([&] {
     TrainingLoopOptions options;
     options.milestone_every_steps = 1;
     options.on_milestone = [](const MilestoneReached& reached) -> Status {

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "base/files/files.h"
-#include "orchestrator/forecast/serving_question.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/serving_request.h"
+#include "orchestrator/forecast/size_request.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -13,7 +13,7 @@ namespace {
 namespace question_words_test {
 
 Value asked(const std::vector<std::string>& words, Diagnostics& problems, const std::string& file = "") {
-  return question_value(file, words, serving_question_fields().describe(), problems);
+  return question_value(file, words, serving_request_fields().describe(), problems);
 }
 
 TEST_CASE("words become what their keys are: numbers with units, text without quotes, lists") {
@@ -21,7 +21,7 @@ TEST_CASE("words become what their keys are: numbers with units, text without qu
   const Value value = asked({"gpus=8", "goal=latency", "itl_max=30ms", "weights=bf16,fp8", "caches=[\"fp8\"]",
                              "model.hidden_size=4096", "percentile=0.9", "own_server=true", "chunks=256,512"},
                             problems);
-  const ServingQuestion q = serving_question_fields().parse(value, "", problems);
+  const ServingRequest q = serving_request_fields().parse(value, "", problems);
   CHECK_MESSAGE(problems.empty(), problems.render(""));
   CHECK(q.gpus == 8);
   CHECK(q.goal == "latency");
@@ -34,8 +34,8 @@ TEST_CASE("words become what their keys are: numbers with units, text without qu
 
   const Value size =
       question_value("", {"parameters=8B", "tokens=1.5T", "vocab_size=128K", "gpus=1e3", "batch_tokens=4M"},
-                     budget_question_fields().describe(), problems);
-  const BudgetQuestion b = budget_question_fields().parse(size, "", problems);
+                     budget_request_fields().describe(), problems);
+  const BudgetRequest b = budget_request_fields().parse(size, "", problems);
   CHECK_MESSAGE(problems.empty(), problems.render(""));
   CHECK(b.parameters == 8e9);
   CHECK(b.tokens == 1.5e12);
@@ -47,7 +47,7 @@ TEST_CASE("words become what their keys are: numbers with units, text without qu
 TEST_CASE("everything that is wrong is said together, at its word") {
   Diagnostics problems;
   const Value value = asked({"gpus", "=3", "model..x=1", "gpu_count=4", "goal=speed", "percentile=3"}, problems);
-  serving_question_fields().parse(value, "", problems);
+  serving_request_fields().parse(value, "", problems);
   const std::string text = problems.render("nothing was computed");
   for (const char* part :
        {"'gpus' is not KEY=VALUE", "'=3' is not", "'model..x=1' is not", "gpu_count", "speed", "percentile=3"})
@@ -66,7 +66,7 @@ TEST_CASE("a file gives keys, words win over it, its mistakes have their lines")
   CHECK(value.get_integer("prompt_tokens") == 10);
   CHECK(value.find("model")->size() == 2);
   REQUIRE(write_file_atomic(path, "gpus = 4\nnonsense = 1\n").ok());
-  serving_question_fields().parse(asked({}, problems, path), "", problems);
+  serving_request_fields().parse(asked({}, problems, path), "", problems);
   CHECK_MESSAGE(problems.render("").find("chat.toml:2") != std::string::npos, problems.render(""));
   Diagnostics absent;
   asked({}, absent, "/nowhere/question.toml");

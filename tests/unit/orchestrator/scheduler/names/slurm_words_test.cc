@@ -9,9 +9,9 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/scheduler/names/reason_words.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
-#include "orchestrator/scheduler/names/state_words.h"
+#include "orchestrator/scheduler/names/reason_names.h"
+#include "orchestrator/scheduler/names/refusals.h"
+#include "orchestrator/scheduler/names/state_names.h"
 
 namespace longhaul {
 namespace {
@@ -77,7 +77,7 @@ TEST_CASE("slurm words: every state of every release is what it counts as, and n
     CHECK(read_slurm_state(row[0] + " by 1000") == row[1]);
     listed.insert(row[0]);
   }
-  for (const SlurmStateWord& one : slurm_state_words()) {
+  for (const SlurmStateName& one : slurm_state_names()) {
     CAPTURE(one.word);
     CHECK((listed.contains(one.word) || std::string(one.word) == "NODE_FAILURE"));
   }
@@ -117,7 +117,7 @@ TEST_CASE("slurm words: every reason of every release means what its list says")
     listed.insert(row[0]);
   }
   CHECK(listed.size() > 200);
-  for (const SlurmReasonWord& one : slurm_reason_words()) {
+  for (const SlurmReasonName& one : slurm_reason_names()) {
     CAPTURE(one.word);
     CHECK((listed.contains(one.word) || std::string(one.word).find('_') != std::string::npos));
   }

@@ -6,7 +6,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/scheduler/names/refusal_words.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "orchestrator/scheduler/port/cli_port.h"
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 #include "tests/support/scratch.h"

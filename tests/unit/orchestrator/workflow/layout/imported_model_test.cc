@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "base/files/files.h"
-#include "orchestrator/forecast/layout_question.h"
-#include "orchestrator/forecast/serving_question.h"
-#include "orchestrator/forecast/size_question.h"
+#include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/serving_request.h"
+#include "orchestrator/forecast/size_request.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -54,18 +54,18 @@ TEST_CASE("a model that is there as a folder is known to forecasts of trainings,
   check_imported_models(tuned, problems);
   CHECK(problems.empty());
 
-  BudgetQuestion budget;
+  BudgetRequest budget;
   budget.folder = folder, budget.tokens = 1e9, budget.days = 1, budget.gpus = 8;
   std::string device;
   std::vector<std::string> notes;
-  const auto size = size_question(budget, {}, {}, device, notes);
+  const auto size = size_request(budget, {}, {}, device, notes);
   REQUIRE_MESSAGE(size.ok(), size.error().message());
   const auto answer = size_training(*size);
   REQUIRE_MESSAGE(answer.ok(), answer.error().message());
   CHECK(answer->task.shape == *origins.model);
   CHECK(answer->budget.parameters == static_cast<double>(origins.model->active_parameter_count()));
   budget.parameters = 1e9;
-  CHECK(!size_question(budget, {}, {}, device, notes).ok());
+  CHECK(!size_request(budget, {}, {}, device, notes).ok());
 }
 
 TEST_CASE("a folder of an unknown family, or that is no model, is refused with its place and what there is") {

@@ -11,7 +11,7 @@
 #include "base/files/files.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
-#include "contracts/control/rendezvous_words.h"
+#include "contracts/control/rendezvous_folder.h"
 #include "tests/support/scratch.h"
 #include "worker/lead/agents/agent_table.h"
 
@@ -67,7 +67,7 @@ struct WordHosts {
     const std::string pages = format("pages-{}", number);
     table->watch(number, pages, {{"n1", {0}}, {"n2", {1}}, {"n3", {2}}}, 0, 0, join_path(pages, "words"));
     for (const std::string& host : word_hosts)
-      if (agents[host] > 0) until([&] { return is_directory(wanted_words_folder(folder(host))); });
+      if (agents[host] > 0) until([&] { return is_directory(wanted_entries_folder(folder(host))); });
   }
   void until(const std::function<bool()>& what) {
     for (const Deadline deadline(clock, 10'000); !what(); clock.sleep_ms(1)) {
@@ -86,14 +86,14 @@ struct WordHosts {
     REQUIRE(create_file_exclusive(join_path(folder(host), name), word).ok());
   }
   void want(const std::string& host, const std::string& name) {
-    REQUIRE(write_file_renamed(join_path(wanted_words_folder(folder(host)), name), "").ok());
+    REQUIRE(write_file_renamed(join_path(wanted_entries_folder(folder(host)), name), "").ok());
   }
   std::string carried(const std::string& host, const std::string& name) const {
-    const auto word = read_file(join_path(carried_words_folder(folder(host)), name));
+    const auto word = read_file(join_path(carried_entries_folder(folder(host)), name));
     return word.ok() ? *word : "<none>";
   }
   std::string refused(const std::string& host, const std::string& name) const {
-    const auto why = read_file(join_path(refused_words_folder(folder(host)), name));
+    const auto why = read_file(join_path(refused_entries_folder(folder(host)), name));
     return why.ok() ? *why : "";
   }
   void until_carried(const std::string& host, const std::string& name, const std::string& word) {
@@ -179,7 +179,7 @@ TEST_CASE("words over agents: a launch knows none of the one before") {
   hosts.put("n1", "never", "of the first");  // nobody has told of it before the next launch
   hosts.watch(2);
   hosts.start_agent("n1");
-  hosts.until([&] { return is_directory(wanted_words_folder(hosts.folder("n1"))); });
+  hosts.until([&] { return is_directory(wanted_entries_folder(hosts.folder("n1"))); });
   for (const char* name : {"id", "never"}) hosts.want("n2", name);
   hosts.for_a_while(500);
   for (const char* name : {"id", "never"}) CHECK(hosts.carried("n2", name) == "<none>");

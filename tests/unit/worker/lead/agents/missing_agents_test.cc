@@ -16,13 +16,13 @@ struct MissingRig {
   void go(std::int64_t for_ms) {
     for (std::int64_t passed = 0; passed < for_ms; passed += 50) {
       now_ms += 50;
-      for (AgentSight& sight : sights) sight.apart_ms = sight.connected ? 0 : sight.apart_ms + 50;
+      for (AgentObservation& sight : sights) sight.apart_ms = sight.connected ? 0 : sight.apart_ms + 50;
       for (const std::string& host : agents.look(now_ms, sights)) starts.push_back({host, now_ms});
       for (const AgentNews& one : agents.take_news()) news.push_back(one);
     }
   }
   MissingAgents agents;
-  std::vector<AgentSight> sights;
+  std::vector<AgentObservation> sights;
   std::int64_t now_ms = 1'000;
   std::vector<std::pair<std::string, std::int64_t>> starts;
   std::vector<AgentNews> news;
@@ -143,10 +143,10 @@ TEST_CASE("missing agents: a start has a deadline, and an agent that stays earns
 
 TEST_CASE("missing agents: a few are started at a time, and none while all of them are started anyway") {
   MissingRig rig(100);
-  for (AgentSight& sight : rig.sights) sight.connected = false, sight.awaited = true;
+  for (AgentObservation& sight : rig.sights) sight.connected = false, sight.awaited = true;
   rig.go(10'000);
   CHECK(rig.starts.empty());
-  for (AgentSight& sight : rig.sights) sight.awaited = false;
+  for (AgentObservation& sight : rig.sights) sight.awaited = false;
   rig.go(1'000);
   CHECK(rig.starts.size() == 4);
 }

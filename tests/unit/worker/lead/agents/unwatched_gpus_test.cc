@@ -5,7 +5,7 @@
 namespace longhaul {
 namespace {
 
-GpuSight sight(const char* host, int watched, const char* why = "") {
+GpuObservation sight(const char* host, int watched, const char* why = "") {
   return {host, 1, watched, why};
 }
 
@@ -13,7 +13,7 @@ GpuSight sight(const char* host, int watched, const char* why = "") {
 
 TEST_CASE("GPUs that nobody watches for a minute are told of once, all hosts together") {
   UnwatchedGpus unwatched(4);
-  const std::vector<GpuSight> sights = {sight("n1", 0, "0 of 4 GPUs are there"), sight("n2", 0), sight("n3", 4)};
+  const std::vector<GpuObservation> sights = {sight("n1", 0, "0 of 4 GPUs are there"), sight("n2", 0), sight("n3", 4)};
   int told = 0;
   for (std::int64_t s = 0; s < 300; ++s)
     for (const WarningEvent& warning : unwatched.look(s * 1000, sights)) {
@@ -60,7 +60,7 @@ TEST_CASE("what an agent's checks see comes with its report") {
   report.health.gpus_watched = 3, report.health.gpus_hidden = "a library";
   const auto read = node_report_from_value(node_report_to_value(report));
   REQUIRE(read.ok());
-  const GpuSight seen = gpu_sight("n1", read->health);
+  const GpuObservation seen = gpu_observation("n1", read->health);
   CHECK(seen.looks == 2);
   CHECK(seen.watched == 3);
   CHECK(seen.why == "a library");

@@ -15,7 +15,7 @@
 #include "base/text/text.h"
 #include "contracts/records/record.h"
 #include "tests/support/scratch.h"
-#include "worker/lead/failover/life_sign.h"
+#include "worker/lead/failover/leader_lease.h"
 #include "worker/protocol/wire/lead_address.h"
 
 namespace longhaul {
@@ -143,7 +143,7 @@ TEST_CASE("holder: when the second lead shows no life any more, the job ends; as
   HolderRig rig;
   rig.led_by(2);
   {
-    const LifeSign life({rig.address_path(), 50});
+    const LeaderLease life({rig.address_path(), 50});
     rig.start(format("exit {}", lead_superseded_exit), {100, 1'000});
     rig.clock.sleep_ms(2'500);
     CHECK(rig.runs());
@@ -190,14 +190,14 @@ TEST_CASE("holder: who has taken over and cannot say so, for the disk is full, i
   HolderRig rig;
   rig.led_by(1);
   {
-    const LifeSign life({rig.address_path(), 50});
+    const LeaderLease life({rig.address_path(), 50});
     rig.start("exit 3; kill -9 $$", {400, 60'000});
     CHECK(rig.wait() == 3);  // a lead that ends by itself is nobody's to follow
   }
   HolderRig killed;
   killed.led_by(1);
   {
-    const LifeSign life({killed.address_path(), 50});
+    const LeaderLease life({killed.address_path(), 50});
     killed.start("kill -9 $$", {400, 60'000});
     killed.clock.sleep_ms(2'000);
     CHECK(killed.runs());
@@ -209,7 +209,7 @@ TEST_CASE("a sign of life writes the address that could not be written before, a
   const testing::Scratch scratch;
   SystemClock clock;
   const std::string folder = join_path(scratch.path(), "later"), path = join_path(folder, "lead-address");
-  const LifeSign life({path, 5, LeadAddress{"work.1.x", 4, "n2", 4711}, false});
+  const LeaderLease life({path, 5, LeadAddress{"work.1.x", 4, "n2", 4711}, false});
   clock.sleep_ms(50);
   CHECK(!file_exists(path));
   REQUIRE(make_directories(folder).ok());
@@ -230,7 +230,7 @@ TEST_CASE("a sign of life touches the file, ends at once, and makes no file that
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), old, 0) == 0);
   const std::int64_t begun_ns = clock.monotonic_ns();
   {
-    const LifeSign life({path, 60'000});
+    const LeaderLease life({path, 60'000});
     for (const Deadline deadline(clock, test_deadline_ms);; clock.sleep_ms(2)) {
       struct stat seen{};
       REQUIRE(::stat(path.c_str(), &seen) == 0);
@@ -241,7 +241,7 @@ TEST_CASE("a sign of life touches the file, ends at once, and makes no file that
   CHECK(clock.monotonic_ns() - begun_ns < 10'000'000'000);
   REQUIRE(remove_tree(path).ok());
   {
-    const LifeSign life({path, 5});
+    const LeaderLease life({path, 5});
   }
   CHECK(!file_exists(path));
 }
@@ -253,7 +253,7 @@ TEST_CASE(
   const std::string path = join_path(scratch.path(), "lead-address"), record = join_path(scratch.path(), "record.json");
   const LeadAddress address{"work.1.x", 2, "n2", 4711};
   REQUIRE(write_lead_address(path, address).ok());
-  const LifeSign life({path, 5, address, true, record});
+  const LeaderLease life({path, 5, address, true, record});
   REQUIRE(remove_tree(path).ok());
   for (const Deadline deadline(clock, test_deadline_ms); !read_lead_address(path).ok(); clock.sleep_ms(2))
     REQUIRE(!deadline.passed());
@@ -271,7 +271,7 @@ TEST_CASE("a sign of life writes an address again that an earlier lead has writt
   const std::string path = join_path(scratch.path(), "lead-address"), record = join_path(scratch.path(), "record.json");
   const LeadAddress address{"work.1.x", 3, "n2", 4711};
   REQUIRE(write_lead_address(path, address).ok());
-  const LifeSign life({path, 5, address, true, record});
+  const LeaderLease life({path, 5, address, true, record});
   REQUIRE(write_lead_address(path, {"work.1.x", 2, "n9", 4712}).ok());
   for (const Deadline deadline(clock, test_deadline_ms);; clock.sleep_ms(2)) {
     const auto named = read_lead_address(path);

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "base/value/json.h"
+#include "worker/protocol/node/reported_times.h"
 #include "worker/protocol/node/standby_state.h"
-#include "worker/protocol/node/told_times.h"
 #include "worker/protocol/wire/wire.h"
 
 using namespace longhaul;
@@ -40,7 +40,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->led_from == "n2");
   CHECK(back->lost.since_ns == 0);
   CHECK(back->step == 70);
-  CHECK(back->judged == ToldFacts::Steps{60, 50});
+  CHECK(back->judged == EventFacts::Steps{60, 50});
   CHECK(back->seen.get_integer("offset") == 4'096);
   CHECK(back->end_by_ns == 42'000'000'000);  // 2 s were left
   CHECK(back->launch.launch == 4);

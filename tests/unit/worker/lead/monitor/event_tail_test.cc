@@ -7,10 +7,10 @@
 #include "base/text/text.h"
 #include "contracts/events/event_piece.h"
 #include "tests/support/scratch.h"
-#include "tests/unit/worker/told_event.h"
+#include "tests/unit/worker/reported_event.h"
 #include "worker/lead/monitor/goodput_watch.h"
+#include "worker/lead/recovery/event_facts.h"
 #include "worker/lead/recovery/skipped_steps.h"
-#include "worker/lead/recovery/told_facts.h"
 
 namespace longhaul {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 std::string lines_of_steps(std::int64_t first, std::int64_t last) {
   std::string text;
   for (std::int64_t step = first; step <= last; ++step) {
-    text += event_line(told_event("metric", {{"step", step}, {"loss", 2.5}, {"grad_norm", 0.5}}));
-    if (step % 100 == 0) text += event_line(told_event("checkpoint", {{"step", step}, {"stall_s", 0.5}}));
+    text += event_line(reported_event("metric", {{"step", step}, {"loss", 2.5}, {"grad_norm", 0.5}}));
+    if (step % 100 == 0) text += event_line(reported_event("checkpoint", {{"step", step}, {"stall_s", 0.5}}));
   }
   return text;
 }
@@ -45,7 +45,7 @@ TEST_CASE("events: a long file comes in pieces, each event once, and a torn end 
   CHECK(pieces > 10);
   CHECK(offset == read_file(path)->size() - torn.size());
   // A line that is longer than a piece.
-  REQUIRE(write_file_atomic(path, event_line(told_event("message", {{"text", std::string(100'000, 'x')}}))).ok());
+  REQUIRE(write_file_atomic(path, event_line(reported_event("message", {{"text", std::string(100'000, 'x')}}))).ok());
   offset = 0;
   const auto one = read_event_piece(path, offset, 4'096);
   REQUIRE(one.ok());
@@ -59,7 +59,7 @@ TEST_CASE("take over late: a lead reads what its standby was not told, and knows
   constexpr std::int64_t steps_of_weeks = 200'000;
   REQUIRE(write_file_atomic(path, lines_of_steps(1, steps_of_weeks)).ok());
   // The lead that has read them, and tells where it stands.
-  ToldFacts first;
+  EventFacts first;
   EventTail tail(clock);
   tail.open(path, 0, [&](const std::vector<Event>& events) { first.take(events); });
   CHECK(tail.bytes_read() > 15'000'000);
@@ -67,7 +67,7 @@ TEST_CASE("take over late: a lead reads what its standby was not told, and knows
   const std::uint64_t offset = tail.offset();
   REQUIRE(append_file_synced(path, lines_of_steps(steps_of_weeks + 1, steps_of_weeks + 150)).ok());
   // The one that takes over.
-  ToldFacts next = ToldFacts::of(told);
+  EventFacts next = EventFacts::of(told);
   EventTail news(clock);
   news.open(path, offset, [&](const std::vector<Event>& events) { next.take(events); });
   CHECK(news.bytes_read() < 64 << 10);
@@ -88,10 +88,10 @@ TEST_CASE("goodput watch: by the lead's clock alone, and on from one lead to the
   CHECK(watch.at_fault(now, 0, -1).over_ms == 0);
   // A quarter of every four minutes is training.
   for (int round = 1; round <= 20; ++round) {
-    heard(0, told_event("launched", {{"launch", round}}));
-    heard(3 * minute, told_event("ready", {{"step", round - 1}, {"load_s", 1}}));
-    heard(minute, told_event("metric", {{"step", round}}));
-    heard(0, told_event("ranks_ended"));
+    heard(0, reported_event("launched", {{"launch", round}}));
+    heard(3 * minute, reported_event("ready", {{"step", round - 1}, {"load_s", 1}}));
+    heard(minute, reported_event("metric", {{"step", round}}));
+    heard(0, reported_event("ranks_ended"));
   }
   const RecentGoodput recent = watch.at_fault(now, 0, 20);
   CHECK(recent.over_ms == 80 * minute);

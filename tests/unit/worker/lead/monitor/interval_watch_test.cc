@@ -6,7 +6,7 @@
 
 #include "contracts/events/fault_event.h"
 #include "contracts/events/roll_back_event.h"
-#include "tests/unit/worker/told_event.h"
+#include "tests/unit/worker/reported_event.h"
 
 using namespace longhaul;
 
@@ -31,7 +31,7 @@ TEST_CASE("interval watch: many failures make it shorter, and the time of a faul
   std::optional<std::int64_t> newest = calm;
   for (int failure = 0; failure < 30; ++failure) {
     now_ms += 300'000;  // of which the training stood still for most
-    if (const auto told = watch.look(now_ms, step, {told_event(fault_event_kind), told_event("launched")}))
+    if (const auto told = watch.look(now_ms, step, {reported_event(fault_event_kind), reported_event("launched")}))
       newest = told;
     now_ms += 10'000, step += 10;
     if (const auto told = watch.look(now_ms, step, {})) newest = told;
@@ -46,7 +46,7 @@ TEST_CASE("interval watch: a step that was left out is no failure, for no checkp
   for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
   REQUIRE(watch.look(now_ms, step, {saved_event(5, 5)}));
   const double before_s = watch.chooser().mtbf_s();
-  const Event skipped = told_event(fault_event_kind, {{"tier", "skip"}});
+  const Event skipped = reported_event(fault_event_kind, {{"tier", "skip"}});
   for (int i = 0; i < 30; ++i) CHECK(!watch.look(now_ms += 10'000, step += 10, {skipped}));
   CHECK(watch.chooser().mtbf_s() >= before_s);
 }
@@ -57,7 +57,7 @@ TEST_CASE("interval watch: a roll-back is a failure, for it loses what was done 
   for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
   REQUIRE(watch.look(now_ms, step, {saved_event(5, 5)}));
   const double before_s = watch.chooser().mtbf_s();
-  Event back = told_event(fault_event_kind);
+  Event back = reported_event(fault_event_kind);
   back.fields.set("tier", "skip"), back.fields.set(roll_back_to_step_key, 480);
   (void)watch.look(now_ms += 10'000, step - 20, {back});
   CHECK(watch.chooser().mtbf_s() < before_s);

@@ -12,7 +12,7 @@ namespace {
 struct LongSteps {
   LaunchGuard guard;
   std::vector<RankObservation> ranks;
-  std::vector<HostSight> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}, {"n3", true, true, 0, 0}};
+  std::vector<HostObservation> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}, {"n3", true, true, 0, 0}};
   std::int64_t now_ms = 1'000'000, second = 0;
 
   explicit LongSteps(const ResiliencySettings& settings = {}) : guard(resiliency_for(settings, "pretrain"), true) {
@@ -25,7 +25,7 @@ struct LongSteps {
     }
     guard.new_launch(now_ms, 1);
   }
-  const HostSight& sight_of(const RankObservation& rank) const {
+  const HostObservation& sight_of(const RankObservation& rank) const {
     return hosts[static_cast<std::size_t>(rank.rank / 2)];
   }
   // A second of the training; ranks that are not heard of are as they were.

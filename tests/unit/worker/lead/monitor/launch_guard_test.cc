@@ -11,7 +11,7 @@ struct GuardRig {
   ResiliencySettings settings = resiliency_for({}, "pretrain");
   LaunchGuard guard{settings, true};
   std::vector<RankObservation> ranks;
-  std::vector<HostSight> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}};
+  std::vector<HostObservation> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}};
   std::int64_t now_ms = 1'000'000;
 
   GuardRig() {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "contracts/settings/job/resiliency.h"
-#include "tests/unit/worker/told_event.h"
+#include "tests/unit/worker/reported_event.h"
 
 using namespace longhaul;
 

@@ -106,7 +106,7 @@ TEST_CASE("order book: stacks need no page, and are told once; other orders wait
   PageTaker nobody(nullptr);
   book.look(nobody);
   CHECK(book.stacks_wanted());
-  book.tell_stacks({true, "stacks of 4 ranks"});
+  book.report_stacks({true, "stacks of 4 ranks"});
   CHECK(!book.stacks_wanted());
   CHECK(read_order_outcome(folder.path, "002")->text == "stacks of 4 ranks");
   HeartbeatPage page = folder.page(0);
@@ -133,7 +133,7 @@ TEST_CASE("order book: a fault is handed out once, by whatever launch, and needs
   CHECK(taken[0].fault == fault);
   CHECK(book.take_faults().empty());
   CHECK(!book.stacks_wanted());
-  book.tell_fault(taken[0], {true, "taken: SIGKILL of rank 0"});
+  book.report_fault(taken[0], {true, "taken: SIGKILL of rank 0"});
   book.new_launch();
   book.look(nobody);
   CHECK(book.take_faults().empty());

@@ -15,9 +15,9 @@ namespace {
 using StartedWith = std::vector<std::pair<std::string, std::string>>;
 
 // A program that sleeps and is none of ours: nobody who started it is left above it.
-struct StrangersProcess {
+struct ForeignProcess {
   pid_t pid = -1;
-  explicit StrangersProcess(StartedWith environment = {}) {
+  explicit ForeignProcess(StartedWith environment = {}) {
     SpawnSpec sleeper;
     sleeper.argv = {"sleep", "60"};
     sleeper.environment = std::move(environment);
@@ -27,9 +27,9 @@ struct StrangersProcess {
     REQUIRE(started.ok());
     pid = *started;
   }
-  ~StrangersProcess() { ::kill(pid, SIGKILL); }
-  StrangersProcess(const StrangersProcess&) = delete;
-  StrangersProcess& operator=(const StrangersProcess&) = delete;
+  ~ForeignProcess() { ::kill(pid, SIGKILL); }
+  ForeignProcess(const ForeignProcess&) = delete;
+  ForeignProcess& operator=(const ForeignProcess&) = delete;
   bool ends() const {
     SystemClock clock;
     for (const Deadline deadline(clock, 5'000); !deadline.passed(); clock.sleep_ms(2))
@@ -53,8 +53,8 @@ TEST_CASE("trust: a process is the job's if it was started below us or carries a
   while (!poll_exit(below)->has_value()) ::usleep(2'000);
   CHECK(OwnProcess::of(below, JobMarks{}).error().code == ErrorCode::not_found);
 
-  const StrangersProcess plain, other_job(StartedWith{{"LONGHAUL_ATTEMPT_KEY", "pretrain.2.9f0"}});
-  for (const StrangersProcess* stranger : {&plain, &other_job}) {
+  const ForeignProcess plain, other_job(StartedWith{{"LONGHAUL_ATTEMPT_KEY", "pretrain.2.9f0"}});
+  for (const ForeignProcess* stranger : {&plain, &other_job}) {
     const auto refused = OwnProcess::of(stranger->pid, marks);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == ErrorCode::invalid_input);
@@ -68,7 +68,7 @@ TEST_CASE("trust: a process is the job's if it was started below us or carries a
   for (const auto& mark :
        StartedWith{{"LONGHAUL_ATTEMPT_KEY", "pretrain.2.9f"}, {"LONGHAUL_BEAT", "/dev/shm/longhaul-1/beat-3"}}) {
     CAPTURE(mark.first);
-    const StrangersProcess rank(StartedWith{mark});
+    const ForeignProcess rank(StartedWith{mark});
     const auto own = OwnProcess::of(rank.pid, marks);
     REQUIRE(own.ok());
     CHECK_FALSE(OwnProcess::of(rank.pid, JobMarks{}).ok());
@@ -84,8 +84,8 @@ TEST_CASE("trust: a process is the job's if it was started below us or carries a
 TEST_CASE("trust: a page that names a process of somebody else's job gets it neither a signal nor a look") {
   const testing::Scratch scratch;
   const SystemClock clock;
-  const StrangersProcess victim;
-  const StrangersProcess rank(StartedWith{{"LONGHAUL_ATTEMPT_KEY", "key"}});
+  const ForeignProcess victim;
+  const ForeignProcess rank(StartedWith{{"LONGHAUL_ATTEMPT_KEY", "key"}});
   REQUIRE(HeartbeatPage::create(beat_page_path(scratch.path(), 0), 0, victim.pid).ok());
   REQUIRE(HeartbeatPage::create(beat_page_path(scratch.path(), 1), 1, rank.pid).ok());
   RankPages pages("key");
