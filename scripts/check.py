@@ -290,7 +290,7 @@ def check_entries(root, names, findings):
     for room in sorted({os.path.dirname(name) for name in names} & set(INSIDE)):
         entries = [name for name in headers[room] if lines_of(root, name)[0] == f"// Room {room}"]
         if headers[room] and len(entries) != 1:
-            findings.add(f"{room}/", "entries", f"{len(entries)} headers begin with '// Room {room}'; the one to start with does, and says "
+            findings.add(f"{headers[room][0]}:1", "entries", f"{len(entries)} headers begin with '// Room {room}'; the one to start with does, and says "
                          "what the room is for, where to start and what it must not know")
 
 

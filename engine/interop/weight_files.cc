@@ -10,9 +10,9 @@
 namespace longhaul {
 namespace {
 
-constexpr const char *single_name = "model.safetensors", *index_name = "model.safetensors.index.json";
+constexpr const char *single_file_name = "model.safetensors", *index_file_name = "model.safetensors.index.json";
 
-Error broken(const std::string& path, std::string what, std::string hint = "copy or download the file again") {
+Error broken_weights(const std::string& path, std::string what, std::string hint = "copy or download the file again") {
   return make_error(ErrorCode::corrupt, format("{}: {}", path, what), std::move(hint));
 }
 
@@ -30,7 +30,7 @@ Status add_unnamed(WeightFiles& into, const std::string& where) {
     for (const auto& [name, view] : into.files[i].tensors()) {
       if (into.file_of.contains(name)) continue;
       if (!found.emplace(name, i).second)
-        return broken(
+        return broken_weights(
             where,
             format("tensor '{}' stands in {} and in {}", name, into.files[found[name]].path(), into.files[i].path()),
             "remove the file that does not belong to the model");
@@ -41,7 +41,7 @@ Status add_unnamed(WeightFiles& into, const std::string& where) {
 
 Result<WeightFiles> open_single(const std::string& folder) {
   WeightFiles made;
-  LH_CHECK(open_file(folder, single_name, made));
+  LH_CHECK(open_file(folder, single_file_name, made));
   for (const auto& [name, view] : made.files[0].tensors()) made.file_of[name] = 0;
   return made;
 }
@@ -53,17 +53,20 @@ struct Index {
 };
 
 Result<Index> read_index(const std::string& folder) {
-  Index index{join_path(folder, index_name), {}, {}};
+  Index index{join_path(folder, index_file_name), {}, {}};
   LH_TRY(const std::string text, read_file(index.path));
   LH_TRY(const Value json, parse_json(text, index.path));
-  if (const auto key = doubled_json_key(text)) return broken(index.path, format("the key '{}' stands twice", *key));
+  if (const auto key = doubled_json_key(text))
+    return broken_weights(index.path, format("the key '{}' stands twice", *key));
   const Value* weights = json.find("weight_map");
-  if (!weights || !weights->is_table()) return broken(index.path, "weight_map is missing");
+  if (!weights || !weights->is_table()) return broken_weights(index.path, "weight_map is missing");
   for (const ValueMember& member : weights->as_table()) {
-    if (!member.value.is_string()) return broken(index.path, format("weight_map.{} is not a file name", member.key));
+    if (!member.value.is_string())
+      return broken_weights(index.path, format("weight_map.{} is not a file name", member.key));
     const std::string& file = member.value.as_string();
     if (file.empty() || file.find('/') != std::string::npos)
-      return broken(index.path, format("weight_map.{}: '{}' is not a file name in the same folder", member.key, file));
+      return broken_weights(index.path,
+                            format("weight_map.{}: '{}' is not a file name in the same folder", member.key, file));
     index.file_of.emplace_back(member.key, file);
     index.files.insert(file);
   }
@@ -79,7 +82,7 @@ Result<WeightFiles> open_indexed(const std::string& folder, const Index& index) 
       opened[file] = made.files.size() - 1;
     }
     if (!made.files[opened[file]].tensors().contains(tensor))
-      return broken(index.path, format("tensor '{}' is not in {}", tensor, file));
+      return broken_weights(index.path, format("tensor '{}' is not in {}", tensor, file));
     made.file_of[tensor] = opened[file];
   }
   LH_CHECK(add_unnamed(made, index.path));
@@ -130,8 +133,8 @@ Result<WeightFiles> open_shards(const std::string& folder) {
   if (made.files.empty()) return open_single(folder);  // names the file that is missing
   if (counts.size() != 1 || static_cast<int>(there.size()) != *counts.begin() || *there.begin() != 1 ||
       *there.rbegin() != *counts.begin())
-    return broken(folder, format("holds {} weight files of the {} that their names speak of, and no {}", there.size(),
-                                 *counts.rbegin(), index_name));
+    return broken_weights(folder, format("holds {} weight files of the {} that their names speak of, and no {}",
+                                         there.size(), *counts.rbegin(), index_file_name));
   LH_CHECK(add_unnamed(made, folder));
   return made;
 }
@@ -139,20 +142,20 @@ Result<WeightFiles> open_shards(const std::string& folder) {
 }  // namespace
 
 Result<WeightFiles> find_weight_files(const std::string& folder) {
-  const bool single = file_exists(join_path(folder, single_name));
-  if (!file_exists(join_path(folder, index_name))) return single ? open_single(folder) : open_shards(folder);
+  const bool single = file_exists(join_path(folder, single_file_name));
+  if (!file_exists(join_path(folder, index_file_name))) return single ? open_single(folder) : open_shards(folder);
   LH_TRY(const Index index, read_index(folder));
-  if (!single || index.files == std::set<std::string>{single_name}) return open_indexed(folder, index);
+  if (!single || index.files == std::set<std::string>{single_file_name}) return open_indexed(folder, index);
   const bool all_there = std::all_of(index.files.begin(), index.files.end(),
                                      [&](const std::string& file) { return file_exists(join_path(folder, file)); });
   LH_TRY(WeightFiles alone, open_single(folder));
   if (!all_there || index.files.empty()) return alone;
   LH_TRY(const WeightFiles indexed, open_indexed(folder, index));
   if (is_same(alone, indexed)) return alone;
-  return make_error(
-      ErrorCode::invalid_input,
-      format("{} holds two models: {} and the files of {} are not the same weights", folder, single_name, index_name),
-      "remove the ones that are old");
+  return make_error(ErrorCode::invalid_input,
+                    format("{} holds two models: {} and the files of {} are not the same weights", folder,
+                           single_file_name, index_file_name),
+                    "remove the ones that are old");
 }
 
 }  // namespace longhaul

@@ -12,8 +12,8 @@ MACHINE_PATH = "/wo" + "rk/data"
 
 CLEAN = {
     ".clang-format": (CHECK.parents[1] / ".clang-format").read_text(),
-    "base/text/text.h": '#pragma once\n#include <string>\n',
-    "contracts/tasks/task.h": '#pragma once\n#include "base/text/text.h"\n',
+    "base/text/text.h": '// Room base/text\n#pragma once\n#include <string>\n',
+    "contracts/tasks/task.h": '// Room contracts/tasks\n#pragma once\n#include "base/text/text.h"\n',
     "engine/ops/linear/gemm.cc": '#include <mpi.h>\n\n#include "engine/core/tensor/tensor.h"\n',
     "engine/tasks/pretrain.cc": '#include "engine/infer/server.h"\n#include "engine/train/step/trainer.h"\n',
     "engine/main.cc": '#include "engine/tasks/pretrain.h"\n',
@@ -44,6 +44,11 @@ CASES = [
     ("arrows inside the orchestrator go down", "orchestrator/state/a.cc", '#include "orchestrator/controller/tick.h"\n', "walls", 1),
     ("the slurm helper stands alone", "orchestrator/slurm_helper/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
     ("arrows inside the worker go down", "worker/launch/a.cc", '#include "worker/lead/lead.h"\n', "walls", 1),
+    ("a new room needs a row", "base/misc/a.cc", "int a;\n", "walls", 1),
+    ("rooms of a hall know what their row says", "base/text/a.cc", '#include "base/value/json.h"\n', "walls", 1),
+    ("the root of a hall is a room, too", "contracts/plan/a.cc", '#include "contracts/records/launch.h"\n', "walls", 1),
+    ("a room has an entry", "base/value/a.h", "#pragma once\n", "entries", 1),
+    ("lines of pages are short", "docs/a.md", "# A\n\n" + "word " * 30 + "\n", "docs", 3),
     ("a new folder needs a row", "engine/misc/a.cc", "int a;\n", "walls", 1),
     ("includes start at the root", "base/a.cc", '#include "text.h"\n', "walls", 1),
     ("nlohmann only in its wrapper", "base/a.cc", "#include <nlohmann/json.hpp>\n", "headers", 1),
@@ -73,7 +78,7 @@ CASES = [
 ]
 
 
-def run_check(root, rules="walls,headers,opens,length,words,output,shell,format"):
+def run_check(root, rules="walls,folders,entries,docs,headers,opens,length,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 
@@ -96,6 +101,35 @@ def case_fails(name, file, text, rule, line):
         return f"{name}: wanted '{place}...' and exit code 1, got {done.returncode}\n{done.stdout}{done.stderr}"
 
 
+def folders_fail():
+    """One source more than a folder may have."""
+    with tempfile.TemporaryDirectory() as root:
+        outcomes = []
+        for count in (25, 26):
+            plant(root, CLEAN | {f"base/value/a{i}.cc": "int a;\n" for i in range(count)})
+            done = run_check(root, "folders")
+            outcomes.append((done.returncode, done.stdout))
+        (within, _), (above, said) = outcomes
+        return None if within == 0 and above == 1 and "base/value/: folders: 26 sources" in said else f"folders: {outcomes}"
+
+
+def circle_fails():
+    """The table of rooms itself, with an arrow that closes a circle."""
+    with tempfile.TemporaryDirectory() as root:
+        scripts = pathlib.Path(root) / "scripts"
+        plant(root, CLEAN)
+        scripts.mkdir(exist_ok=True)
+        for name in ("check.py", "check_rooms.py"):
+            (scripts / name).write_text((CHECK.parent / name).read_text())
+        rooms = scripts / "check_rooms.py"
+        rooms.write_text(rooms.read_text().replace('"base/text": [],', '"base/text": ["base/value"],'))
+        done = subprocess.run([sys.executable, str(scripts / "check.py"), "--root", root, "--only", "walls"], capture_output=True, text=True,
+                              timeout=60)
+        if done.returncode == 1 and "a circle of rooms" in done.stdout:
+            return None
+        return f"a circle of rooms: {done.returncode}\n{done.stdout}{done.stderr}"
+
+
 def git(root, *words):
     subprocess.run(["git", "-C", root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
 
@@ -105,8 +139,8 @@ def alone_fails():
     good, bad = '#pragma once\n#include <string>\nstd::string text();\n', '#pragma once\nstd::string text();\n'
     with tempfile.TemporaryDirectory() as root:
         plant(root, CLEAN | {"base/text/text.h": good, "base/text/text.cc": '#include "base/text/text.h"\n', "base/other.cc": "int other;\n"})
-        commands = [{"directory": root, "file": f"base/{name}.cc", "command": f"c++ -std=c++20 -I. -Wall -Werror -o {name}.o -c base/{name}.cc"}
-                    for name in ("text", "other")]
+        commands = [{"directory": root, "file": f"base/{name}.cc", "command": f"c++ -std=c++20 -I. -Wall -Werror -o out.o -c base/{name}.cc"}
+                    for name in ("text/text", "other")]
         (pathlib.Path(root) / "compile_commands.json").write_text(json.dumps(commands))
         git(root, "init", "-q")
         git(root, "add", ".")
@@ -126,8 +160,9 @@ def alone_fails():
 
 def main():
     failures = []
-    if problem := alone_fails():
-        failures.append(problem)
+    for more in (alone_fails, folders_fail, circle_fails):
+        if problem := more():
+            failures.append(problem)
     with tempfile.TemporaryDirectory() as root:
         plant(root, CLEAN)
         done = run_check(root)
@@ -138,7 +173,7 @@ def main():
             failures.append(problem)
     for failure in failures:
         print("FAILED:", failure)
-    total = len(CASES) + 2
+    total = len(CASES) + 4
     print(f"test cases: {total} | {total - len(failures)} passed | {len(failures)} failed | 0 skipped")
     return 1 if failures else 0
 
