@@ -9,7 +9,7 @@
 
 namespace longhaul {
 
-// `device` is asked where the devices of stages are decided (controller/device/), the others by check_fit.
+// `device` is asked where the devices of stages are decided (preflight/stage_device.h), the others by check_fit.
 enum class FitSubject { device, memory, context, cores, wall, space, budget };
 const char* to_string(FitSubject check);
 

@@ -1,6 +1,6 @@
 // Where a stage computes: the key `device`, and what goes with it in stages that train. "auto" is the planner's to
 // decide (orchestrator/preflight/stage_device.h); a task file says cpu or gpu, and one that says nothing means
-// cpu. What is not there on GPUs: contracts/features/.
+// cpu. What is not there on GPUs: feature_table.h.
 #pragma once
 
 #include "base/text/text.h"

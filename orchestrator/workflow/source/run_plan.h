@@ -52,8 +52,8 @@ struct PlannedStage {
   std::string layout_from;
   // Id of the search stage that finds hyperparameters ("@search"), in the same way.
   std::string hyperparameters_from;
-  // On what it computes, "gpu" or "cpu", and what decided it where the stage did not (controller/device/); "": not
-  // decided, as in plans of older releases. `settings` say the same where they have a device.
+  // On what it computes, "gpu" or "cpu", and what decided it where the stage did not (preflight/stage_device.h); "":
+  // not decided, as in plans of older releases. `settings` say the same where they have a device.
   std::string device, device_why;
   double forecast_s =
       0;                 // of a stage on processors without a time limit: its job's wall time comes from it; 0: unknown
