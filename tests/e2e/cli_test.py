@@ -175,7 +175,8 @@ def main():
         out, _ = expect_call("also as JSON", ["plan", *large, "--no-queue", "--json"], 3, cwd=here)
         expect("with the errors", not json.loads(out)["ok"] and unfit in json.loads(out)["errors"][0]["what"], out)
         expect_call("submit starts nothing", ["submit", *large], 3, err=unfit, cwd=here)
-        expect("no run was made", not (here / "runs").exists())
+        made = [p.name for p in (here / "runs").glob("*") if p.name != ".machine"]  # how fast this machine is may be kept there
+        expect("no run was made", not made, made)
         expect_call("who knows better", ["plan", *large, "--no-queue", "--allow", "memory"], 0, out="predicted", cwd=here)
         expect_call("as the option was called", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
         expect_call("who runs it here means this machine", ["run", large[0]], 3, err="--set params.ranks=", cwd=here)

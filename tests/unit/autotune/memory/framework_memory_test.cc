@@ -190,7 +190,7 @@ TEST_CASE("offload moves the optimizer's state to the host and nothing else") {
 
 TEST_CASE("attention over a cp group takes the buffers of its kind") {
   const FrameworkModel model = framework_model(shape_of(16));
-  FrameworkTraining t = training_on(dims_of(1, 1, 2, 1));
+  FrameworkTraining t = training_on(dims_of(1, 2, 2, 1));  // the first stage: no logits beside
   t.dims.cp = 4;
   const auto more_than_ring = [&](ContextKind kind) {
     t.context = ContextKind::ring;
