@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/process/fault_point.h"
+#include "base/text/text.h"
 #include "engine/checkpoint/global/checkpoint_saver.h"
 #include "engine/checkpoint/global/read_back.h"
 #include "engine/checkpoint/local/restart_source.h"

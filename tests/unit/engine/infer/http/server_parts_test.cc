@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/infer/http/http_client.h"
