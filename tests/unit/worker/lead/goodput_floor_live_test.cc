@@ -20,24 +20,33 @@ namespace {
 
 constexpr std::int64_t minute_ms = 60'000;
 
+// Seen by the test and by the lead that is forked from it.
+struct Ahead {
+  std::atomic<std::int64_t> ms{0};    // of this machine's clock
+  std::atomic<std::int64_t> seen{0};  // the lead has looked at a clock that was so far ahead
+};
+
 // As far ahead of this machine as the test says, while the lead works.
 class LeadClock final : public Clock {
  public:
-  explicit LeadClock(const std::atomic<std::int64_t>& ahead_ms) : ahead_ms_(ahead_ms) {}
-  std::int64_t wall_ms() const override { return real_.wall_ms() + ahead_ms_; }
-  std::int64_t monotonic_ns() const override { return real_.monotonic_ns() + ahead_ms_ * 1'000'000; }
+  explicit LeadClock(Ahead& ahead) : ahead_(ahead) {}
+  std::int64_t wall_ms() const override { return real_.wall_ms() + ahead_.ms; }
+  std::int64_t monotonic_ns() const override {
+    const std::int64_t ms = ahead_.ms;
+    ahead_.seen = ms;
+    return real_.monotonic_ns() + ms * 1'000'000;
+  }
   void sleep_ms(std::int64_t ms) override { real_.sleep_ms(ms); }
 
  private:
   SystemClock real_;
-  const std::atomic<std::int64_t>& ahead_ms_;
+  Ahead& ahead_;
 };
 
-// Seen by the test and by the lead that is forked from it.
-struct SharedNumber {
+struct SharedMemory {
   void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  std::atomic<std::int64_t>& value = *new (memory) std::atomic<std::int64_t>(0);
-  ~SharedNumber() { ::munmap(memory, 4096); }
+  Ahead& ahead = *new (memory) Ahead;
+  ~SharedMemory() { ::munmap(memory, 4096); }
 };
 
 struct EndedAtLast {
@@ -45,21 +54,33 @@ struct EndedAtLast {
   ~EndedAtLast() { ::kill(pid, SIGKILL); }
 };
 
-// Each launch waits for a word before its first step.
-constexpr const char* waits_to_begin = R"(while [ ! -e $LONGHAUL_STATE/go ]; do sleep 0.02; done
-)";
+// Each launch counts steps while the test has a file `go` there, and is killed once it is gone.
+constexpr const char* steps_while_told = R"(while [ ! -e $LONGHAUL_STATE/go ]; do sleep 0.02; done
+exec python3 - <<'END'
+import os, pathlib, signal, socket, time
+state = pathlib.Path(os.environ["LONGHAUL_STATE"])
+beat, step = socket.socket(socket.AF_UNIX), 0
+while beat.connect_ex(os.environ["LONGHAUL_BEAT_SOCKET"]) != 0:  # its agent makes it
+    time.sleep(0.02)
+while (state / "go").exists():
+    step += 1
+    beat.sendall(b"step %d\n" % step)
+    (state / "step").write_text(str(step))
+    time.sleep(0.02)
+os.kill(os.getpid(), signal.SIGKILL)
+END)";
 
 }  // namespace
 
 TEST_CASE("floor of goodput: a live lead of a job that restarts again and again asks for another one, and says why") {
   ThreeNodes rig;
   CommandSettings settings;
-  settings.script = std::string(waits_to_begin) + steps_until_told;
+  settings.script = steps_while_told;
   rig.task.settings = command_fields().to_value(settings);
   rig.attempt.resiliency.restarts = 100;
-  rig.attempt.resiliency.startup = Seconds{100'000};  // pages have the machine's clock, not the lead's
+  rig.attempt.resiliency.on_hang = "ignore";  // pages have the machine's clock, and by the lead's they stand for hours
   rig.write();
-  SharedNumber ahead;
+  SharedMemory shared;
   const std::string worker = parent_path(own_program_path()) + "/longhaul-worker";
   const pid_t lead = ::fork();
   REQUIRE(lead >= 0);
@@ -69,7 +90,7 @@ TEST_CASE("floor of goodput: a live lead of a job that restarts again and again 
     ::dup2(said.get(), STDERR_FILENO);
     AllocationInfo job;
     job.scheduler_job = "7", job.nodes = "127.0.0.1,127.0.0.2,127.0.0.3", job.node = "127.0.0.1";
-    LeadClock clock(ahead.value);
+    LeadClock clock(shared.ahead);
     Logger log("lead", "");
     const auto end = run_lead(rig.attempt.attempt_dir, worker, job, clock, log);
     ::_exit(end.ok() ? 0 : 1);
@@ -85,20 +106,18 @@ TEST_CASE("floor of goodput: a live lead of a job that restarts again and again 
   std::size_t launch = 0;
   while (rig.events("goodput_floor").empty() && launch < 12) {
     rig.until([&] { return rig.events("launched").size() > launch; });
-    ++launch;
-    (void)remove_tree(state + "/step").ok();
-    ahead.value += 6 * minute_ms;  // of start-up
-    rig.clock.sleep_ms(300);
+    REQUIRE_MESSAGE(rig.events("launched").size() == ++launch, rig.text("lead.log"));
+    REQUIRE(remove_tree(state + "/step").ok());
+    shared.ahead.ms += 6 * minute_ms;  // of start-up
+    rig.until([&] { return shared.ahead.seen == shared.ahead.ms; });
     REQUIRE(write_file_atomic(state + "/go", "").ok());
     rig.until([&] { return !rig.text("work/state/step").empty(); });
     say("ready", static_cast<std::int64_t>(launch));
     say("metric", static_cast<std::int64_t>(launch) + 1);
     say("checkpoint", static_cast<std::int64_t>(launch) + 1);  // a step further than ever
-    rig.clock.sleep_ms(200);
+    REQUIRE_MESSAGE(rig.events(fault_event_kind).size() == launch - 1, rig.text("lead.log"));
     REQUIRE(remove_tree(state + "/go").ok());
-    const std::size_t faults = rig.events(fault_event_kind).size();
-    for (const pid_t pid : rig.processes(rig.attempt.key, "python3")) ::kill(pid, SIGKILL);
-    rig.until([&] { return rig.events(fault_event_kind).size() > faults; });
+    rig.until([&] { return rig.events(fault_event_kind).size() == launch; });
   }
   CAPTURE(launch);
   REQUIRE(rig.events("goodput_floor").size() == 1);
