@@ -140,6 +140,35 @@ Status LocalScheduler::start_lead(Job& job) {
   return {};
 }
 
+// Another controller of this run counts the starts anew: it must not start this job beside the one that has taken its
+// place. A claim keeps every lead from beginning; where none can be written (a full disk) the job leaves the queue.
+void LocalScheduler::give_up(Job& job) {
+  const std::string cause =
+      format("its lead was started {} times and ended each time before it could begin", job.starts) +
+      failure_lines(job.spec);
+  const Status refused = refuse_leads(job.spec, "failed", cause);
+  if (!refused.ok() && refused.error().code == ErrorCode::conflict) return observe(job);  // one has begun after all
+  if (!refused.ok() && !remove_tree(join_path(folder_, job.spec.key + ".json")).ok())
+    log_.warn(
+        format("event=job_not_given_up key={} error='{}' next=look_again", job.spec.key, refused.error().message()));
+  job.info.state = JobState::lost;
+  job.info.cause = cause;
+}
+
+// Whoever creates the claim owns the attempt: if it is us, no lead will ever begin.
+Status LocalScheduler::refuse_leads(const JobSpec& spec, const std::string& outcome, const std::string& cause) {
+  LH_TRY(const ProcessId self, identify_process(::getpid()));
+  const std::int64_t now = clock_.wall_ms();
+  LH_CHECK(write_claim(claim_path(spec), {spec.key, host_name(), self, now, {}}));
+  JobRecord record;
+  record.key = spec.key;
+  record.host = host_name();
+  record.started_ms = record.ended_ms = now;
+  record.outcome = outcome;
+  record.cause = cause;
+  return write_record(record_path(spec), record);
+}
+
 void LocalScheduler::start_what_fits() {
   int used = 0;
   std::vector<Job*> queue;
@@ -162,9 +191,7 @@ void LocalScheduler::start_what_fits() {
     observe(*job);
     if (job->info.state != JobState::queued) continue;
     if (job->starts >= starts_max) {
-      job->info.state = JobState::lost;
-      job->info.cause = format("its lead was started {} times and ended each time before it could begin", job->starts) +
-                        failure_lines(job->spec);
+      give_up(*job);
       continue;
     }
     const Status started = start_lead(*job);
@@ -202,24 +229,13 @@ Status LocalScheduler::cancel(const std::string& id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return make_error(ErrorCode::not_found, "no local job " + id);
   Job& job = found->second;
-  // Whoever creates the claim owns the attempt: if it is us, no lead will ever begin.
-  LH_TRY(const ProcessId self, identify_process(::getpid()));
-  const std::int64_t now = clock_.wall_ms();
-  Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now, {}});
-  if (claimed.ok()) {
-    JobRecord record;
-    record.key = job.spec.key;
-    record.host = host_name();
-    record.started_ms = record.ended_ms = now;
-    record.outcome = "cancelled";
-    record.cause = "cancelled before it started";
-    return write_record(record_path(job.spec), record);
-  }
-  if (claimed.error().code != ErrorCode::conflict) return claimed;
+  const Status refused = refuse_leads(job.spec, "cancelled", "cancelled before it started");
+  if (refused.ok() || refused.error().code != ErrorCode::conflict) return refused;
   if (file_exists(record_path(job.spec))) return {};
   LH_TRY(const LeadClaim claim, read_claim(claim_path(job.spec)));
   if (claim.host != host_name())
     return make_error(ErrorCode::unavailable, "job " + id + " is led on " + claim.host, "cancel from that machine");
+  LH_TRY(const ProcessId self, identify_process(::getpid()));
   if (claim.process == self) return {};
   return signal_process(claim.process, SIGTERM).with_context("the lead of " + id);
 }

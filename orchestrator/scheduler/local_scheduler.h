@@ -45,6 +45,8 @@ class LocalScheduler final : public Scheduler {
   void observe(Job& job);
   void start_what_fits();
   Status start_lead(Job& job);
+  void give_up(Job& job);
+  Status refuse_leads(const JobSpec& spec, const std::string& outcome, const std::string& cause);
 
   std::string folder_;
   int slots_;

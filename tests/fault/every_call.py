@@ -7,10 +7,13 @@ one run for each of them (or for as many as --runs says, drawn from a seed) has 
 must come to its end by itself, having done each stage's work once; or it stops and says why, and a resume finishes it.
 Nothing is begun again that was done.
 
-usage: every_call.py --bin FOLDER [--runs N] [--seed N] [--only PROGRAM:CALL:PATH]
+usage: every_call.py --bin FOLDER [--runs N] [--seed N] [--only PROGRAM:CALL:PATH] [--beside N]
+
+A case mostly waits: `--beside 4` plays four of them at the same time.
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -36,6 +39,10 @@ ANSWERS = [("full disk, once", CHANGES, "error=ENOSPC times=1", "No space left")
            ("stale handle, a while", LOOKS, "error=ESTALE for_ms=2000", "Stale file handle")]
 
 
+class CannotBegin(Exception):
+    """Of one case: the others are played all the same."""
+
+
 class Rig:
     def __init__(self, programs, folder):
         self.tool, self.library, self.folder = programs / "fault_drive", programs / "liblonghaul_call_faults.so", folder
@@ -47,7 +54,7 @@ class Rig:
         made = subprocess.run([self.tool, "create", folder / "runs", folder / "artifacts", folder / "stages.json"],
                               capture_output=True, text=True)
         if made.returncode != 0:
-            raise SystemExit(f"no run could be made: {made.stderr}")
+            raise CannotBegin(f"no run could be made ({made.returncode}): {made.stdout}{made.stderr}")
         self.run = made.stdout.strip()
         self.plan = folder / "calls.plan"
 
@@ -130,6 +137,16 @@ def one_run(programs, folder, program, call, path, answer):
     return hits, wrong
 
 
+def play(programs, here, number, case):
+    folder = here / str(number)
+    try:
+        return one_run(programs, folder, *case)
+    except CannotBegin as error:
+        return 0, [str(error)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def clock_jumps(programs, folder):
     """Twenty hours ahead in the midst of a run, and back."""
     rig = Rig(programs, folder)
@@ -152,6 +169,7 @@ def main():
     parser.add_argument("--runs", type=int, default=0, help="so many, drawn; 0: all")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only")
+    parser.add_argument("--beside", type=int, default=1, help="cases at the same time")
     given = parser.parse_args()
     programs = pathlib.Path(given.bin).resolve()
     print(f"seed {given.seed}", flush=True)
@@ -167,14 +185,13 @@ def main():
             cases = random.Random(given.seed).sample(cases, given.runs)
         print(f"{len(calls)} calls of {CONTROLLER} and {LEAD}; {len(cases)} of {total} cases", flush=True)
         missed = 0
-        for number, (program, call, path, answer) in enumerate(cases):
-            hits, wrong = one_run(programs, here / str(number), program, call, path, answer)
-            shutil.rmtree(here / str(number))
-            missed += hits == 0
-            failed += bool(wrong)
-            for line in wrong:
-                print(f"FAILED {program}:{call}:{path}, {answer[0]}: {line}", flush=True)
-            shutil.rmtree(here / str(number), ignore_errors=True)  # each has its own copy of the programs
+        with concurrent.futures.ThreadPoolExecutor(given.beside) as players:
+            played = players.map(lambda numbered: play(programs, here, *numbered), enumerate(cases))
+            for (program, call, path, answer), (hits, wrong) in zip(cases, played):
+                missed += hits == 0
+                failed += bool(wrong)
+                for line in wrong:
+                    print(f"FAILED {program}:{call}:{path}, {answer[0]}: {line}", flush=True)
         wrong = clock_jumps(programs, here / "clock")
         failed += bool(wrong)
         for line in wrong:

@@ -139,11 +139,13 @@ TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what 
   CHECK(!file_exists(rig.attempt.record_path()));
   const std::string half = rig.attempt.staging_dir();
   CHECK(file_exists(half));
+  REQUIRE(make_directories(half + "-removed/0-1").ok());  // of a lead that was killed while it cleared
   rig.use_attempt(2);
   CHECK(rig.wait(rig.start()).success());
   CHECK(rig.record().outcome == "succeeded");
   CHECK(!identify_process(left).ok());
   CHECK(!file_exists(half));
+  CHECK(!file_exists(half + "-removed"));
   CHECK(!file_exists(rig.attempt.out_dir() + "/half"));
 }
 

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/files/files.h"
@@ -19,6 +21,17 @@ bool carries(const std::string& environment, const std::string& entry) {
     if (begins && ends) return true;
   }
   return false;
+}
+
+// Whole, before a file of it goes: a lead that was believed dead may publish it at this very moment, and what it
+// publishes has all its files or is not there.
+Status take_staging_away(const Attempt& earlier) {
+  const std::string aside = earlier.staging_dir() + "-removed";
+  LH_CHECK(remove_tree(aside));  // of a lead that was killed here
+  if (::rename(earlier.staging_dir().c_str(), aside.c_str()) != 0)
+    return errno == ENOENT ? Status{}
+                           : Status(errno_error(ErrorCode::io, "cannot rename " + earlier.staging_dir(), errno));
+  return remove_tree(aside);
 }
 
 }  // namespace
@@ -51,7 +64,7 @@ Status clear_earlier_attempts(const Attempt& attempt, Clock& clock) {
     if (!earlier.ok() && earlier.error().code == ErrorCode::io) return earlier.error();
     if (!earlier.ok()) continue;  // never written: nothing of it was started
     LH_TRY([[maybe_unused]] const int ended, end_processes_of(earlier->key, clock));
-    LH_CHECK(remove_tree(earlier->staging_dir()));
+    LH_CHECK(take_staging_away(*earlier));
   }
   return {};
 }

@@ -266,6 +266,36 @@ TEST_CASE("local: a lead that cannot begin is given up after three starts, with 
   CHECK(lost.cause.find("attempt.toml") != std::string::npos);
 }
 
+TEST_CASE("local: a job that was given up is not started by the next controller") {
+  LocalRig rig;
+  const JobSpec spec = rig.job("a", 1, 10, false);
+  const auto good = read_file(spec.attempt_dir + "/attempt.toml");
+  REQUIRE(good.ok());
+  REQUIRE(write_file_atomic(spec.attempt_dir + "/attempt.toml", "this is not an attempt").ok());
+  REQUIRE(rig.scheduler().submit_one(spec).ok());
+  rig.wait_for("a", {JobState::lost});
+  REQUIRE(write_file_atomic(spec.attempt_dir + "/attempt.toml", *good).ok());  // the file system answers again
+  rig.new_controller();
+  const JobInfo ended = rig.info("a");
+  CHECK(ended.state == JobState::ended);
+  REQUIRE(ended.record.has_value());
+  CHECK(ended.record->outcome == "failed");
+  CHECK(ended.record->cause.find("3 times") != std::string::npos);
+  CHECK(rig.starts() == 0);
+}
+
+TEST_CASE("local: a job that is given up where no claim can be written leaves the queue") {
+  LocalRig rig;
+  const JobSpec spec = rig.job("a", 1, 10, false);
+  REQUIRE(rig.scheduler().submit_one(spec).ok());
+  REQUIRE(remove_tree(spec.attempt_dir).ok());
+  rig.wait_for("a", {JobState::lost});
+  rig.new_controller();
+  const auto jobs = rig.scheduler().snapshot({});
+  REQUIRE(jobs.ok());
+  CHECK(jobs->empty());
+}
+
 TEST_CASE("local: a missing worker program is refused at submission") {
   LocalRig rig;
   JobSpec spec = rig.job("a", 1, 10, false);
