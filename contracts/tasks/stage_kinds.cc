@@ -198,20 +198,20 @@ std::vector<StageKind> make_kinds() {
                        pretrain_fields()));
   kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
   kinds.push_back(training_kind_of(
-      "sft", 2, "supervised fine-tuning on instructions; loss on the answers only",
+      "sft", 3, "supervised fine-tuning on instructions; loss on the answers only",
       {{"model", trained, true, true, "the model to tune"},
        {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
        {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
       sft_fields()));
-  kinds.push_back(training_kind_of("align", 2, "preference tuning (DPO)",
+  kinds.push_back(training_kind_of("align", 3, "preference tuning (DPO)",
                                    {{"model", trained, true, true, "the model to tune, and the reference"},
                                     {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
                                     {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
                                    align_fields()));
   kinds.push_back(
-      kind_of("evaluate", 1, "bits per byte, answer loss, preferences, multiple choice",
+      kind_of("evaluate", 2, "bits per byte, answer loss, preferences, multiple choice",
               {{"model", models, true, true, "the model to measure"},
-               {"tokens", {"tokenize"}, true, false, "held-out text (heldout.txt)"},
+               {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
                {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
                {"baseline", models, true, false, "measured beside it"}},
               evaluate_fields()));

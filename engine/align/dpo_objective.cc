@@ -8,7 +8,8 @@ ObjectiveSums DpoObjective::pair_losses(const BatchStorage& batch) {
   weights_.assign(batch.ids.size(), 0.0F);
   const auto length = static_cast<std::size_t>(batch.length);
   ObjectiveSums sums;
-  sums.tokens = static_cast<double>(batch.ids.size());
+  sums.tokens = static_cast<double>(batch.real_tokens());
+  sums.computed = static_cast<double>(batch.ids.size());
   const auto answer = [&](std::size_t sequence) {  // log-probability and length
     std::pair<double, double> sum{0, 0};
     for (std::size_t t = sequence * length; t < (sequence + 1) * length; ++t)

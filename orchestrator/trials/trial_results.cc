@@ -66,7 +66,9 @@ TrialEvents read_trial_events(const std::string& path, double tokens_per_step, s
   for (const Event& event : *events) {
     if (event.kind == "metric" && event.fields.find("tokens_per_s")) {
       const std::int64_t step = event.fields.get_integer("step");
-      const double seconds = tokens_per_step / event.fields.get_number("tokens_per_s");
+      // Of a step with padding the rate is that of the tokens alone.
+      const double seconds =
+          event.fields.get_number("step_s", tokens_per_step / event.fields.get_number("tokens_per_s"));
       if (step < 1 || !std::isfinite(seconds) || seconds <= 0) {
         ++seen.unreadable;
         continue;

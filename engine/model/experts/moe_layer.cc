@@ -120,38 +120,66 @@ void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t token
   copy_within(context, ConstView(ids.subspan(first, static_cast<std::size_t>(own))), View(chosen));
 }
 
-void MoeLayer::count(const ComputeContext& context, Slot& s, std::int64_t tokens) {
+// Padding is routed like any token, but counts for nothing and reaches no expert.
+void MoeLayer::count(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real) {
   // The loss looks at the scores alone where the selection does not.
   const bool other_selection = bias_ >= 0 || parameters_.shape().n_group > 1;
   const std::span<float> both = s.tally.take(3 * experts_ + 2);
+  const std::span<const std::uint8_t> mask = place_mask(context, s, real);
   moe_router_statistics(context, router_shape(tokens), s.logits.span(),
-                        other_selection ? std::span<const std::int32_t>() : s.ids.span(), statistics(s));
-  moe_count(context, s.ids.span(), counts(s));
+                        other_selection ? std::span<const std::int32_t>() : s.ids.span(), statistics(s), mask);
+  if (mask.empty()) {
+    moe_count(context, s.ids.span(), counts(s));
+  } else {
+    const std::span<float> selected = state_.selected.take(2 * experts_ + 2);
+    moe_router_statistics(context, router_shape(tokens), s.logits.span(), s.ids.span(), selected, mask);
+    copy_within(context, ConstView(selected.first(static_cast<std::size_t>(experts_))), View(counts(s)));
+  }
   if (state_.exchange().micro_batch_ranks() > 1) state_.exchange().sum_over_micro_batch(both);
 }
 
+std::span<const std::uint8_t> MoeLayer::place_mask(const ComputeContext& context, Slot& s,
+                                                   std::span<const std::uint8_t> real) {
+  const std::span<std::uint8_t> placed = s.mask.take(static_cast<std::int64_t>(real.size()));
+  if (!real.empty()) copy_in(context, ConstView(real), View(placed));
+  return placed;
+}
+
+std::span<const std::uint8_t> MoeLayer::own_real(const MicroBatch& batch) const {
+  if (batch.real.empty()) return {};
+  const auto m = static_cast<std::size_t>(own_rows(batch.tokens()));
+  return batch.real.subspan(static_cast<std::size_t>(tensor_.rank()) * m, m);
+}
+
 // Capacity is one of the micro-batch: all its ranks find the same plan of all tokens, and take their part of it.
-void MoeLayer::plan(const ComputeContext& context, Slot& s, std::int64_t tokens) {
+// Padding takes no room of it.
+void MoeLayer::plan(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real) {
   const double factor = state_.evaluates ? 0 : state_.settings().capacity_factor;
   ExpertExchange& ranks = state_.exchange();
   const std::int64_t all = tokens * ranks.micro_batch_ranks();
   CapacityRule rule;
-  if (factor != 0) rule.capacity = moe_capacity(all, top_k_, experts_, factor);
   rule.policy = state_.settings().drop_policy == "position" ? DropPolicy::position : DropPolicy::probability;
-  if (context.device() != nullptr && ranks.ranks() == 1 && ranks.micro_batch_ranks() == 1)
+  if (context.device() != nullptr && ranks.ranks() == 1 && ranks.micro_batch_ranks() == 1 && real.empty()) {
+    if (factor != 0) rule.capacity = moe_capacity(all, top_k_, experts_, factor);
     return s.rows.make_there(context, tokens, top_k_, experts_, s.ids.span(), s.weights.span(),
                              factor == 0 ? nullptr : &rule);
+  }
   // Which rank gets how many rows the host has to know.
   const std::vector<std::int32_t> chosen = on_host<std::int32_t>(context, s.ids.span());
-  if (factor == 0) return s.rows.set(context, moe_dispatch(tokens, top_k_, experts_, chosen), ranks);
+  if (factor == 0) return s.rows.set(context, moe_dispatch(tokens, top_k_, experts_, chosen, real), ranks);
   const auto all_slots = static_cast<std::size_t>(all * top_k_);
   const std::vector<float> narrow(chosen.begin(), chosen.end()), own = on_host<float>(context, s.weights.span());
-  std::vector<float> wide(all_slots), weights(all_slots);
+  std::vector<float> wide(all_slots), weights(all_slots), wide_real(static_cast<std::size_t>(all));
+  std::vector<float> own_real(static_cast<std::size_t>(tokens), 1.0F);
+  if (!real.empty()) std::ranges::copy(real, own_real.begin());
   ranks.gather_over_micro_batch(narrow, wide);
   ranks.gather_over_micro_batch(own, weights);
+  ranks.gather_over_micro_batch(own_real, wide_real);
   const std::vector<std::int32_t> ids(wide.begin(), wide.end());
+  const std::vector<std::uint8_t> all_real(wide_real.begin(), wide_real.end());
+  rule.capacity = moe_capacity(std::ranges::count(all_real, std::uint8_t{1}), top_k_, experts_, factor);
   s.rows.set(context,
-             moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
+             moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule, all_real),
                                ranks.micro_batch_rank() * tokens, tokens),
              ranks);
 }
@@ -243,10 +271,10 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
   linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), logits);
   select(context, s, m);
   moe_gate_forward(context, router_shape(m), logits, s.ids.span(), weights);
-  count(context, s, m);
+  count(context, s, m, own_real(slot.batch));
   if (index_ == 0) fill(context, state_.pooled(slot_index), 0.0F);
   if (state_.pools()) axpy(context, 1.0F, statistics(s), state_.pooled(slot_index));
-  plan(context, s, m);
+  plan(context, s, m, own_real(slot.batch));
 
   const View own = own_target(y, t);
   through_experts(context, s, x, shared_ > 0 ? own : View());
@@ -320,7 +348,7 @@ void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_
   const std::span<float> slopes = state_.slopes.take(experts_ + 3);
   moe_router_losses(context, state_.losses(), state_.pools() ? state_.pooled(slot_index) : statistics(s), statistics(s),
                     slopes);
-  moe_statistics_backward(context, router_shape(m), s.logits.span(), slopes, state_.weight, dlogits);
+  moe_statistics_backward(context, router_shape(m), s.logits.span(), slopes, state_.weight, dlogits, s.mask.span());
   // A pooled loss is one of all layers.
   const std::size_t first = state_.pools() && index_ != 0 ? 1 : 0;
   axpy(context, state_.weight, slopes.subspan(experts + 1 + first), totals.subspan(experts + first));

@@ -48,6 +48,7 @@ class MoeLayer final : public FeedForward {
           ids(account),
           weights(account),
           tally(account),
+          mask(account),
           rows(account),
           kept(account),
           gradients(account) {}
@@ -56,6 +57,7 @@ class MoeLayer final : public FeedForward {
     PlacedArray<float> weights;     // [m, k]
     // Of the micro-batch: statistics [2 experts + 2], counts [experts] of tokens that chose each expert.
     PlacedArray<float> tally;
+    PlacedArray<std::uint8_t> mask;  // [m]: 0 for padding; empty: there is none
     RoutedRows rows;
     ExpertActivations kept;
     MoeGradients gradients;  // where input and weight backward run apart
@@ -87,8 +89,11 @@ class MoeLayer final : public FeedForward {
   std::span<const float> bias(const ComputeContext& context);
 
   void select(const ComputeContext& context, Slot& s, std::int64_t tokens);
-  void count(const ComputeContext& context, Slot& s, std::int64_t tokens);
-  void plan(const ComputeContext& context, Slot& s, std::int64_t tokens);
+  // real [m]: 0 for padding; empty: this rank has none.
+  void count(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);
+  void plan(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);
+  std::span<const std::uint8_t> own_real(const MicroBatch& batch) const;
+  std::span<const std::uint8_t> place_mask(const ComputeContext& context, Slot& s, std::span<const std::uint8_t> real);
   std::span<float> statistics(Slot& s) const {
     return s.tally.span().first(static_cast<std::size_t>(2 * experts_ + 2));
   }

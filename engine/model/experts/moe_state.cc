@@ -20,6 +20,7 @@ MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* m
       dlogits_x(account),
       dweights(account),
       slopes(account),
+      selected(account),
       settings_(settings),
       exchange_(mesh ? ExpertExchange(*mesh) : ExpertExchange()),
       account_(account),

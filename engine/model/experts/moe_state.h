@@ -108,6 +108,7 @@ class MoeState {
   GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
   PlacedArray<float> dweights;  // [m, k]
   PlacedArray<float> slopes;    // [experts + 3], of the losses
+  PlacedArray<float> selected;  // [2 experts + 2]: statistics of what was selected, where padding is left out
   // Of all tokens of a micro-batch, for Sinkhorn's selection: [tokens, experts], [tokens, k].
   PlacedArray<float> all_logits;
   PlacedArray<std::int32_t> all_ids;

@@ -33,8 +33,9 @@ struct DispatchPlan {
 };
 
 // Every slot gets a row. ids [tokens, top_k] in [0, experts), checked. A token may name an expert twice: two rows.
+// real [tokens], or empty: all; slots of a token with 0 (padding) get no row and are not counted as dropped.
 DispatchPlan moe_dispatch(std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
-                          std::span<const std::int32_t> ids);
+                          std::span<const std::int32_t> ids, std::span<const std::uint8_t> real = {});
 
 // Which slots an expert with more than `capacity` of them keeps: those with the largest weights (of equal ones the
 // first tokens), or those of the first tokens. Weights of those that stay are not normalised again, as in Megatron.
@@ -52,7 +53,7 @@ std::int64_t moe_capacity(std::int64_t tokens, std::int64_t top_k, std::int64_t 
 // where they lie on several ranks, gather ids and weights first, and every rank finds the same plan.
 DispatchPlan moe_dispatch_capacity(std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
                                    std::span<const std::int32_t> ids, std::span<const float> weights,
-                                   const CapacityRule& rule);
+                                   const CapacityRule& rule, std::span<const std::uint8_t> real = {});
 
 // A plan as operations take it, borrowed: of the host, or in a device's memory. There the host knows of `rows` only how
 // many there are at most; offsets say where they end, and rows behind that are padding.

@@ -20,8 +20,8 @@ struct CrossEntropyShape {
   std::int64_t tokens = 0, vocab = 0;
 };
 
-// logits [tokens, vocab] f32 or bf16. targets[t] in [0, vocab), or -1: ignored (loss 0, gradient 0). loss[t] is
-// unweighted; the log-probability of the target is -loss[t].
+// logits [tokens, vocab] f32 or bf16. targets[t] in [0, vocab), or -1, or -2 for padding: ignored (loss 0, gradient 0).
+// loss[t] is unweighted; the log-probability of the target is -loss[t].
 void cross_entropy_forward(const ComputeContext& context, CrossEntropyShape shape, ConstView logits,
                            std::span<const std::int32_t> targets, std::span<float> loss);
 

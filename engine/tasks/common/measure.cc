@@ -1,6 +1,7 @@
 #include "engine/tasks/common/measure.h"
 
 #include <cmath>
+#include <deque>
 #include <numbers>
 
 #include "base/files/files.h"
@@ -10,6 +11,8 @@
 #include "contracts/settings/training/feature_table.h"
 #include "engine/data/samples/instruct_data.h"
 #include "engine/data/template/chat.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/data/template/post_processor.h"
 #include "engine/model/layers/activations.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/text_windows.h"
@@ -88,46 +91,70 @@ void add_accuracy(std::vector<Figure>& figures, const std::string& name, double 
 
 }  // namespace
 
-Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
-                                                  std::int64_t stride) {
-  LH_TRY(const std::string text, read_file(text_file));
-  if (text.empty()) return make_error(ErrorCode::invalid_input, text_file + " is empty");
-  // A text begins after an end of text, as in training.
-  std::vector<std::int32_t> ids;
-  LH_TRY(const std::int32_t start, model.tokenizer().require_special(end_of_text_token));
-  ids.push_back(start);
-  LH_TRY(const std::vector<std::int32_t> text_ids, model.tokenizer().encode(text));
-  ids.insert(ids.end(), text_ids.begin(), text_ids.end());
-  const std::string decoded = model.tokenizer().decode(std::span(ids).subspan(1));
-  if (decoded.size() != text.size())
+namespace {
+
+// What stands before a document: what the tokenizer's file puts there, or the end of the text before, as in training.
+Result<std::vector<std::int32_t>> document_start(const ScoringModel& model) {
+  const std::string file = join_path(model.folder(), "tokenizer.json");
+  LH_TRY(const PostProcessor around, PostProcessor::create(model.tokenizer(), file));
+  if (!around.before().empty()) return around.before();
+  if (const auto end = model.tokenizer().added_id(end_of_text_token)) return std::vector<std::int32_t>{*end};
+  LH_TRY(const ModelTokens named, tokens_of_folder(model.folder(), model.tokenizer()));
+  if (named.ends.empty())
     return make_error(
         ErrorCode::unsupported,
-        format("{}: the tokenizer changes the text ({} bytes become {}); bits per byte would not be comparable",
-               text_file, text.size(), decoded.size()));
+        format("{} names no token that begins or ends a text: the first token has nothing to follow", model.folder()),
+        "add eos_token_id to its config.json");
+  return std::vector<std::int32_t>{static_cast<std::int32_t>(named.ends.front())};
+}
+
+// Its windows, as requests over `ids`, which `masks` and the caller keep.
+void ask_windows(const std::vector<std::int32_t>& ids, std::int64_t context, std::int64_t stride,
+                 std::deque<std::vector<std::uint8_t>>& masks, std::vector<ScoreRequest>& requests) {
+  for (const TextWindow& window : text_windows(static_cast<std::int64_t>(ids.size()), context, stride)) {
+    auto& mask = masks.emplace_back(static_cast<std::size_t>(window.end - window.begin), std::uint8_t{0});
+    std::fill(mask.begin() + (window.scored_from - window.begin), mask.end(), std::uint8_t{1});
+    requests.push_back({std::span(ids).subspan(static_cast<std::size_t>(window.begin), mask.size()), mask});
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model,
+                                                  std::span<const std::string> documents, std::int64_t stride) {
   const std::int64_t context = model.context_length();
   if (stride <= 0) stride = std::max<std::int64_t>(1, context / 2);
   if (stride > context)
     return make_error(ErrorCode::invalid_input,
                       format("stride = {} is longer than context_length = {}", stride, context));
-  const std::vector<TextWindow> windows = text_windows(static_cast<std::int64_t>(ids.size()), context, stride);
-  std::vector<std::vector<std::uint8_t>> masks;
+  LH_TRY(const std::vector<std::int32_t> start, document_start(model));
+  std::deque<std::vector<std::int32_t>> texts;
+  std::deque<std::vector<std::uint8_t>> masks;
   std::vector<ScoreRequest> requests;
-  for (const TextWindow& window : windows) {
-    std::vector<std::uint8_t> mask(static_cast<std::size_t>(window.end - window.begin), 0);
-    std::fill(mask.begin() + (window.scored_from - window.begin), mask.end(), std::uint8_t{1});
-    masks.push_back(std::move(mask));
+  std::int64_t expected = 0;
+  double bytes = 0;
+  for (const std::string& document : documents) {
+    LH_TRY(const std::vector<std::int32_t> text, model.tokenizer().encode(document));
+    const std::string decoded = model.tokenizer().decode(text);
+    if (decoded.size() != document.size())
+      return make_error(
+          ErrorCode::unsupported,
+          format("the tokenizer changes the text of held-out document {} ({} bytes become {}); bits per byte would not "
+                 "be comparable",
+                 texts.size() + 1, document.size(), decoded.size()));
+    auto& ids = texts.emplace_back(1, start.back());  // of several that stand before it, the nearest
+    ids.insert(ids.end(), text.begin(), text.end());
+    expected += static_cast<std::int64_t>(text.size()), bytes += static_cast<double>(document.size());
+    ask_windows(ids, context, stride, masks, requests);
   }
-  for (std::size_t i = 0; i < windows.size(); ++i)
-    requests.push_back({std::span(ids).subspan(static_cast<std::size_t>(windows[i].begin), masks[i].size()), masks[i]});
   LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
   double nats = 0;
   std::int64_t tokens = 0;
   for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += s.tokens;
-  LH_ASSERT(tokens == static_cast<std::int64_t>(ids.size()) - 1,
-            format("{} of {} tokens were scored", tokens, ids.size() - 1));
-  const double bytes = static_cast<double>(text.size());
+  LH_ASSERT(tokens == expected, format("{} of {} tokens were scored", tokens, expected));
   return std::vector<Figure>{{"bits_per_byte", nats / std::numbers::ln2 / bytes, "bits"},
                              {"perplexity", std::exp(nats / static_cast<double>(tokens)), ""},
+                             {"heldout_documents", static_cast<double>(documents.size()), ""},
                              {"heldout_bytes", bytes, "bytes"},
                              {"heldout_tokens", static_cast<double>(tokens), "tokens"}};
 }

@@ -32,9 +32,12 @@ class ScoringModel {
   std::optional<Tokenizer> tokenizer_;
 };
 
-// bits_per_byte, perplexity (per token), heldout_bytes, heldout_tokens. Every byte of the text is scored exactly once.
-Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
-                                                  std::int64_t stride);
+// bits_per_byte, perplexity (per token), heldout_documents, heldout_bytes, heldout_tokens: sums over all documents (Gao
+// et al., The Pile, arXiv 2101.00027, section 3.1; the rolling log-likelihood of lm-evaluation-harness). Each document
+// is alone: it begins behind the token that begins or ends a text, sees nothing of the others, and every one of its
+// bytes is scored exactly once; the token that ends it is not.
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model,
+                                                  std::span<const std::string> documents, std::int64_t stride);
 // answer_loss: mean nats per token of the answers of an instruction file.
 Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
                                                 std::span<const std::string> ignore);

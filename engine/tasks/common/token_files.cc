@@ -9,11 +9,11 @@
 namespace longhaul {
 
 Result<TokenSource> TokenSource::open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed,
-                                      SampleOrder order) {
+                                      SampleOrder order, const DocumentRules& documents) {
   LH_TRY(IndexedDataset dataset, IndexedDataset::open(prefix));
   LH_TRY(Sampler sampler, Sampler::create(std::make_shared<const IndexedDataset>(std::move(dataset)), sequence_length,
                                           seed, order, prefix));
-  return TokenSource(std::make_shared<const Sampler>(std::move(sampler)));
+  return TokenSource({PhaseSamples{1, 0, std::make_shared<const Sampler>(std::move(sampler))}}, documents);
 }
 
 Status TokenSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
@@ -29,7 +29,7 @@ Status TokenSource::fill(std::int64_t first, std::int64_t count, BatchStorage& o
   out.weights.resize(out.ids.size());
   for (std::size_t t = 0; t < out.ids.size(); ++t) {
     out.weights[t] = static_cast<float>(batch.loss_mask[t]);
-    if (!batch.loss_mask[t]) out.targets[t] = -1;
+    if (!batch.loss_mask[t]) out.targets[t] = no_target;
   }
   out.first_key = std::move(batch.document_begin);
   out.positions.clear();
@@ -51,13 +51,14 @@ namespace {
 void start_rows(std::int64_t rows, std::int64_t length, BatchStorage& out) {
   out.sequences = rows, out.length = length;
   const auto tokens = static_cast<std::size_t>(rows * length);
-  out.ids.assign(tokens, 0), out.targets.assign(tokens, -1), out.weights.assign(tokens, 0.0F);
+  out.ids.assign(tokens, 0), out.targets.assign(tokens, padding_target), out.weights.assign(tokens, 0.0F);
   out.positions.clear(), out.first_key.clear();
 }
 
 void put_example(const ChatTokens& example, std::size_t begin, BatchStorage& out) {
   for (std::size_t i = 0; i + 1 < example.ids.size(); ++i) {
     out.ids[begin + i] = example.ids[i];
+    out.targets[begin + i] = no_target;
     if (!example.loss_mask[i + 1]) continue;
     out.targets[begin + i] = example.ids[i + 1];
     out.weights[begin + i] = 1.0F;

@@ -33,7 +33,7 @@ class TokenSource final : public BatchSource {
       : phases_(std::move(phases)), documents_(documents) {}
   // Windows of one dataset. `prefix`: path without .bin/.idx.
   static Result<TokenSource> open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed,
-                                  SampleOrder order);
+                                  SampleOrder order, const DocumentRules& documents);
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   void begin_step(std::int64_t step, std::int64_t left_out) override;
   // Of the phase.

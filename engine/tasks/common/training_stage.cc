@@ -486,6 +486,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   if (outcome.tokens > 0) {
     figures.push_back({"loss", outcome.loss, "nats"});
     figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
+    if (outcome.computed_tokens > outcome.tokens)
+      figures.push_back({"computed_tokens_per_s", outcome.computed_tokens / outcome.seconds, "tokens/s"});
     figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
     if (loop_options.peak_flops > 0)
       figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});

@@ -75,6 +75,8 @@ Status run_align(TaskRun& run) {
   stage_settings.device = settings.device;
   stage_settings.attention_backend = settings.attention_backend;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
+  // The weights of a preference loss have either sign: a balancing loss, which they would scale, has no meaning.
+  stage_settings.moe.balance = "none", stage_settings.moe.z_loss_coef = 0;
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;
   stage_settings.on_spike = settings.on_spike;

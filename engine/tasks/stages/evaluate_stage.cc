@@ -5,6 +5,7 @@
 #include "engine/data/template/end_tokens.h"
 #include "engine/data/template/post_processor.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/common/heldout_documents.h"
 #include "engine/tasks/common/measure.h"
 #include "engine/tasks/common/parity_commands.h"
 #include "engine/tasks/common/token_files.h"
@@ -33,8 +34,8 @@ Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std
                                     const EvaluateSettings& settings) {
   if (task == "bits_per_byte") {
     LH_TRY(const std::string tokens, run.task.input_path("tokens"));
-    LH_TRY(const std::string file, find_data_file(tokens, {"heldout.txt"}));
-    return measure_bits_per_byte(run, model, file, settings.stride);
+    LH_TRY(const std::vector<std::string> documents, heldout_documents(tokens));
+    return measure_bits_per_byte(run, model, documents, settings.stride);
   }
   if (task == "answer_loss") {
     LH_TRY(const std::string file, data_file(run, {"answers.jsonl", "heldout.jsonl"}));

@@ -80,8 +80,8 @@ Status run_pretrain(TaskRun& run) {
   LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));
   std::optional<TokenSource> heldout;
   if (file_exists(join_path(tokens, "heldout.idx"))) {
-    auto opened =
-        TokenSource::open(join_path(tokens, "heldout"), stage_settings.sequence_length, 0, SampleOrder::sequential);
+    auto opened = TokenSource::open(join_path(tokens, "heldout"), stage_settings.sequence_length, 0,
+                                    SampleOrder::sequential, {settings.document_mask, settings.reset_positions});
     if (opened.ok())
       heldout.emplace(std::move(opened).value());
     else  // too short for one sample: no held-out loss, no reason to stop

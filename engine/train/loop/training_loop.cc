@@ -289,7 +289,9 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("lr", step.lr);
   fields.set("grad_norm", step.grad_norm);
   fields.set("consumed_samples", trainer_.progress().consumed_samples);
+  fields.set("step_s", seconds);
   fields.set("tokens_per_s", step.tokens / seconds);
+  if (step.computed_tokens > step.tokens) fields.set("computed_tokens_per_s", step.computed_tokens / seconds);
   if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
   for (int i = 0; i < mesh_axes; ++i)
     if (const auto axis = static_cast<MeshAxis>(i); step.traffic[axis].sent > 0)
@@ -488,7 +490,7 @@ Result<bool> TrainingLoop::do_step() {
   step_seconds_ = seconds;
   computed_ns_ = static_cast<std::int64_t>(1e9 * (seconds - step.waited_s));
   if (const std::int64_t kernels_ns = kernels_of_step_.compute_ns(); kernels_ns > 0) computed_ns_ = kernels_ns;
-  outcome_.tokens += step.tokens, outcome_.seconds += seconds;
+  outcome_.tokens += step.tokens, outcome_.computed_tokens += step.computed_tokens, outcome_.seconds += seconds;
   outcome_.flops += flops_per_token(step.step) * step.tokens;
   if (step.end != StepEnd::done) tell_bad(step);
   if (step.end == StepEnd::roll_back) {

@@ -77,6 +77,7 @@ struct TrainingOutcome {
   double heldout_loss = 0;       // mean per token or pair, when there is a held-out source
   ObjectiveSums heldout;
   double tokens = 0, seconds = 0;           // of the steps done here
+  double computed_tokens = 0;               // padding included
   double flops = 0;                         // by the formula of ModelShape::train_flops_per_token
   std::int64_t skipped = 0, rollbacks = 0;  // bad steps here
   std::int64_t restarts = 0;                // in-process

@@ -1,5 +1,6 @@
 #include "engine/train/step/batch_source.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/core/tensor/memory_accounts.h"
@@ -31,7 +32,7 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
     for (std::int64_t s = 0; s < sequences; ++s)
       for (std::int64_t i = 0; i < length; ++i) batch.positions.push_back(static_cast<std::int32_t>(i));
   pad<std::int32_t>(sequences, length, dealt, 0, batch.ids);
-  pad<std::int32_t>(sequences, length, dealt, -1, batch.targets);
+  pad<std::int32_t>(sequences, length, dealt, padding_target, batch.targets);
   pad<float>(sequences, length, dealt, 0.0F, batch.weights);
   pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.positions);
   pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.first_key);
@@ -45,13 +46,26 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
 
 std::int64_t BatchStorage::bytes() const {
   return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
-         bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence);
+         bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence) +
+         bytes_of_vector(real);
+}
+
+std::int64_t BatchStorage::real_tokens() const {
+  return static_cast<std::int64_t>(targets.size()) - std::ranges::count(targets, padding_target);
+}
+
+void BatchStorage::mark_padding() {
+  real.clear();
+  if (std::ranges::find(targets, padding_target) == targets.end()) return;
+  real.reserve(targets.size());
+  for (const std::int32_t target : targets) real.push_back(target == padding_target ? 0 : 1);
 }
 
 void BatchStorage::fit() {
   if (bytes() <= fitted) return;
   ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
   whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
+  real.shrink_to_fit();
   fitted = bytes();
 }
 
@@ -60,6 +74,7 @@ Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, c
   batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear();
   LH_CHECK(source.fill(first, count, batch));
   keep_context_shard(shard, batch);
+  batch.mark_padding();
   batch.fit();
   return {};
 }

@@ -16,9 +16,14 @@ struct BatchStorage {
   std::vector<std::int32_t> ids, targets, positions, first_key, whole_first_key;
   std::vector<float> weights;  // of each token's loss; 0 where there is no target
   std::vector<double>
-      per_sequence;            // what an objective wants to know of each sequence (DPO: reference log-probabilities)
-  std::int64_t predicted = 0;  // tokens that have a target
+      per_sequence;  // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  std::vector<std::uint8_t> real;  // 0 for padding; empty: there is none
+  std::int64_t predicted = 0;      // tokens that have a target
   std::int64_t first_sample = -1;  // of the global order, in training only
+
+  std::int64_t real_tokens() const;
+  // Fills `real` from the targets.
+  void mark_padding();
 
   // What its arrays hold; fit() gives back what they have grown beyond it.
   std::int64_t bytes() const;
@@ -26,7 +31,7 @@ struct BatchStorage {
   std::int64_t fitted = 0;
 
   MicroBatch view() const {
-    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample};
+    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample, {}, real};
   }
 };
 

@@ -7,7 +7,8 @@ ObjectiveSums LanguageModelObjective::sums_of(const BatchStorage& batch) const {
   for (std::size_t t = 0; t < loss_.size(); ++t)
     sums.loss += static_cast<double>(batch.weights[t]) * static_cast<double>(loss_[t]);
   for (const float weight : batch.weights) sums.count += static_cast<double>(weight);
-  sums.tokens = static_cast<double>(batch.ids.size());
+  sums.tokens = static_cast<double>(batch.real_tokens());
+  sums.computed = static_cast<double>(batch.ids.size());
   return sums;
 }
 

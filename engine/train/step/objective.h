@@ -10,7 +10,8 @@ namespace longhaul {
 struct ObjectiveSums {
   double loss = 0;           // the gradient is that of this sum
   double count = 0;          // tokens, or pairs: what the mean is over
-  double tokens = 0;         // computed, for the rate
+  double tokens = 0;         // of the data, for the rate
+  double computed = 0;       // the same with padding
   double extra[2] = {0, 0};  // of the objective's own (DPO: right rankings, sum of margins)
 };
 

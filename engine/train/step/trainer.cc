@@ -321,12 +321,13 @@ std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t field
 }  // namespace
 
 Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
-  constexpr std::size_t fields = 5;
+  constexpr std::size_t fields = 6;
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
   std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(mesh_.data().size()));
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    const double values[fields] = {mine[i].loss, mine[i].count, mine[i].tokens, mine[i].extra[0], mine[i].extra[1]};
+    const double values[fields] = {mine[i].loss,     mine[i].count,    mine[i].tokens,
+                                   mine[i].computed, mine[i].extra[0], mine[i].extra[1]};
     std::copy(values, values + fields, packed.begin() + static_cast<std::ptrdiff_t>(i * fields));
   }
   LH_CHECK(mesh_.data().all_gather(std::span<const double>(packed), all));
@@ -351,7 +352,7 @@ Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSu
   group.worst = worst_micro_batch(all, fields);
   for (std::size_t i = 0; i + fields <= all.size(); i += fields) {
     sums.loss += all[i], sums.count += all[i + 1], sums.tokens += all[i + 2];
-    sums.extra[0] += all[i + 3], sums.extra[1] += all[i + 4];
+    sums.computed += all[i + 3], sums.extra[0] += all[i + 4], sums.extra[1] += all[i + 5];
   }
   return group;
 }
@@ -513,7 +514,7 @@ Result<StepReport> Trainer::do_step() {
   StepReport report;
   report.step = progress_.step + 1;
   report.loss = sums.loss / sums.count;
-  report.tokens = sums.tokens;
+  report.tokens = sums.tokens, report.computed_tokens = sums.computed;
   for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
   LH_TRY(const double norm, gradient_norm(summed).with_context(where));
   report.grad_norm = norm / sums.count;

@@ -57,7 +57,8 @@ struct StepReport {
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;           // computed over all ranks
+  double tokens = 0;           // of all ranks' data
+  double computed_tokens = 0;  // with padding
   std::int64_t samples = 0;    // of the global batch
   double waited_s = 0;         // by this rank, for others: communication that nothing hid, and those that were late
   CommunicationTable traffic;  // of this rank

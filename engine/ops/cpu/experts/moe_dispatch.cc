@@ -24,21 +24,25 @@ struct SlotsByExpert {
   std::vector<std::int32_t> order;
 };
 
-SlotsByExpert sort_slots(Index tokens, Index top_k, Index experts, std::span<const std::int32_t> ids) {
+SlotsByExpert sort_slots(Index tokens, Index top_k, Index experts, std::span<const std::int32_t> ids,
+                         std::span<const std::uint8_t> real = {}) {
   LH_ASSERT(tokens >= 0 && top_k > 0 && experts > 0, format("tokens={} top_k={} experts={}", tokens, top_k, experts));
   const Index slots = tokens * top_k;
   LH_ASSERT(slots <= std::numeric_limits<std::int32_t>::max(), format("{} slots", slots));
   cpu::check_size(ids.size(), slots, "ids");
-  SlotsByExpert result{std::vector<std::int64_t>(static_cast<std::size_t>(experts + 1), 0),
-                       std::vector<std::int32_t>(static_cast<std::size_t>(slots))};
+  if (!real.empty()) cpu::check_size(real.size(), tokens, "real");
+  const auto is_real = [&](Index slot) { return real.empty() || real[static_cast<std::size_t>(slot / top_k)] != 0; };
+  SlotsByExpert result{std::vector<std::int64_t>(static_cast<std::size_t>(experts + 1), 0), {}};
   for (Index i = 0; i < slots; ++i) {
     const std::int32_t id = ids[static_cast<std::size_t>(i)];
     LH_ASSERT(id >= 0 && id < experts, format("token {} has expert {} of {}", i / top_k, id, experts));
-    ++result.first[static_cast<std::size_t>(id) + 1];
+    if (is_real(i)) ++result.first[static_cast<std::size_t>(id) + 1];
   }
   for (std::size_t e = 0; e < static_cast<std::size_t>(experts); ++e) result.first[e + 1] += result.first[e];
   std::vector<std::int64_t> next = result.first;
+  result.order.resize(static_cast<std::size_t>(result.first.back()));
   for (Index i = 0; i < slots; ++i) {
+    if (!is_real(i)) continue;
     const auto e = static_cast<std::size_t>(ids[static_cast<std::size_t>(i)]);
     result.order[static_cast<std::size_t>(next[e]++)] = static_cast<std::int32_t>(i);
   }
@@ -65,8 +69,8 @@ void add_row(DispatchPlan& plan, std::int32_t slot) {
 }  // namespace
 
 DispatchPlan moe_dispatch(std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
-                          std::span<const std::int32_t> ids) {
-  const SlotsByExpert slots = sort_slots(tokens, top_k, experts, ids);
+                          std::span<const std::int32_t> ids, std::span<const std::uint8_t> real) {
+  const SlotsByExpert slots = sort_slots(tokens, top_k, experts, ids, real);
   DispatchPlan plan = empty_plan(tokens, top_k, experts);
   plan.row_slot.reserve(slots.order.size());
   plan.row_token.reserve(slots.order.size());
@@ -84,8 +88,8 @@ std::int64_t moe_capacity(std::int64_t tokens, std::int64_t top_k, std::int64_t 
 
 DispatchPlan moe_dispatch_capacity(std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
                                    std::span<const std::int32_t> ids, std::span<const float> weights,
-                                   const CapacityRule& rule) {
-  SlotsByExpert slots = sort_slots(tokens, top_k, experts, ids);
+                                   const CapacityRule& rule, std::span<const std::uint8_t> real) {
+  SlotsByExpert slots = sort_slots(tokens, top_k, experts, ids, real);
   LH_ASSERT(rule.capacity >= 0, std::to_string(rule.capacity));
   if (rule.policy == DropPolicy::probability) cpu::check_size(weights.size(), tokens * top_k, "weights");
   const auto key = [&](std::int32_t slot) {  // NaN first, so that it shows

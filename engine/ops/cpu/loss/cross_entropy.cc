@@ -19,7 +19,7 @@ void check_targets(Index tokens, Index vocab, std::span<const std::int32_t> targ
   cpu::check_size(loss.size(), tokens, "loss");
   for (Index t = 0; t < tokens; ++t) {
     const std::int32_t target = targets[static_cast<std::size_t>(t)];
-    LH_ASSERT(target >= -1 && target < vocab, format("token {} has target {}, vocabulary of {}", t, target, vocab));
+    LH_ASSERT(target >= -2 && target < vocab, format("token {} has target {}, vocabulary of {}", t, target, vocab));
   }
 }
 
