@@ -208,13 +208,13 @@ std::vector<StageKind> make_kinds() {
                                     {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
                                     {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
                                    align_fields()));
-  kinds.push_back(
-      kind_of("evaluate", 2, "bits per byte, answer loss, preferences, multiple choice",
-              {{"model", models, true, true, "the model to measure"},
-               {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
-               {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
-               {"baseline", models, true, false, "measured beside it"}},
-              evaluate_fields()));
+  kinds.push_back(kind_of(
+      "evaluate", 2, "bits per byte, answer loss, preferences, multiple choice",
+      {{"model", models, true, true, "the model to measure"},
+       {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
+       {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
+       {"baseline", models, true, false, "measured beside it"}},
+      evaluate_fields()));
   kinds.push_back(kind_of("quantize", 2, "smaller weights for serving",
                           {{"model", trained, true, true, "the model to quantize"},
                            {"tokens", {"tokenize"}, true, false, "held-out text for the perplexity before and after"}},
