@@ -4,6 +4,7 @@
 
 #include "contracts/layout/parallel_dims.h"
 #include "contracts/model/weight_decay.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/benchmark.h"
 #include "contracts/settings/stages/command.h"
 #include "contracts/settings/stages/curate.h"
@@ -71,6 +72,12 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
       const bool own_model = !given || !given->find("model");
       if (const Status status = check_pretraining(settings, own_model); !status.ok())
         d.add(place_of(status.error().what, value), where + ": " + status.error().what, status.error().hint);
+    }
+    if constexpr (std::is_same_v<S, AlignSettings>) {
+      for (const AlignmentProblem& problem : alignment_problems(settings)) {
+        const Value* at = value.find(problem.key);
+        d.add((at ? *at : value).pos, where + ": " + problem.what, problem.hint);
+      }
     }
     return table.to_value(settings);
   };
@@ -203,7 +210,7 @@ std::vector<StageKind> make_kinds() {
        {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
        {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
       sft_fields()));
-  kinds.push_back(training_kind_of("align", 3, "preference tuning (DPO)",
+  kinds.push_back(training_kind_of("align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others)",
                                    {{"model", trained, true, true, "the model to tune, and the reference"},
                                     {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
                                     {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
@@ -232,7 +239,7 @@ std::vector<StageKind> make_kinds() {
   kinds.push_back(search_kind());
   kinds.push_back(benchmark_kind());
   kinds.push_back(refused("reward", "trains a reward model",
-                          "reward models are not part of this version; use `align` with method = \"dpo\""));
+                          "reward models are not part of this version; use `align`, which needs none"));
   return kinds;
 }
 

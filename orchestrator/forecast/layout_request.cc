@@ -4,6 +4,7 @@
 
 #include "autotune/time/processor_place.h"
 #include "base/text/text.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/layout/imported_model.h"
@@ -206,11 +207,15 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
     LH_TRY(task.shape, resolve_shape(settings.model));
   }
   if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
-  if (stage.kind == "align")
-    q.notes.emplace_back("as if both answers of each pair were full; without the reference scores, computed once");
+  if (stage.kind == "align") {
+    const bool reference = align_method(stage.settings.get_string("method", AlignSettings().method)).reference;
+    q.notes.emplace_back(reference
+                             ? "as if both answers of each pair were full; without the reference scores, computed once"
+                             : "as if both answers of each pair were full");
+  }
   if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
-  if (stage.kind == "align") task.output_forwards_more = 1;  // engine/align/dpo_objective.cc
+  if (stage.kind == "align") task.output_forwards_more = 1;  // engine/align/preference_objective.cc
   task.sequence_length = settings.sequence_length, task.global_batch_size = settings.global_batch_size;
   LH_TRY(q.layout, layout_of(settings, stage.dims));
 

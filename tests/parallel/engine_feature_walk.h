@@ -8,7 +8,7 @@
 
 #include "base/text/text.h"
 #include "contracts/settings/training/feature_table.h"
-#include "engine/align/dpo_objective.h"
+#include "engine/align/preference_objective.h"
 #include "engine/model/inference/inference_model.h"
 #include "engine/quantize/weight_format.h"
 #include "engine/tasks/common/training_check.h"
@@ -90,7 +90,7 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   LlamaOptions model = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model.tokens_max = options.tokens_max, model.moe = setup.moe, model.memory = &memory;
   Llama llama(store, model);
-  DpoObjective objective{AlignSettings()};
+  PreferenceObjective objective{AlignSettings()};
   MadeUpPairs pairs;
   Trainer trainer(context, mesh, store, {&llama}, objective, pairs, options, &memory);
   initialize_parameters(context, store, 1);

@@ -494,10 +494,23 @@ const FieldTable<AlignSettings>& align_fields() {
   using A = AlignSettings;
   static const auto table =
       FieldTable<A>()
-          .field("method", &A::method, {.help = "preference loss", .choices = {"dpo"}})
-          .field("beta", &A::beta, {.help = "strength of the tie to the reference model", .min = 0})
+          .field("method", &A::method,
+                 {.help = "preference loss; simpo and orpo need no reference model",
+                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo"}})
+          .field("beta", &A::beta,
+                 {.help = "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
+                          "weight of the odds ratio",
+                  .min = 0})
           .field("label_smoothing", &A::label_smoothing,
-                 {.help = "share of labels taken as wrong (conservative DPO)", .min = 0, .max = 0.5})
+                 {.help = "dpo, robust, simpo: share of labels taken as wrong (with dpo: conservative DPO)",
+                  .min = 0,
+                  .max = 0.5})
+          .field("divergence", &A::divergence,
+                 {.help = "dpo, robust, ipo, hinge: what ties the policy to the reference",
+                  .choices = {"reverse_kl", "forward_kl", "js", "alpha"}})
+          .field("divergence_alpha", &A::divergence_alpha, {.help = "order of divergence = \"alpha\""})
+          .field("reward_margin", &A::reward_margin,
+                 {.help = "simpo: by how much the chosen reward is to be larger (gamma; TRL takes 0.5)", .min = 0})
           .field("sft_weight", &A::sft_weight,
                  {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
           .field("length_normalized", &A::length_normalized, {.help = "log-probabilities per token instead of summed"})

@@ -189,11 +189,14 @@ struct SftSettings {
 };
 const FieldTable<SftSettings>& sft_fields();
 
-// Direct Preference Optimization: Rafailov et al. 2023, equation 7.
+// What goes with which method: contracts/settings/stages/alignment.h.
 struct AlignSettings {
   std::string method = "dpo";
   double beta = 0.1;
-  double label_smoothing = 0;       // conservative DPO
+  double label_smoothing = 0;             // the share of pairs taken to be labelled the wrong way round
+  std::string divergence = "reverse_kl";  // | forward_kl | js | alpha: engine/align/implicit_reward.h
+  double divergence_alpha = 0.5;
+  double reward_margin = 0;         // gamma of SimPO
   double sft_weight = 0;            // adds that share of the chosen answer's cross-entropy
   bool length_normalized = false;   // log-probabilities per token instead of summed
   std::vector<std::string> ignore;  // keys of rows that are not used (contracts/settings/stages/tuning_row_form.h)

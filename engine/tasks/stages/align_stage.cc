@@ -1,6 +1,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "engine/align/dpo_objective.h"
+#include "contracts/settings/stages/alignment.h"
+#include "engine/align/preference_objective.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_stage.h"
@@ -25,9 +26,10 @@ Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, 
 }
 
 // Log-probabilities under the model as it stands now (the reference), each rank its share: chosen and rejected of each
-// pair.
-Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
+// pair. Zeros for a method that has no reference: nothing is computed then.
+Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                              const std::vector<PreferencePair>& pairs) {
+  if (!align_method(settings.method).reference) return std::vector<double>(pairs.size() * 2);
   run.section("reference");
   Value preparing = Value::make_table();
   preparing.set("what", "reference scores");
@@ -55,6 +57,7 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
 
 Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
+  LH_CHECK(check_alignment(settings));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
@@ -94,18 +97,18 @@ Status run_align(TaskRun& run) {
 
   // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
   // too.
-  LH_TRY(std::vector<double> references, reference_scores(run, *stage, train.pairs));
+  LH_TRY(std::vector<double> references, reference_scores(run, *stage, settings, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
   PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed,
                     settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {
-    LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, held.pairs));
+    LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, settings, held.pairs));
     heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0,
                     SampleOrder::sequential);
     figures.push_back({"heldout_pairs", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
-  DpoObjective objective(settings);
+  PreferenceObjective objective(settings);
   return stage->train(objective, source, heldout ? &*heldout : nullptr, figures);
 }
 

@@ -2,17 +2,21 @@
 // additions, so an objective reports sums and what they are divided by in the end.
 #pragma once
 
+#include <array>
+
 #include "engine/model/llama.h"
 #include "engine/train/step/batch_source.h"
 
 namespace longhaul {
 
+inline constexpr std::size_t objective_extras = 4;
+
 struct ObjectiveSums {
-  double loss = 0;           // the gradient is that of this sum
-  double count = 0;          // tokens, or pairs: what the mean is over
-  double tokens = 0;         // of the data, for the rate
-  double computed = 0;       // the same with padding
-  double extra[2] = {0, 0};  // of the objective's own (DPO: right rankings, sum of margins)
+  double loss = 0;                               // the gradient is that of this sum
+  double count = 0;                              // tokens, or pairs: what the mean is over
+  double tokens = 0;                             // of the data, for the rate
+  double computed = 0;                           // the same with padding
+  std::array<double, objective_extras> extra{};  // of the objective's own, named by extra_names
 };
 
 class Objective {

@@ -321,14 +321,14 @@ std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t field
 }  // namespace
 
 Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
-  constexpr std::size_t fields = 6;
+  constexpr std::size_t fields = 4 + objective_extras;
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
   std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(mesh_.data().size()));
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    const double values[fields] = {mine[i].loss,     mine[i].count,    mine[i].tokens,
-                                   mine[i].computed, mine[i].extra[0], mine[i].extra[1]};
-    std::copy(values, values + fields, packed.begin() + static_cast<std::ptrdiff_t>(i * fields));
+    double* values = packed.data() + i * fields;
+    values[0] = mine[i].loss, values[1] = mine[i].count, values[2] = mine[i].tokens, values[3] = mine[i].computed;
+    std::ranges::copy(mine[i].extra, values + 4);
   }
   LH_CHECK(mesh_.data().all_gather(std::span<const double>(packed), all));
   // The last stage of the pipeline knows the losses.
@@ -352,7 +352,8 @@ Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSu
   group.worst = worst_micro_batch(all, fields);
   for (std::size_t i = 0; i + fields <= all.size(); i += fields) {
     sums.loss += all[i], sums.count += all[i + 1], sums.tokens += all[i + 2];
-    sums.computed += all[i + 3], sums.extra[0] += all[i + 4], sums.extra[1] += all[i + 5];
+    sums.computed += all[i + 3];
+    for (std::size_t k = 0; k < objective_extras; ++k) sums.extra[k] += all[i + 4 + k];
   }
   return group;
 }
@@ -515,7 +516,7 @@ Result<StepReport> Trainer::do_step() {
   report.step = progress_.step + 1;
   report.loss = sums.loss / sums.count;
   report.tokens = sums.tokens, report.computed_tokens = sums.computed;
-  for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
+  for (std::size_t i = 0; i < objective_extras; ++i) report.extra[i] = sums.extra[i] / sums.count;
   LH_TRY(const double norm, gradient_norm(summed).with_context(where));
   report.grad_norm = norm / sums.count;
   report.lr = learning_rate_at(report.step);

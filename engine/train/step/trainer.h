@@ -62,7 +62,7 @@ struct StepReport {
   std::int64_t samples = 0;    // of the global batch
   double waited_s = 0;         // by this rank, for others: communication that nothing hid, and those that were late
   CommunicationTable traffic;  // of this rank
-  double extra[2] = {0, 0};
+  std::array<double, objective_extras> extra{};
   // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
   // the global batch were spread (engine/model/experts/moe_state.h).
   double balance_loss = 0, z_loss = 0;

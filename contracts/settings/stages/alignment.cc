@@ -1,0 +1,81 @@
+#include "contracts/settings/stages/alignment.h"
+
+#include <algorithm>
+
+#include "base/error/result.h"
+#include "base/text/text.h"
+
+namespace longhaul {
+
+const std::vector<AlignMethod>& align_methods() {
+  static const std::vector<AlignMethod> methods = {
+      {.name = "dpo", .reference = true, .label_smoothing = true, .divergence = true},
+      {.name = "robust", .reference = true, .label_smoothing = true, .divergence = true},
+      {.name = "ipo", .reference = true, .divergence = true},
+      {.name = "hinge", .reference = true, .divergence = true},
+      {.name = "simpo", .label_smoothing = true, .reward_margin = true, .per_token_only = true},
+      {.name = "orpo", .per_token_only = true, .has_cross_entropy = true}};
+  return methods;
+}
+
+const AlignMethod& align_method(std::string_view name) {
+  const std::vector<AlignMethod>& methods = align_methods();
+  const auto found = std::ranges::find_if(methods, [&](const AlignMethod& one) { return one.name == name; });
+  LH_ASSERT(found != methods.end(), std::string(name));
+  return *found;
+}
+
+namespace {
+
+// "dpo, robust"
+std::string methods_with(bool AlignMethod::* trait) {
+  std::vector<std::string> names;
+  for (const AlignMethod& one : align_methods())
+    if (one.*trait) names.emplace_back(one.name);
+  return join(names, ", ");
+}
+
+}  // namespace
+
+std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
+  const AlignMethod& method = align_method(s.method);
+  const AlignSettings plain;
+  std::vector<AlignmentProblem> problems;
+  const auto unless = [&](bool fine, const char* key, std::string what, std::string hint) {
+    if (!fine) problems.push_back({key, std::move(what), std::move(hint)});
+  };
+  const auto only_with = [&](bool AlignMethod::* trait, bool asked, const char* key) {
+    unless(!asked || method.*trait, key, format("{} means nothing with method = \"{}\"", key, s.method),
+           format("leave it out; it goes with {}", methods_with(trait)));
+  };
+  only_with(&AlignMethod::label_smoothing, s.label_smoothing != plain.label_smoothing, "label_smoothing");
+  only_with(&AlignMethod::divergence, s.divergence != plain.divergence, "divergence");
+  only_with(&AlignMethod::reward_margin, s.reward_margin != plain.reward_margin, "reward_margin");
+  unless(!method.per_token_only || s.length_normalized, "length_normalized",
+         format("length_normalized = false with method = \"{}\", which is defined per token", s.method),
+         "write length_normalized = true");
+  unless(s.divergence == plain.divergence || !s.length_normalized, "length_normalized",
+         format("length_normalized = true with divergence = \"{}\": its rewards are of whole answers", s.divergence),
+         "leave one of them out");
+  unless(s.divergence_alpha == plain.divergence_alpha || s.divergence == "alpha", "divergence_alpha",
+         format("divergence_alpha goes with divergence = \"alpha\", not with \"{}\"", s.divergence), "leave it out");
+  unless(s.method != "robust" || s.label_smoothing < 0.5, "label_smoothing",
+         "label_smoothing = 0.5 with method = \"robust\": labels that are as often wrong as right say nothing",
+         "take the share that is wrong, below 0.5");
+  unless(s.method != "ipo" || s.beta > 0, "beta", "beta = 0 with method = \"ipo\", which divides by it",
+         "0.1 is usual");
+  unless(!method.has_cross_entropy || s.sft_weight == 0, "sft_weight",
+         format("sft_weight with method = \"{}\", which has the chosen answer's cross-entropy in it", s.method),
+         "leave it out; beta is the weight of the other term");
+  return problems;
+}
+
+Status check_alignment(const AlignSettings& settings) {
+  std::vector<std::string> what, hints;
+  for (AlignmentProblem& one : alignment_problems(settings))
+    what.push_back(std::move(one.what)), hints.push_back(std::move(one.hint));
+  if (what.empty()) return {};
+  return make_error(ErrorCode::invalid_input, join(what, "; "), join(hints, "; "));
+}
+
+}  // namespace longhaul

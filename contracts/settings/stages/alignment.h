@@ -1,0 +1,34 @@
+// What the methods of `align` are and what each may be asked for. The formulas are in engine/align, a file each.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error/result.h"
+#include "contracts/settings/training/training.h"
+
+namespace longhaul {
+
+struct AlignMethod {
+  const char* name;
+  bool reference = false;        // compares with the log-probabilities of the model that it starts from
+  bool label_smoothing = false;  // of the settings with these names, those that mean something
+  bool divergence = false;
+  bool reward_margin = false;
+  bool per_token_only = false;     // defined on log-probabilities per token alone: length_normalized = true
+  bool has_cross_entropy = false;  // the chosen answer's is part of it
+};
+const std::vector<AlignMethod>& align_methods();
+// The end of the program if there is none of that name.
+const AlignMethod& align_method(std::string_view name);
+
+// Settings that do not go together, each with the key that is to be changed.
+struct AlignmentProblem {
+  std::string key, what, hint;
+};
+std::vector<AlignmentProblem> alignment_problems(const AlignSettings& settings);
+// All of them as one error (invalid_input).
+Status check_alignment(const AlignSettings& settings);
+
+}  // namespace longhaul

@@ -1,0 +1,50 @@
+#include "contracts/settings/stages/alignment.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+TEST_CASE("methods of align are those that its settings name") {
+  std::vector<std::string> names;
+  for (const AlignMethod& method : align_methods()) names.emplace_back(method.name);
+  std::vector<std::string> choices;
+  for (const FieldInfo& field : align_fields().describe())
+    if (field.name == "method") choices = field.options.choices;
+  CHECK(choices == names);
+  CHECK(check_alignment(AlignSettings()).ok());
+}
+
+TEST_CASE("settings that mean nothing to a method of align are refused by name, all of them at once") {
+  AlignSettings s;
+  s.method = "orpo", s.label_smoothing = 0.1, s.divergence = "js", s.reward_margin = 0.5, s.sft_weight = 0.2;
+  const std::vector<AlignmentProblem> problems = alignment_problems(s);
+  std::vector<std::string> keys;
+  for (const AlignmentProblem& one : problems) keys.push_back(one.key);
+  CHECK(keys ==
+        std::vector<std::string>{"label_smoothing", "divergence", "reward_margin", "length_normalized", "sft_weight"});
+  const Status status = check_alignment(s);
+  REQUIRE(!status.ok());
+  for (const std::string& key : keys) CHECK(status.error().what.find(key) != std::string::npos);
+}
+
+TEST_CASE("align refuses values at which a method says nothing") {
+  const auto refused = [](const AlignSettings& s, const char* key) {
+    const std::vector<AlignmentProblem> problems = alignment_problems(s);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().key == key);
+    CHECK(!problems.front().hint.empty());
+  };
+  AlignSettings s;
+  s.method = "ipo", s.beta = 0;
+  refused(s, "beta");
+  s = {}, s.method = "robust", s.label_smoothing = 0.5;
+  refused(s, "label_smoothing");
+  s = {}, s.divergence_alpha = 0.7;
+  refused(s, "divergence_alpha");
+  s = {}, s.divergence = "forward_kl", s.length_normalized = true;
+  refused(s, "length_normalized");
+  s = {}, s.method = "simpo";
+  refused(s, "length_normalized");
+  s.length_normalized = true, s.reward_margin = 0.5, s.label_smoothing = 0.1;
+  CHECK(alignment_problems(s).empty());
+}
