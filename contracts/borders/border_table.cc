@@ -8,6 +8,7 @@ constexpr auto taken = Treatment::taken, refused = Treatment::refused;
 constexpr const char* records = "engine/curate/read/records.cc";
 constexpr const char* inputs = "engine/curate/read/inputs.cc";
 constexpr const char* config = "contracts/model/hf_config.cc";
+constexpr const char* adapter = "engine/interop/peft_adapter.cc";
 
 constexpr BorderEntry files[] = {
     {".html .htm .xhtml", taken, "a page", ""},
@@ -49,6 +50,13 @@ constexpr BorderEntry models[] = {
     {"a header with a key twice", refused, "the key '{}' stands twice in the header", "engine/interop/safetensors.cc"},
     {"a tensor of an unknown dtype", refused, "dtype {} is not supported", "engine/interop/safetensors.cc"},
     {"a tensor that is missing", refused, "the model has no tensor '{}'", "engine/interop/safetensors.cc"},
+    {"an adapter of PEFT (LoRA, rsLoRA, DoRA, IA3) as the input `adapter` of `convert`", taken,
+     "merged into the weights", ""},
+    {"any other `peft_type`", refused, " is no change of weights", adapter},
+    {"a key of `adapter_config.json` that is not known, and not empty", refused,
+     "is not known: what it changes would be missing", adapter},
+    {"`adapter_model.bin`", refused, " has adapter_model.bin, a pickle, which may run programs", adapter},
+    {"an adapter of another model", refused, "{} is no adapter of this model: {}", adapter},
     {"`tokenizer.json` of the kind BPE over bytes", taken, "as the tokenizers library reads it", ""},
     {"weights that do not belong to `config.json`", refused,
      "{} describes {} parameters, but the weights beside it have only {} bytes", "engine/model/store/model_folder.cc"},

@@ -228,7 +228,8 @@ std::vector<StageKind> make_kinds() {
                           quantize_fields()));
   kinds.push_back(
       kind_of("convert", 2, "to and from the Hugging Face layout",
-              {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"}},
+              {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"},
+               {"adapter", {"command"}, true, false, "an adapter of it that PEFT wrote, merged into the weights"}},
               convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
                           {{"model", models, true, true, "the model to serve"}}, deploy_fields()));

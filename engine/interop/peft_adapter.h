@@ -1,0 +1,62 @@
+// An adapter as PEFT (Hugging Face) writes it: FOLDER/adapter_config.json and FOLDER/adapter_model.safetensors. W
+// [out, in] is the weight of a module, s = alpha / r, or with rsLoRA alpha / sqrt(r):
+//   LoRA (Hu et al. 2021, rsLoRA: Kalajdzievski 2023)  W' = W + s B A, A [r, in], B [out, r]
+//   of a table of tokens                               W' = W + s (B A)^T, A [r, vocabulary], B [hidden, r]
+//   DoRA (Liu et al. 2024, equation 5)                 W' = m (W + s B A) / |W + s B A|, of each row
+//   IA3 (Liu et al. 2022, section 3.3)                 W' = l W, rows (outputs) [out, 1] or columns (inputs) [1, in]
+// Tensors that stand under their own name, or under base_layer, take the place of the model's: modules_to_save, biases.
+// Adapters that change a model's inputs or activations instead of its weights cannot be merged and are refused.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/interop/safetensors.h"
+
+namespace longhaul {
+
+// A tensor of the model that an adapter may change.
+struct PeftTarget {
+  std::string name;                 // in the model's file: "model.layers.0.mlp.up_proj.weight"
+  std::vector<std::int64_t> shape;  // of a matrix [out, in], however the file has it
+  bool is_embedding = false;        // looked up by row
+  bool is_tied = false;             // and the output as well
+  bool is_stored_so = true;         // the file has it in this form
+};
+
+class PeftAdapter {
+ public:
+  // Errors: what cannot be merged, by its name in the configuration or in the file.
+  static Result<PeftAdapter> open(const std::string& folder);
+  // Is it for a model of these tensors? All differences in one error (invalid_input).
+  Status check(std::span<const PeftTarget> model) const;
+  // Tensors of the model that it changes.
+  std::size_t tensors() const { return changes_.size(); }
+  bool changes(const std::string& name) const { return changes_.contains(name); }
+  // `values` are rows (of a vector: elements) of the target from `first` on, in C order, and become those of the tuned
+  // model. Of a target that check() passed.
+  Status merge(const PeftTarget& target, std::int64_t first, std::span<float> values) const;
+
+ private:
+  // Of one tensor of the model; what is not there is empty.
+  struct Change {
+    std::optional<SafetensorView> a, b, magnitude, embedding_a, embedding_b, scale, replacement;
+  };
+  PeftAdapter(std::string folder, SafetensorsFile file) : folder_(std::move(folder)), file_(std::move(file)) {}
+  Status read_config();
+  Status read_names();
+  std::string problem_of(const std::string& name, const Change& change, const PeftTarget& target) const;
+  double scale_of(const std::string& name, std::int64_t rank) const;
+
+  std::string folder_, base_, bias_;
+  SafetensorsFile file_;
+  bool rslora_ = false, dora_ = false;
+  double alpha_ = 0;
+  std::map<std::string, double> alphas_;  // of modules whose names end so
+  std::map<std::string, Change> changes_;
+};
+
+}  // namespace longhaul

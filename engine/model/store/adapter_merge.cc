@@ -1,0 +1,46 @@
+#include "engine/model/store/adapter_merge.h"
+
+#include <algorithm>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+
+namespace {
+
+PeftTarget target_of(const StoredTensor& tensor, const ModelShape& shape) {
+  PeftTarget target;
+  target.name = tensor.name, target.shape = tensor.shape;
+  if (tensor.transposed) std::swap(target.shape[0], target.shape[1]);
+  target.is_stored_so = !tensor.transposed;
+  const bool tokens = tensor.name == embedding_name(shape);
+  target.is_embedding = tokens || ends_with(tensor.name, ".wpe.weight");
+  target.is_tied = tokens && shape.tie_word_embeddings;
+  return target;
+}
+
+}  // namespace
+
+Result<AdapterMerge> AdapterMerge::open(const std::string& folder, const ModelShape& shape) {
+  LH_TRY(PeftAdapter adapter, PeftAdapter::open(folder));
+  AdapterMerge merge(std::move(adapter));
+  std::vector<PeftTarget> targets;
+  for (const StoredTensor& tensor : stored_tensors(shape)) {
+    targets.push_back(target_of(tensor, shape));
+    std::int64_t first = 0;
+    for (const ParameterSpec& part : tensor.parts) {
+      merge.places_[part.name] = {targets.back(), first};
+      first += part.shape[0];
+    }
+  }
+  LH_CHECK(merge.adapter_.check(targets));
+  return merge;
+}
+
+Status AdapterMerge::merge(const ParameterSpec& spec, std::span<float> values) const {
+  const auto place = places_.find(spec.name);
+  LH_ASSERT(place != places_.end() && static_cast<std::int64_t>(values.size()) == spec.elements(), spec.name);
+  return adapter_.merge(place->second.target, place->second.first, values);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,31 @@
+// An adapter of PEFT merged into a model's weights, parameter by parameter as they are read.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "engine/interop/peft_adapter.h"
+#include "engine/model/store/stored_tensors.h"
+
+namespace longhaul {
+
+class AdapterMerge {
+ public:
+  // Errors name all that does not belong to a model of this shape.
+  static Result<AdapterMerge> open(const std::string& folder, const ModelShape& shape);
+  // All of a parameter, in C order: its values become those of the tuned model.
+  Status merge(const ParameterSpec& spec, std::span<float> values) const;
+  // Of the model's file, those that it changes.
+  std::size_t tensors() const { return adapter_.tensors(); }
+
+ private:
+  struct Place {
+    PeftTarget target;
+    std::int64_t first = 0;  // row of the target
+  };
+  explicit AdapterMerge(PeftAdapter adapter) : adapter_(std::move(adapter)) {}
+  PeftAdapter adapter_;
+  std::map<std::string, Place> places_;  // of each parameter
+};
+
+}  // namespace longhaul

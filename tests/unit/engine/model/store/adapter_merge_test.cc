@@ -1,0 +1,133 @@
+// Adapters that PEFT wrote, merged here, give the logits that PEFT gives (tests/parity/golden/adapter-*, made by
+// make_adapter_golden.py), and what cannot be merged is refused by its name.
+#include "engine/model/store/adapter_merge.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "engine/model/llama.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/parallel/mesh/box_copy.h"
+#include "tests/support/scratch.h"
+
+using namespace longhaul;
+
+namespace {
+
+std::string adapters_golden(const std::string& name) {
+  return std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/" + name;
+}
+
+ParameterStore merged_store(const std::string& base, const std::string& adapter) {
+  const ComputeContext context(1);
+  const ModelShape shape = load_model_config(base).value().shape;
+  ParameterStore store(shape, DType::f32);
+  const auto reader = ModelFolderReader::open(base, shape);
+  REQUIRE(reader.ok());
+  const auto merge = AdapterMerge::open(adapter, shape);
+  REQUIRE_MESSAGE(merge.ok(), (merge.ok() ? "" : merge.error().message()));
+  CHECK(merge->tensors() > 0);
+  std::vector<float> values;
+  for (const FlatParameter& p : store.layout().parameters()) {
+    values.resize(static_cast<std::size_t>(p.end - p.begin));
+    REQUIRE(reader->read(p.spec, p.box, values).ok());
+    REQUIRE(merge->merge(p.spec, values).ok());
+    store.put(context, p, values);
+  }
+  return store;
+}
+
+// Of the last tokens of a sequence, the largest difference from what PEFT computed.
+double furthest_from_peft(const ParameterStore& store, const Value& golden) {
+  const ComputeContext context(1);
+  std::vector<std::int32_t> ids;
+  for (const Value& id : golden.find("ids")->as_array()) ids.push_back(static_cast<std::int32_t>(id.as_integer()));
+  const auto length = static_cast<std::int64_t>(ids.size()), vocabulary = store.shape().vocab_size;
+  LlamaOptions options;
+  options.tokens_max = length, options.training = false;
+  Llama model(store, options);
+  const std::vector<std::int32_t> targets(ids.size(), -1);
+  MicroBatch batch;
+  batch.sequences = 1, batch.length = length, batch.ids = ids, batch.targets = targets;
+  REQUIRE(model.check(batch).ok());
+  model.forward(context, 0, batch);
+  const ValueArray& expected = golden.find("logits")->as_array();
+  const auto rows = static_cast<std::int64_t>(expected.size());
+  Tensor logits(DType::f32, Shape{rows, vocabulary}, nullptr);
+  model.logits(context, 0, length - rows, length, logits.view());
+  double furthest = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const ValueArray& theirs = expected[static_cast<std::size_t>(row)].as_array();
+    REQUIRE(static_cast<std::int64_t>(theirs.size()) == vocabulary);
+    for (std::int64_t v = 0; v < vocabulary; ++v) {
+      const double mine = static_cast<double>(logits.span<float>()[static_cast<std::size_t>(row * vocabulary + v)]);
+      furthest = std::max(furthest, std::abs(mine - theirs[static_cast<std::size_t>(v)].as_number()));
+    }
+  }
+  return furthest;
+}
+
+// A copy of an adapter's folder whose configuration has one key changed.
+std::string with_key(const testing::Scratch& scratch, const std::string& name, const std::string& key, Value value) {
+  const std::string from = adapters_golden(name), to = scratch.path() + "/" + name;
+  REQUIRE(make_directories(to).ok());
+  Value config = parse_json(read_file(from + "/adapter_config.json").value()).value();
+  config.set(key, std::move(value));
+  REQUIRE(write_file_atomic(to + "/adapter_config.json", to_json(config)).ok());
+  REQUIRE(write_file_atomic(to + "/adapter_model.safetensors", read_file(from + "/adapter_model.safetensors").value())
+              .ok());
+  return to;
+}
+
+std::string refusal_of(const std::string& adapter, const std::string& base) {
+  const auto merge = AdapterMerge::open(adapter, load_model_config(adapters_golden(base)).value().shape);
+  return merge.ok() ? "" : merge.error().message();
+}
+
+}  // namespace
+
+TEST_CASE("adapters of PEFT, merged into the weights, give PEFT's logits") {
+  for (const std::string name : {"lora", "rslora", "saved", "dora", "ia3", "gpt2", "gpt2-dora"}) {
+    CAPTURE(name);
+    const std::string folder = adapters_golden("adapter-" + name);
+    const Value golden = parse_json(read_file(folder + "/golden.json").value()).value();
+    const ParameterStore store = merged_store(adapters_golden(golden.get_string("base")), folder);
+    const double furthest = furthest_from_peft(store, golden);
+    MESSAGE(name << ": " << furthest);
+    CHECK(furthest <= 1e-4);
+  }
+}
+
+TEST_CASE("an adapter of another model is refused with all that differs, and its base") {
+  const std::string said = refusal_of(adapters_golden("adapter-lora"), "train-llama-untied");
+  CAPTURE(said);
+  CHECK(said.find("is no adapter of this model") != std::string::npos);
+  CHECK(said.find("A of model.layers.0.self_attn.q_proj.weight is [4, 32]") != std::string::npos);
+  CHECK(said.find("base_model_name_or_path = \"model-untied\"") != std::string::npos);
+  CHECK(refusal_of(adapters_golden("adapter-gpt2"), "model-untied").find("the model has no transformer.h.0") !=
+        std::string::npos);
+  CHECK(refusal_of(adapters_golden("adapter-saved"), "model-tied-llama3").find("tied") != std::string::npos);
+  CHECK(refusal_of(adapters_golden("model-untied"), "model-untied").find("adapter_config.json") != std::string::npos);
+}
+
+TEST_CASE("what an adapter's configuration asks for and nobody merges is refused by its key") {
+  const testing::Scratch scratch;
+  const auto said = [&](const char* name, const char* key, Value value) {
+    return refusal_of(with_key(scratch, name, key, std::move(value)), "model-untied");
+  };
+  CHECK(said("adapter-lora", "peft_type", "PREFIX_TUNING").find("PREFIX_TUNING") != std::string::npos);
+  CHECK(said("adapter-lora", "layer_replication", Value(ValueArray{Value(1)})).find("layer_replication") !=
+        std::string::npos);
+  CHECK(said("adapter-lora", "init_lora_weights", "pissa_niter_4").find("pissa") != std::string::npos);
+  CHECK(said("adapter-lora", "use_dora", true).find("use_dora") != std::string::npos);
+  Value pattern = Value::make_table();
+  pattern.set("layers\\.[01]\\.q_proj", 3);
+  CHECK(said("adapter-lora", "alpha_pattern", std::move(pattern)).find("regular expression") != std::string::npos);
+  CHECK(said("adapter-lora", "something_new", true).find("something_new") != std::string::npos);
+  CHECK(said("adapter-lora", "something_new", false).empty());
+}
