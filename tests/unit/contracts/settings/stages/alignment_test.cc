@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/toml.h"
+#include "contracts/tasks/stage_kinds.h"
+
 using namespace longhaul;
 
 TEST_CASE("methods of align are those that its settings name") {
@@ -47,4 +50,19 @@ TEST_CASE("align refuses values at which a method says nothing") {
   refused(s, "length_normalized");
   s.length_normalized = true, s.reward_margin = 0.5, s.label_smoothing = 0.1;
   CHECK(alignment_problems(s).empty());
+}
+
+TEST_CASE("a workflow learns of every setting that its method of align does not know, where each stands") {
+  const StageKind* kind = find_stage_kind("align");
+  REQUIRE(kind != nullptr);
+  const auto written = parse_toml("method = \"simpo\"\ndivergence = \"js\"\nlength_normalized = false\n", "a.toml");
+  REQUIRE(written.ok());
+  Diagnostics problems;
+  kind->resolve(*written, "stage.a", {}, problems);
+  REQUIRE(problems.size() == 2);
+  const std::string said = problems.render("");
+  CHECK(said.find("a.toml:2:14: error: stage.a: divergence means nothing with method = \"simpo\"") !=
+        std::string::npos);
+  CHECK(said.find("a.toml:3:21: error: stage.a: length_normalized = false with method = \"simpo\"") !=
+        std::string::npos);
 }
