@@ -129,10 +129,14 @@ TEST_CASE("rounds at given times run beside the ranks, and the last one when the
                             "/bell && r=ended; echo \"$r ${SLURM_JOB_ID:-none} ${SLURM_CONF:-none} "
                             "${SLURM_JWT:-none} ${SBATCH_ACCOUNT:-none}\" >> " +
                             root + "/rounds"};
+  // One that Slurm's commands refuse at once; for one that is not there they look again for a minute.
+  const std::string slurm_conf = root + "/slurm.conf";
+  REQUIRE(make_directories(root).ok());
+  REQUIRE(write_file_atomic(slurm_conf, "# nothing\n").ok());
   rig.environment = {
-      {"SLURM_JOB_ID", "77"}, {"SLURM_CONF", "/etc/slurm.conf"}, {"SLURM_JWT", "token"}, {"SBATCH_ACCOUNT", "x"}};
+      {"SLURM_JOB_ID", "77"}, {"SLURM_CONF", slurm_conf}, {"SLURM_JWT", "token"}, {"SBATCH_ACCOUNT", "x"}};
   CHECK(rig.wait(rig.start()).success());
-  CHECK(rig.text("rounds") == "running none /etc/slurm.conf token none\nended none /etc/slurm.conf token none\n");
+  CHECK(rig.text("rounds") == format("running none {} token none\nended none {} token none\n", slurm_conf, slurm_conf));
 }
 
 TEST_CASE("the last round is begun again when a signal ends it, a few times, and its failure is not the job's") {
