@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """A tiny pipeline twice: with this machine's engine, and with Arm's under emulation; both times this machine's longhaul and
-worker. Text, vocabulary and tokens have to be the same bytes; losses may differ in the last bits of f32.
+worker. Text, vocabulary and tokens have to be the same bytes; losses may differ in the last bits of f32. Then each engine serves
+the model: a deploy stage would start its own program, which this machine's kernel cannot without the emulator.
 
 usage: arm_pipeline.py HOST_PROGRAMS ARM_ENGINE SYSROOT FOLDER
 """
 import json
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/e2e"))
@@ -41,13 +46,9 @@ optimizer = { lr = 3e-3, warmup_steps = 5 }
 [stage.quantize]
 kind = "quantize"
 inputs = { model = "@pretrain", tokens = "@tokens" }
-[stage.deploy]
-kind = "deploy"
-inputs = { model = "@quantize" }
-model_name = "tiny"
-max_tokens = 8
-prompts = ["The old server"]
 """
+TOKEN = "a token of this test"
+SERVER_SECONDS = 300  # until it answers, emulated on a busy machine
 
 
 def install(folder, programs, engine_script):
@@ -86,6 +87,40 @@ def losses(stages):
     return found
 
 
+def ask(port, path, body=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body and json.dumps(body).encode(),
+                                     {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=SERVER_SECONDS) as answer:
+        return json.load(answer)
+
+
+def served(engine, folder, stages):
+    """How many tokens the prompt and the answer of a server have."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = folder / "token"
+    token.write_text(TOKEN + "\n")
+    token.chmod(0o600)
+    with open(folder / "server.log", "w") as log:
+        server = subprocess.Popen([engine, "serve", "--model", stages / "quantize/out", "--token-file", token, "--port", str(port)],
+                                  stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + SERVER_SECONDS
+        while True:
+            assert server.poll() is None and time.monotonic() < deadline, (folder / "server.log").read_text()
+            try:
+                ask(port, "/health")
+                break
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.1)
+        usage = ask(port, "/v1/completions", {"prompt": "The old server", "max_tokens": 8, "temperature": 0})["usage"]
+        return usage["prompt_tokens"], usage["completion_tokens"]
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def same_files(left, right, pattern):
     names = sorted(path.relative_to(left) for path in left.glob(pattern))
     assert names, f"nothing matches {left}/{pattern}"
@@ -108,6 +143,9 @@ def main(programs, engine, sysroot, folder):
     worst = max(abs(left[step] - right[step]) for step in left)
     print(f"losses of {len(left)} steps: largest difference {worst:.2g}; last {left[max(left)]} and {right[max(right)]}")
     assert worst <= LOSS_DIFFERENCE_MAX, "losses differ by more than the order of sums explains"
+    ours, theirs = (served(folder / name / "bin/longhaul-engine", folder, stages) for name, stages in (("host", host), ("arm", arm)))
+    print(f"served, tokens of prompt and answer: {ours} and {theirs}")
+    assert ours[0] == theirs[0] > 0 and theirs[1] > 0, "the server of Arm does not answer like this machine's"
     print("arm pipeline: works")
 
 
