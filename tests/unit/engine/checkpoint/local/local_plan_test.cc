@@ -53,13 +53,19 @@ TEST_CASE("copies of 1,024 ranks: what is said of them does not grow with their 
   const CheckpointManifest head = head_of_70b();
   constexpr int ranks = 1024;
   std::size_t to_first = 0;
+  // The eight owners of a slice differ in the rows of their entries: an offer is made of the manifest of one of them.
+  std::vector<ShareOffer> of_slices;
+  for (int owner = 0; owner < ranks; owner += 8)
+    of_slices.push_back(offer_of(part_of(head, owner, ranks), "0123456789abcdef0123456789abcdef", owner, true).value());
+  const auto offer_for = [&](int owner, bool is_own) {
+    ShareOffer offer = of_slices[static_cast<std::size_t>(owner / 8)];
+    offer.owner = owner, offer.is_own = is_own;
+    for (PlanEntry& entry : offer.entries) entry.box.offset[0] = entry.box.extent[0] * (owner % 8);
+    return offer;
+  };
   std::vector<ShareOffer> offers;
   for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<ShareOffer> mine;
-    for (const bool is_own : {true, false}) {
-      const int owner = is_own ? rank : (rank + ranks / 2) % ranks;
-      mine.push_back(offer_of(part_of(head, owner, ranks), "0123456789abcdef0123456789abcdef", owner, is_own).value());
-    }
+    const std::vector<ShareOffer> mine = {offer_for(rank, true), offer_for((rank + ranks / 2) % ranks, false)};
     const std::string text = offers_to_text(mine);
     to_first += text.size();
     auto of_rank = offers_from_text(text, rank);
