@@ -13,6 +13,7 @@
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
+#include "tests/support/sanitized.h"
 
 namespace longhaul {
 namespace {
@@ -43,7 +44,10 @@ PretrainSettings of_shape(const char* architecture, int layers, int hidden, int 
 }
 
 std::vector<Proposal> proposals() {
-  const std::vector<int> all = {64, 96, 256, 1000, 1024, 4096}, some = {96};
+  // The release build asks them all; what a sanitizer looks for is in each search.
+  const std::vector<int> all = testing::sanitized ? std::vector<int>{96}
+                                                  : std::vector<int>{64, 96, 256, 1000, 1024, 4096},
+                         some = {96};
   return {{"quickstart-tiny", shipped("quickstart-tiny", 2048), all},
           {"llama3-8b", shipped("llama3-8b", 128256), all},
           {"Llama 2 70B", of_shape("llama", 80, 8192, 28672, 64, 8, 32000, 4096), some},
@@ -102,7 +106,7 @@ TEST_CASE("no layout that tune proposes is refused by the engine's own checks") 
       }
     }
   MESSAGE(candidates << " candidates of " << cases << " cases, none refused; no layout: " << join(without, "; "));
-  CHECK(candidates > 300);
+  CHECK(candidates > 20 * cases);
   CHECK_MESSAGE(without.empty(), join(without, "; "));
 }
 
