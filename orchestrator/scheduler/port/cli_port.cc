@@ -75,8 +75,11 @@ std::string submitted_job_id(const std::string& answer) {
 Result<std::string> CliPort::installed_version(const ProgramPaths& programs) {
   LH_TRY(const RunOutput output, run_slurm_query({"sbatch", "--version"}, version_deadline_ms, programs));
   if (!output.status.success()) return slurm_command_error("sbatch --version failed", output);
-  const auto words = split(trim(output.out), ' ');  // "slurm-wlm 22.05.8"
-  return words.back();
+  std::string version;  // "slurm-wlm 22.05.8"; a wrapper greets before it, or says goodbye behind
+  for (const std::string& line : split(output.out, '\n'))
+    if (const auto words = split(trim(line), ' '); words.size() == 2 && starts_with(words[0], "slurm"))
+      version = words[1];
+  return version.empty() ? split(trim(output.out), ' ').back() : version;
 }
 
 std::string CliPort::description() const {
@@ -141,12 +144,16 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (!fields.empty()) fields += separators_.field();
     fields += std::string("%") + letter;
   }
+  fields += separators_.field();  // what a wrapper prints behind the last record is no comment
   argv.push_back(separators_.record() + fields);
   argv.insert(argv.end(), which.begin(), which.end());
   LH_TRY(const std::string text, ask(what, argv));
   std::vector<SlurmJob> jobs;
   std::map<std::string, std::size_t> place;
-  for (const auto& record : separators_.read(text)) {
+  std::string before;
+  const auto records = separators_.read(text, before);
+  skipped_.note("squeue", before);
+  for (const auto& record : records) {
     if (record.size() < 19) return make_error(ErrorCode::unavailable, what + ": squeue's answer has no such fields");
     SlurmJob job;
     job.id = record[0];
@@ -170,6 +177,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     job.work_dir = read_slurm_text(record[16]);
     job.command = read_slurm_text(record[17]);
     job.comment = record[18] == "(null)" ? std::string() : record[18];
+    if (record.size() > 19) skipped_.note("squeue", record[19]);
     place[job.id] = jobs.size();
     jobs.push_back(std::move(job));
   }
@@ -206,7 +214,7 @@ Result<std::vector<SlurmJob>> CliPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> CliPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, deadline_ms_, programs_, cluster_);
+  return read_accounting(ids, deadline_ms_, programs_, cluster_, skipped_);
 }
 
 Status CliPort::signal(const std::string& id, int signal_number, bool batch_only) {

@@ -45,6 +45,7 @@ class CliPort final : public SlurmPort {
   Result<std::vector<SlurmPartition>> partitions() override;
   Result<std::vector<SlurmReservation>> reservations() override;
   Result<SlurmConfiguration> configuration() override;
+  std::string skipped() const override { return skipped_.text(); }
 
  private:
   Result<RunOutput> query(std::vector<std::string> argv) const;
@@ -57,6 +58,7 @@ class CliPort final : public SlurmPort {
   std::string cluster_;
   std::vector<std::string> environment_;
   UniqueSeparators separators_;
+  mutable SkippedLine skipped_;
   mutable std::string version_;
 };
 

@@ -372,7 +372,7 @@ Result<std::vector<SlurmJob>> HelperPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> HelperPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, options_.deadline_ms, options_.programs, options_.cluster);
+  return read_accounting(ids, options_.deadline_ms, options_.programs, options_.cluster, skipped_);
 }
 
 Status HelperPort::signal(const std::string& id, int signal_number, bool batch_only) {

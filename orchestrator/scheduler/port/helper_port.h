@@ -13,6 +13,7 @@
 #include "base/files/files.h"
 #include "base/system/clock.h"
 #include "base/value/value.h"
+#include "orchestrator/scheduler/port/slurm_commands.h"
 #include "orchestrator/scheduler/port/slurm_port.h"
 #include "orchestrator/site/submission_times.h"
 
@@ -53,6 +54,7 @@ class HelperPort final : public SlurmPort {
   Result<std::vector<SlurmPartition>> partitions() override;
   Result<std::vector<SlurmReservation>> reservations() override;
   Result<SlurmConfiguration> configuration() override;
+  std::string skipped() const override { return skipped_.text(); }
 
  private:
   using RowSink = std::function<void(const Value&)>;
@@ -80,6 +82,7 @@ class HelperPort final : public SlurmPort {
   pid_t pid_ = -1;
   FileDescriptor socket_, words_;  // words_: what it writes to stderr, in memory
   std::string received_;
+  SkippedLine skipped_;
   std::size_t read_ = 0;  // of received_
   std::int64_t next_id_ = 1, next_window_ = 1;
   std::string library_;  // version; "" until it said so

@@ -13,6 +13,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t words_max = 500;
+constexpr std::size_t skipped_max = 120;
 constexpr const char* accounting_fields =
     "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,WorkDir,Comment";
 // slurmdbd may take the question and never answer; slurmctld's own deadline would be a long time to stand still.
@@ -22,6 +23,10 @@ std::int64_t number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   return end.ec == std::errc() && end.ptr == text.data() + text.size() ? number : 0;
+}
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (static_cast<unsigned char>(c) & 0x80U) != 0;
 }
 
 std::vector<std::string> split_by(const std::string& text, const std::string& separator) {
@@ -116,8 +121,18 @@ std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::s
   return argv;
 }
 
+void SkippedLine::note(const std::string& program, const std::string& text) {
+  if (!text_.empty()) return;
+  for (const std::string& line : split(text, '\n'))
+    if (const std::string words = trim(line); std::any_of(words.begin(), words.end(), is_letter)) {
+      text_ = format("{}: {}", program, repair_utf8(words.substr(0, skipped_max)));
+      return;
+    }
+}
+
 Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
-                                              const ProgramPaths& programs, const std::string& cluster) {
+                                              const ProgramPaths& programs, const std::string& cluster,
+                                              SkippedLine& skipped) {
   if (ids.empty()) return std::vector<SlurmJob>{};
   const UniqueSeparators separators;
   // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
@@ -141,7 +156,10 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
        at += fields_per_job) {
     const auto field = [&](std::size_t i) { return fields[at + i]; };
     SlurmJob job;
-    job.id = trim(field(0));
+    // What a wrapper printed stands before the number that begins its record's line.
+    const std::size_t line = field(0).rfind('\n') == std::string::npos ? 0 : field(0).rfind('\n') + 1;
+    skipped.note("sacct", field(0).substr(0, line));
+    job.id = trim(field(0).substr(line));
     if (job.id.empty()) break;
     const std::string shown = field(1);
     if (const std::size_t underscore = shown.find('_'); underscore != std::string::npos) {
@@ -166,6 +184,7 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
     job.comment = field(13);
     jobs.push_back(std::move(job));
   }
+  skipped.note("sacct", fields.back());
   return jobs;
 }
 
@@ -176,9 +195,10 @@ UniqueSeparators::UniqueSeparators() {
   field_ = "\x1f" + word;
 }
 
-std::vector<std::vector<std::string>> UniqueSeparators::read(const std::string& text) const {
+std::vector<std::vector<std::string>> UniqueSeparators::read(const std::string& text, std::string& before) const {
   std::vector<std::vector<std::string>> records;
   const auto pieces = split_by(text, record_);
+  before = pieces[0];
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     std::string piece = pieces[i];
     if (ends_with(piece, "\n")) piece.pop_back();

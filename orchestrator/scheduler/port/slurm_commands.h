@@ -36,11 +36,23 @@ Error slurm_command_error(const std::string& what, const RunOutput& output);
 // The same of a submission: what its words mean for whoever wants it accepted (words/refusals.h).
 Error slurm_submission_error(const std::string& what, const RunOutput& output);
 
+// The first line with a letter that a wrapper printed beside what a command answered: greetings of a site, advice, a
+// farewell.
+class SkippedLine {
+ public:
+  void note(const std::string& program, const std::string& text);
+  const std::string& text() const { return text_; }  // "squeue: Welcome to ..."; "": nothing was skipped
+
+ private:
+  std::string text_;
+};
+
 // Of these jobs, as accounting knows them; arrays: each task. Every life of a job that was queued again has a record of
 // its own, and so has every job that was given the same number. A comment is kept where the site stores comments, and
-// only from the job's end on; there is no reason.
+// only from the job's end on; there is no reason. `skipped`: see SkippedLine.
 Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
-                                              const ProgramPaths& programs = {}, const std::string& cluster = {});
+                                              const ProgramPaths& programs, const std::string& cluster,
+                                              SkippedLine& skipped);
 
 // `argv` of one of Slurm's commands, for the cluster of this name; "": as it is.
 std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::string& cluster);
@@ -51,8 +63,8 @@ class UniqueSeparators {
   UniqueSeparators();
   const std::string& record() const { return record_; }
   const std::string& field() const { return field_; }
-  // The records of `text`, each as its fields; what stands before the first record is left out.
-  std::vector<std::vector<std::string>> read(const std::string& text) const;
+  // The records of `text`, each as its fields; `before`: what stands before the first record, which is not Slurm's.
+  std::vector<std::vector<std::string>> read(const std::string& text, std::string& before) const;
 
  private:
   std::string record_, field_;

@@ -122,6 +122,9 @@ class SlurmPort {
   virtual Result<std::vector<SlurmPartition>> partitions() = 0;
   virtual Result<std::vector<SlurmReservation>> reservations() = 0;
   virtual Result<SlurmConfiguration> configuration() = 0;
+  // What a wrapper of the site printed beside an answer that was read: "squeue: Welcome to ...", the first such line of
+  // this object's life. It was skipped. "": nothing was.
+  virtual std::string skipped() const { return {}; }
 };
 
 }  // namespace longhaul

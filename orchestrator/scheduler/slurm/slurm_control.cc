@@ -44,6 +44,11 @@ void SlurmScheduler::note_others(const std::vector<OpenJob>& open) {
     const auto found = owners_.find(job.id.substr(0, job.id.find('_')));
     if (found != owners_.end() && found->second != job.key.substr(0, job.key.find('+'))) others_.insert(job.id);
   }
+  if (const std::string line = port_->skipped(); !line.empty())
+    notice("lines_skipped", format("line='{}'", line),
+           format("something on this site prints lines of its own beside the answers of Slurm's commands, which are "
+                  "skipped: '{}'",
+                  line));
 }
 
 // Whether the job of this number is the one that was submitted. not_found: slurmctld knows no such job.

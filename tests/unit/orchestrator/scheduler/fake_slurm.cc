@@ -312,6 +312,7 @@ class FakeSlurmPort final : public SlurmPort {
  public:
   explicit FakeSlurmPort(FakeSlurm& slurm) : slurm_(slurm) {}
   std::string description() const override { return "a fake Slurm"; }
+  std::string skipped() const override { return slurm_.skipped; }
 
   std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) override {
     std::vector<Result<std::string>> ids;

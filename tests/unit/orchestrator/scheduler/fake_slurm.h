@@ -54,6 +54,7 @@ class FakeSlurm {
   std::optional<Error> refuse_cancel;
   std::function<void(SlurmJob&)> filter;           // what the site makes of a submission: job_submit.lua, a wrapper
   std::optional<std::string> wrong_answer;         // to the next submission, which is accepted
+  std::string skipped;                             // what a wrapper prints beside answers
   bool answers_for_nothing = false;                // ... and which is not
   std::set<std::string> of_other_users;            // numbers of jobs that only job() tells of
   std::int64_t clock_off_s = 0;                    // of slurmctld: of all times that it tells

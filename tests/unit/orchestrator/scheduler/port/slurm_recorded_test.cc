@@ -26,18 +26,19 @@ struct Recorded {
   }
   CliPort port() { return CliPort(20'000, programs); }
 
-  void sacct(const std::string& file) {
-    program("sacct",
-            "for word in \"$@\"; do case $word in --delimiter=*) d=${word#*=};; esac; done\n"
-            "while IFS= read -r line; do printf '%s%s\\n' \"${line//|/$d}\" \"$d\"; done < " +
-                recorded_answers + file + "\n");
+  // `greeting`, `farewell`: commands by which a wrapper prints lines of its own before the answer and behind it.
+  void sacct(const std::string& file, const std::string& greeting = "", const std::string& farewell = "") {
+    program("sacct", greeting + "\n" +
+                         "for word in \"$@\"; do case $word in --delimiter=*) d=${word#*=};; esac; done\n"
+                         "while IFS= read -r line; do printf '%s%s\\n' \"${line//|/$d}\" \"$d\"; done < " +
+                         recorded_answers + file + "\n" + farewell + "\n");
   }
-  void squeue(const std::string& file) {
-    program("squeue",
-            "for word in \"$@\"; do case $word in *%A*%F*) o=$word;; JobID*) exit 0;; esac; done\n"
-            "r=${o%%\\%A*}; rest=${o#*\\%A}; f=${rest%%\\%F*}\n"
-            "while IFS= read -r line; do printf '%s%s\\n' \"$r\" \"${line//|/$f}\"; done < " +
-                recorded_answers + file + "\n");
+  void squeue(const std::string& file, const std::string& greeting = "", const std::string& farewell = "") {
+    program("squeue", greeting + "\n" +
+                          "for word in \"$@\"; do case $word in *%A*%F*) o=$word;; JobID*) exit 0;; esac; done\n"
+                          "r=${o%%\\%A*}; rest=${o#*\\%A}; f=${rest%%\\%F*}\n"
+                          "while IFS= read -r line; do printf '%s%s%s\\n' \"$r\" \"${line//|/$f}\" \"$f\"; done < " +
+                          recorded_answers + file + "\n" + farewell + "\n");
   }
   std::map<std::string, SlurmJob> jobs() {
     const auto listed = port().jobs();
@@ -101,6 +102,63 @@ TEST_CASE("recorded: squeue's jobs are alive in every state that is not an end")
   CHECK_FALSE(is_live(jobs.at("key.e")));
   CHECK(jobs.at("key.e").state == "FAILED");
   CHECK(jobs.at("key.k").reason == "JobHoldMaxRequeue");
+}
+
+TEST_CASE("recorded: lines that a wrapper prints before and behind an answer are skipped, and the first is kept") {
+  const std::string greeting = "cat " + recorded_answers + "banner.txt", farewell = "echo 'Have a nice day'";
+  Recorded slurm;
+  slurm.squeue("squeue-22.05.txt");
+  slurm.sacct("sacct-22.05.txt");
+  CliPort plain = slurm.port();
+  const auto jobs = plain.jobs();
+  const auto records = plain.accounted({"1"});
+  REQUIRE((jobs.ok() && records.ok()));
+  CHECK(plain.skipped().empty());
+
+  slurm.squeue("squeue-22.05.txt", greeting, farewell);
+  slurm.sacct("sacct-22.05.txt", greeting, farewell);
+  CliPort greeted = slurm.port();
+  const auto same_jobs = greeted.jobs();
+  const auto same_records = greeted.accounted({"1"});
+  REQUIRE((same_jobs.ok() && same_records.ok()));
+  const auto text = [](const SlurmJob& job) {
+    return format("{} {} {} {} {} {}", job.id, job.state, job.name, job.submitted_s, job.work_dir, job.comment);
+  };
+  REQUIRE(same_jobs->size() == jobs->size());
+  for (std::size_t i = 0; i < jobs->size(); ++i) CHECK(text((*same_jobs)[i]) == text((*jobs)[i]));
+  REQUIRE(same_records->size() == records->size());
+  for (std::size_t i = 0; i < records->size(); ++i) CHECK(text((*same_records)[i]) == text((*records)[i]));
+  const std::string welcome = "squeue: Welcome to the Vista Supercomputer";
+  CHECK(greeted.skipped() == welcome);
+
+  // An answer of greetings alone is a list without jobs, and it is told; behind the last record alone, as well.
+  slurm.program("squeue", greeting + "\n");
+  slurm.sacct("sacct-22.05.txt", "", farewell);
+  CliPort empty = slurm.port(), parted = slurm.port();
+  REQUIRE(empty.jobs().ok());
+  CHECK(empty.jobs()->empty());
+  CHECK(empty.skipped() == welcome);
+  REQUIRE(parted.accounted({"1"}).ok());
+  CHECK(parted.skipped() == "sacct: Have a nice day");
+
+  slurm.program("sbatch", greeting + "; echo slurm-wlm 24.11.5; " + farewell + "\n");
+  const auto version = CliPort::installed_version(slurm.programs);
+  REQUIRE(version.ok());
+  CHECK(*version == "24.11.5");
+}
+
+TEST_CASE(
+    "recorded: a round's questions are two commands for the whole queue and one for accounting, for any number of "
+    "jobs") {
+  Recorded slurm;
+  const std::string count = "echo >> " + slurm.scratch.file("asked");
+  slurm.squeue("squeue-22.05.txt", count);
+  slurm.sacct("sacct-22.05.txt", count);
+  CliPort port = slurm.port();
+  REQUIRE(port.jobs().ok());
+  CHECK(file_size(slurm.scratch.file("asked")).value() == 2);
+  REQUIRE(port.accounted({"1", "2", "3", "4", "5", "6"}).ok());
+  CHECK(file_size(slurm.scratch.file("asked")).value() == 2 + 1);
 }
 
 TEST_CASE("recorded: each refusal of sbatch becomes the error that its words mean, with the words in it") {

@@ -71,6 +71,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("slurm identity: lines that a wrapper prints beside the answers are told once, and change nothing") {
+  SlurmWorld world({.nodes = 1});
+  world.slurm.play = runs_long();
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  REQUIRE(id.ok());
+  const OpenJob job = world.open("k", *id);
+  CHECK(world.look(job)->state == JobState::running);
+  CHECK(world.scheduler->notices().empty());
+  world.slurm.skipped = "squeue: Welcome";
+  for (int i = 0; i < 3; ++i) CHECK(world.look(job)->state == JobState::running);
+  REQUIRE(world.scheduler->notices().size() == 1);
+  CHECK(world.scheduler->notices()[0].id == "lines_skipped");
+  CHECK(world.scheduler->notices()[0].text.find("squeue: Welcome") != std::string::npos);
+}
+
 TEST_CASE("slurm identity: a submission whose answer was lost is found by its name, or by its script's argument") {
   for (const NamedFilter& filter : filters()) {
     CAPTURE(filter.name);
