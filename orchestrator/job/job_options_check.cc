@@ -130,8 +130,22 @@ Status check_variable(const std::string& name, const std::string& value) {
   return {};
 }
 
-std::vector<std::string> module_preamble() {
+std::vector<std::string> module_loader() {
   return {
+      "load_module() {",
+      "  loaded_before=${LOADEDMODULES-}",
+      "  module load \"$1\" || return 1",
+      "  # Lmod, and Tcl modules from 4 on, say by their exit status what came of it; older ones answer 0 in any case.",
+      "  if [ -n \"${LMOD_VERSION-}${MODULES_CMD-}\" ] || [ -z \"${LOADEDMODULES+set}\" ]; then return 0; fi",
+      "  case \":$LOADEDMODULES:\" in *\":$1:\"* | *\":$1/\"*) return 0 ;; esac",
+      "  [ \"$LOADEDMODULES\" != \"$loaded_before\" ]",
+      "}",
+  };
+}
+
+std::vector<std::string> module_preamble() {
+  std::vector<std::string> lines = module_loader();
+  const std::vector<std::string> rest = {
       "no_module() {",
       "  echo \"longhaul: module load $1 failed on $(hostname); try: module avail ${1%%/*}\" >&2",
       "  exit 71",
@@ -146,6 +160,8 @@ std::vector<std::string> module_preamble() {
       "  exit 71",
       "fi",
   };
+  lines.insert(lines.end(), rest.begin(), rest.end());
+  return lines;
 }
 
 }  // namespace longhaul

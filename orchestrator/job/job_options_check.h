@@ -19,7 +19,12 @@ bool is_module_name(const std::string& text);
 // A variable that a job script may export.
 Status check_variable(const std::string& name, const std::string& value);
 
-// Shell lines before the first `module load`: finds the command, says what to do where there is none.
+// Shell lines that define `load_module NAME`: `module load`, and a status other than 0 where it was not loaded. Tcl
+// modules before 4 (Cray's and many clusters' 3.2) say why on stderr and answer 0: what they have loaded stands in
+// LOADEDMODULES, by its own name, or by another one where NAME is an alias.
+std::vector<std::string> module_loader();
+// Shell lines before the first module is loaded: those, and what finds the command or says what to do where there is
+// none.
 std::vector<std::string> module_preamble();
 
 }  // namespace longhaul

@@ -542,7 +542,7 @@ void JobPlanner::plan_modules() {
                          "one module each, without blanks, for example \"cuda/12.6\"");
         continue;
       }
-      lines.push_back("module load " + shell_quote(module) + " || no_module " + shell_quote(module));
+      lines.push_back("load_module " + shell_quote(module) + " || no_module " + shell_quote(module));
     }
   };
   if (config_.is_slurm()) load(config_.modules, site_.origin_of("modules"), site_place("modules"));

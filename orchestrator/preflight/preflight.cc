@@ -8,6 +8,7 @@
 
 #include "base/process/process.h"
 #include "base/text/text.h"
+#include "orchestrator/job/job_options_check.h"
 #include "orchestrator/job/sbatch_text.h"
 #include "orchestrator/preflight/promised_gpus.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::int64_t modules_deadline_ms = 60'000;
 constexpr int no_module_command = 99;
+constexpr std::size_t module_words_max = 300;
 
 const Directive* find_directive(const JobPlan& job, const std::string& option) {
   const auto found = std::find_if(job.directives.begin(), job.directives.end(),
@@ -156,22 +158,31 @@ bool has_other_processors(const Site& site) {
   return !site.config.node.arch.empty() && ::uname(&host) == 0 && site.config.node.arch != host.machine;
 }
 
-// The first of them that does not load; "" if they do, or nobody can say.
-std::string first_missing_module(const std::vector<std::string>& modules) {
+// The first of them that does not load, and what `module` says of it; "" if they do, or nobody can say.
+struct MissingModule {
+  std::string name, words;
+};
+MissingModule first_missing_module(const std::vector<std::string>& modules) {
   SpawnSpec spec;
   spec.argv = {"bash", "-c",
                "command -v module >/dev/null || . /etc/profile >/dev/null 2>&1\n"
                "command -v module >/dev/null || exit " +
-                   std::to_string(no_module_command) +
+                   std::to_string(no_module_command) + "\n" + join(module_loader(), "\n") +
                    "\n"
                    "for name do\n"
-                   "  module load \"$name\" >/dev/null 2>&1 || { printf '%s' \"$name\"; exit 1; }\n"
+                   "  printf '\\036' >&2\n"  // ends what was said of those before
+                   "  load_module \"$name\" >/dev/null || { printf '%s' \"$name\"; exit 1; }\n"
                    "done\n",
                "longhaul"};
   spec.argv.insert(spec.argv.end(), modules.begin(), modules.end());
   const auto done = run_captured(std::move(spec), modules_deadline_ms);
   const bool told = done.ok() && done->status.code == 1 && done->status.signal == 0;
-  return told && std::find(modules.begin(), modules.end(), done->out) != modules.end() ? done->out : "";
+  if (!told || std::find(modules.begin(), modules.end(), done->out) == modules.end()) return {};
+  std::vector<std::string> words;
+  const std::size_t begin = done->err.rfind('\036');
+  for (const std::string& line : split(done->err.substr(begin == std::string::npos ? 0 : begin + 1), '\n'))
+    if (!trim(line).empty()) words.push_back(trim(line));
+  return {done->out, repair_utf8(join(words, "; ").substr(0, module_words_max))};
 }
 
 }  // namespace
@@ -237,7 +248,7 @@ void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site) 
 
 void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {
   if (has_other_processors(site)) return;
-  std::map<std::vector<std::string>, std::string> missing;  // of each list of modules
+  std::map<std::vector<std::string>, MissingModule> missing;  // of each list of modules
   std::set<std::string> told;
   for (const PlannedStage& stage : plan.stages) {
     std::vector<std::string> modules = site.config.modules;
@@ -245,14 +256,14 @@ void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnosti
     if (modules.empty()) continue;
     auto known = missing.find(modules);
     if (known == missing.end()) known = missing.emplace(modules, first_missing_module(modules)).first;
-    const std::string& name = known->second;
+    const auto& [name, words] = known->second;
     if (name.empty() || !told.insert(name).second) continue;
     const bool of_site =
         std::find(site.config.modules.begin(), site.config.modules.end(), name) != site.config.modules.end();
     const auto origin = site.origins.find("modules");
     const SourcePos place =
         of_site && origin != site.origins.end() ? origin->second.where : stage.place_of("job.modules");
-    diagnostics.add(place, "`module load " + name + "` fails on " + host_name(),
+    diagnostics.add(place, "`module load " + name + "` fails on " + host_name() + (words.empty() ? "" : ": " + words),
                     "try: module avail " + shell_quoted(name.substr(0, name.find('/'))));
   }
 }

@@ -119,6 +119,39 @@ TEST_CASE("modules are loaded, and a missing one or no module command is said cl
   CHECK(without.find("lead") == std::string::npos);
 }
 
+TEST_CASE("modules before 4, which answer 0 whatever came of it, are judged by what they have loaded") {
+  ScriptFolder folder;
+  const std::string site_file = join_path(folder.path, "m.toml");
+  const auto script_with = [&](const std::string& module) {
+    write_file_atomic(site_file, "scheduler = \"slurm\"\nmodules = [\"" + module + "\"]\n").value();
+    PlannedStage stage;
+    stage.kind = "command";
+    stage.stage = "s";
+    Diagnostics none;
+    const JobPlan plan = plan_job(*load_site(site_file, {}), stage, none);
+    REQUIRE_MESSAGE(none.empty(), none.render(""));
+    return folder.write(plan, folder.context());
+  };
+  const std::string older = "source " LONGHAUL_SOURCE_DIR "/tests/support/tcl_modules_3.sh; ";
+  const auto loads = [&](const std::string& module, const std::string& more = "") {
+    return folder.run(script_with(module), {"x"}, older + more).find("lead\n--attempt") != std::string::npos;
+  };
+  CHECK(loads("cuda/12.6"));
+  CHECK(loads("cuda"));                                          // the default version: cuda/12.6 is loaded
+  CHECK(loads("toolkit"));                                       // an alias
+  CHECK(loads("cuda/12.6", "export LOADEDMODULES=cuda/12.6;"));  // already there
+  CHECK_FALSE(loads("cuda/13"));
+  CHECK_FALSE(loads("cuda/12.6", "export LOADEDMODULES=cuda/11;"));  // conflicts, and is not loaded
+  CHECK_FALSE(loads("cud", "export LOADEDMODULES=cuda/12.6;"));      // a name that another one begins with
+  const std::string said = folder.run(script_with("cuda/13"), {"x"}, older);
+  CHECK(said.find("ERROR:105: Unable to locate a modulefile for 'cuda/13'") != std::string::npos);
+  CHECK(said.find("longhaul: module load cuda/13 failed on") != std::string::npos);
+  // Newer ones say it by their status, and may have loaded it under any name.
+  CHECK(loads("hidden", "export MODULES_CMD=/usr/lib/modulecmd.tcl;"));
+  CHECK(loads("hidden", "unset LOADEDMODULES;"));  // somebody's own `module`
+  CHECK_FALSE(loads("hidden"));
+}
+
 TEST_CASE("a script tells the launcher, the chain and the origin of each directive") {
   ScriptFolder folder;
   JobPlan plan = odd_plan();

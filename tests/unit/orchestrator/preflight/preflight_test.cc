@@ -267,6 +267,20 @@ TEST_CASE("preflight: a module that does not load is told where it is asked for,
   CHECK(modules.asked() == "cuda/12\nnccl\ncuda/12\npytorch/2 $(touch pwned)\n");  // equal lists are tried once
 }
 
+TEST_CASE("preflight: a module that older modules do not load is told with their words, though they answer 0") {
+  ::setenv("BASH_ENV", LONGHAUL_SOURCE_DIR "/tests/support/tcl_modules_3.sh", 1);
+  Site site;
+  RunPlan plan;
+  plan.stages = {stage_with_modules("a", {"cuda", "cuda/12.6"}), stage_with_modules("b", {"cuda", "cuda/13"})};
+  Diagnostics diagnostics;
+  check_modules(site, plan, diagnostics);
+  ::unsetenv("BASH_ENV");
+  REQUIRE(diagnostics.size() == 1);
+  CHECK(diagnostics.errors()[0].message().find("`module load cuda/13` fails on ") != std::string::npos);
+  CHECK(ends_with(diagnostics.errors()[0].what,
+                  ": ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda/13'"));
+}
+
 TEST_CASE("preflight: a module that the site asks for is told at its place in the site file") {
   MadeUpModules modules("nothing");
   Site site;
