@@ -11,6 +11,7 @@ namespace {
 
 // Between two rounds: soon after a change, then slower and slower while nothing happens.
 constexpr std::int64_t pause_ms_min = 4;
+constexpr int rounds_at_once_max = 100;  // of a single tick: each of them has changed something
 
 // However the rounds end.
 class Leaving {
@@ -128,9 +129,15 @@ Result<TickOutcome> tick_once(const std::string& run_dir, const TickOptions& opt
   if (idle) return *idle;
   LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
   const Leaving leaving(*controller);
-  LH_TRY(TickOutcome outcome, controller->round());
-  outcome.open = outcome.state == RunState::running && controller->unanswered();
-  return outcome;
+  bool changed = false;
+  for (int rounds = 1;; ++rounds) {
+    LH_TRY(TickOutcome outcome, controller->round());
+    const bool more = outcome.changed && outcome.state == RunState::running && rounds < rounds_at_once_max;
+    outcome.changed = changed = changed || outcome.changed;
+    outcome.open = outcome.state == RunState::running && controller->unanswered();
+    if (!more) return outcome;
+    controller->ask_again();
+  }
 }
 
 Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,

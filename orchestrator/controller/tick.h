@@ -49,7 +49,8 @@ struct TickOutcome {
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
                          Logger& log);
 
-// One round of a controller that leaves after it.
+// Rounds until one changes nothing, without waiting for anything; then the controller leaves. One alone would not do:
+// it may have taken the run from the last round of a job's lead, which then leaves everything to it.
 Result<TickOutcome> tick_once(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log);
 
 // Ticks until a round changes nothing, the run has ended, `stop` is set or `patience_ms` has passed. A scheduler that

@@ -140,7 +140,7 @@ const std::vector<CommandSpec>& command_specs() {
         {Command::tick,
          "tick",
          "longhaul tick RUN [options]",
-         "one round of the controller",
+         "rounds of the controller until one changes nothing",
          "Reads what is, decides, acts, writes down what it did, and ends. Safe to kill at any point and to call as "
          "often as one likes: from cron, for "
          "example. `run` and `resume` do the same again and again.",
