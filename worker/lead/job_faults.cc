@@ -7,6 +7,7 @@
 #include "resiliency/taxonomy/fault_class.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
+#include "worker/lead/agents/heard_hosts.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/monitor/rank_end.h"
 #include "worker/lead/placement/rank_layout.h"
@@ -270,9 +271,10 @@ bool JobLead::steps_can_be_made(const std::vector<std::string>& hosts_lost) cons
   const auto is_in = [&](const std::vector<std::string>& hosts) {
     return std::find(hosts.begin(), hosts.end(), maker) != hosts.end();
   };
+  const bool accused = is_in(hosts_lost) || is_in(hosts_.left());
   const auto agent = agents_->agents().find(maker);
-  const bool silent = agent != agents_->agents().end() && !agent->second.connected && !agent_comes(maker);
-  return !silent && !is_in(hosts_lost) && !is_in(hosts_.left());
+  return still_makes_steps(agent == agents_->agents().end() ? nullptr : &agent->second, agent_comes(maker), accused,
+                           clock_.monotonic_ns());
 }
 
 TierOffers JobLead::offers(const FaultView& view) const {

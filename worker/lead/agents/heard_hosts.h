@@ -24,4 +24,12 @@ inline std::set<std::string> heard_hosts(const std::map<std::string, AgentState>
   return heard;
 }
 
+// Whether the node that makes a job's steps goes on doing so. `accused`: it was left, or a fault names it; one that is
+// only slow, or has a bad GPU, is heard of all the same and makes them. `comes`: its agent died, and another is on its
+// way. nullptr: no agent of it is known.
+inline bool still_makes_steps(const AgentState* agent, bool comes, bool accused, std::int64_t now_ns) {
+  if (agent == nullptr) return !accused;
+  return comes || (agent->connected && (!accused || is_heard(*agent, now_ns)));
+}
+
 }  // namespace longhaul

@@ -25,3 +25,20 @@ TEST_CASE("heard hosts: after a cut all connections stand, and nobody is heard o
   CHECK(heard_hosts(agents, now_ns).count("n2") == 0);
   CHECK(heard_hosts(agents, now_ns).count("n3") == 0);
 }
+
+TEST_CASE(
+    "heard hosts: a first node that is left makes steps for as long as it is heard of, and one that is gone none") {
+  const std::int64_t second_ns = 1'000'000'000, now_ns = 100 * second_ns;
+  AgentState agent;
+  agent.connected = true, agent.heard_ns = now_ns - second_ns / 2;
+  CHECK(still_makes_steps(&agent, false, false, now_ns));
+  CHECK(still_makes_steps(&agent, false, true, now_ns));  // slow, or with a bad GPU
+  const std::int64_t later_ns = now_ns + 5 * second_ns;
+  CHECK(still_makes_steps(&agent, false, false, later_ns));       // silent, and nobody names it
+  CHECK_FALSE(still_makes_steps(&agent, false, true, later_ns));  // silent, and named: frozen, or cut off
+  agent.connected = false;
+  CHECK_FALSE(still_makes_steps(&agent, false, false, now_ns));
+  CHECK(still_makes_steps(&agent, true, false, now_ns));  // its agent alone has died
+  CHECK(still_makes_steps(nullptr, false, false, now_ns));
+  CHECK_FALSE(still_makes_steps(nullptr, false, true, now_ns));
+}
