@@ -121,9 +121,7 @@ class JobLook {
     ask_slurm();
     submit_from_inside();
     look_at_nodes();
-    LH_CHECK(write_file_renamed(doctor_done_path(order_.folder), "done\n"));
-    wait_to_be_cancelled();
-    return {};
+    return wait_to_be_cancelled();
   }
 
  private:
@@ -277,11 +275,15 @@ class JobLook {
     sights.again_said = last_line(log);
   }
 
-  // Beside a step that does not listen to SIGTERM, as ranks in a call of a driver do not.
-  void wait_to_be_cancelled() {
+  // Beside a step that does not listen to SIGTERM, as ranks in a call of a driver do not. Only once it is there is the
+  // job done: whoever waits for that cancels it, and measures how long it stays.
+  Status wait_to_be_cancelled() {
     Step stubborn(step_arguments({"srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none"}, "stubborn"),
                   join_path(order_.folder, "stubborn.log"));
+    (void)wait_for(again_ms, [&] { return count_files(nodes_folder(order_), "stubborn") > 0 || !stubborn.running(); });
+    LH_CHECK(write_file_renamed(doctor_done_path(order_.folder), "done\n"));
     (void)wait_for(cancelled_ms, [] { return false; });
+    return {};
   }
 
   const DoctorOrder& order_;
@@ -359,6 +361,7 @@ Status look_at_job(const DoctorOrder& order, const std::string& worker_program, 
 Status look_as(const std::string& role, const DoctorOrder& order, const Variable& variable, Clock& clock) {
   if (role == "stubborn") {
     ::signal(SIGTERM, SIG_IGN);
+    LH_CHECK(write_file_renamed(join_path(nodes_folder(order), "stubborn"), ""));
     clock.sleep_ms(cancelled_ms);
     return {};
   }
