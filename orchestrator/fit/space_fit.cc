@@ -8,6 +8,7 @@
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/fit/saved_bytes.h"
+#include "orchestrator/runs/purge.h"
 
 namespace longhaul {
 namespace {
@@ -123,6 +124,7 @@ void check_files(const FitCase& fit, const std::vector<StageSpace>& all, FitFind
 void check_purge(const FitCase& fit, FitFindings& report) {
   const double purge = fit.site.config.paths.scratch_purge.value;
   if (purge <= 0) return;
+  if (!fit.plan.stages.empty()) report.note(purge_rule_text(purge));
   for_each_training(fit, [&](const FitTraining& t) {
     const auto saved = saved_bytes(fit, t.stage);
     if (!saved || t.forecast.steps <= 0 || t.high() <= purge) return;

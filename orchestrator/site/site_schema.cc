@@ -132,8 +132,8 @@ const FieldTable<SitePaths>& site_paths_fields() {
   static const auto table =
       FieldTable<P>()
           .field("scratch_purge", &P::scratch_purge,
-                 {.help = "where runs lie, files not used for so long go; 0s: never. A longer training that keeps "
-                          "checkpoints for good is warned of",
+                 {.help = "where runs lie, files not used for so long are removed; 0s: never. `plan`, `validate` and "
+                          "`status` say what that means for a run, and warn of trainings that take longer",
                   .min = 0})
           .field("scratch_quota", &P::scratch_quota,
                  {.help = "what files may take where runs lie, which trainings' checkpoints have to fit into; 0B: none",

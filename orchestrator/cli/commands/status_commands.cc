@@ -21,6 +21,7 @@
 #include "orchestrator/render/run/goodput_text.h"
 #include "orchestrator/render/run/metrics_text.h"
 #include "orchestrator/render/run/status_text.h"
+#include "orchestrator/runs/purge.h"
 
 namespace longhaul {
 namespace {
@@ -149,9 +150,10 @@ ExitCode show_status(const CommandLine& line_given, const Installation& installa
   if (!line.named_runs.empty()) line.run = line.named_runs.front();
   auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
-  const auto status = read_run_status(*run);
+  auto status = read_run_status(*run);
   if (!status.ok()) return fail(line, status.error());
   const std::int64_t now_ms = SystemClock().wall_ms();
+  if (const std::string purge = purge_note(*run, *status, now_ms); !purge.empty()) status->notes.push_back(purge);
   const auto goodput = read_goodput(*run, now_ms);
   if (!goodput.ok()) print(stderr, "where the time went: {}\n", goodput.error().message());
   if (line.metrics) {

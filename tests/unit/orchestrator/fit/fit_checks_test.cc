@@ -256,6 +256,12 @@ TEST_CASE("fit: checkpoints that are more than the quota, or than what is free")
       on_cluster("checkpoint = { every_steps = 500, keep_every = 10000 }\n", {"site.paths.scratch_purge=\"1d\""});
   CHECK(purged.report().refused().empty());
   CHECK(says(purged.report().warnings_text(), {"paths.scratch_purge", "would not last"}));
+  const FitFindings short_enough = on_cluster("", {"site.paths.scratch_purge=\"99d\""}).report();
+  CHECK(short_enough.nothing_found());
+  CHECK(
+      says(short_enough.warnings_text(), {"note: files of the folder of runs that nobody uses for 99d 00h are removed",
+                                          "copy in time what is to stay, or set `runs`"}));
+  CHECK(here("").report().notes().empty());
 }
 
 TEST_CASE("fit: prompts and answers that are longer than the model's context") {
