@@ -65,7 +65,7 @@ def a_doctors_job_says_what_is_there(cluster, runs):
     facts, out = doctor(cluster, runs, "mine")
     wanted = {"comment_kept": "yes", "scontrol_inside": "yes", "squeue_inside": "yes", "submit_from_compute": "yes",
               "agents_beside_ranks": "yes", "killed_agent": "yes", "mpi_starts_ranks": "yes", "gpus_seen_by_ranks": "4", "ports_both_ways": "yes",
-              "exclusive_create": "yes", "exclusive_link": "yes", "whole_renames": "yes", "modes_survive": "yes", "stepmgr": "no",
+              "exclusive_create": "yes", "exclusive_link": "yes", "whole_renames": "yes", "modes_survive": "yes", "stepmgr": "yes" if cluster.first_node_makes_steps() else "no",
               "srun_ports": f"{FIRST}-{LAST}", "no_kill": "yes"}
     wrong = {name: facts.get(name) for name, answer in wanted.items() if facts.get(name, {}).get("answer") != answer}
     expect("the facts of this cluster", not wrong, f"{wrong}\n{out}")

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from slurm_cluster import wait_for
+from slurm_cluster import backends, wait_for
 from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases, ranks_by_mpirun, stage
 
 SMALL = 'threads = 1\njob = { gpus_per_node = 0, exclusive = "no" }\n'
@@ -82,7 +82,8 @@ def filters_of_the_command_line(cluster, runs):
             expect(f"{driver}: where the filter sends them", where == {"high"}, (where, run.story()))
             expect(f"{driver}: one job for each stage", [len(run.submissions(s)) for s in "ab"] == [1, 1], run.story())
         said = json.loads(cluster.call(runs.program, "doctor", "--site", "test-cluster", "--json", check=False, cwd=runs.folder).stdout)
-        expect("the doctor says why the commands are used", "CliFilterPlugins=lua" in json.dumps(said), said)
+        why = "CliFilterPlugins=lua" if "libslurm" in backends() else "cannot read the configuration"  # its library does not fit
+        expect("the doctor says why the commands are used", why in json.dumps(said), said)
         refuses.touch()
         run = runs.start("refused", stage("a", "true", SMALL), driver="here")
         wait_for("the filter's words", lambda: run.facts("held_up", "a"), 30, run.story)
