@@ -15,7 +15,7 @@ namespace longhaul {
 inline constexpr std::int64_t serving_rows[] = {1, 4, 8, 9, 16, 32, 64, 256};
 // Bytes of all weights that are read one after the other before the first ones are read again: those that a core's
 // cache holds, those that (a part of) a processor's does, those that come from memory.
-inline constexpr std::int64_t serving_sets[] = {1LL << 20, 8LL << 20, 32LL << 20, 128LL << 20};
+inline constexpr std::int64_t serving_sets[] = {1LL << 20, 2LL << 20, 4LL << 20, 8LL << 20, 32LL << 20, 128LL << 20};
 
 struct ServedProduct {
   std::int64_t rows = 0, set_bytes = 0;

@@ -1,6 +1,6 @@
 // What the operations of a step of this server take on this processor (contracts/plan/serving_speed.h): products of few
 // rows with weights that caches hold and with weights that they do not, attention over a cache, a layer's small
-// operations, a draw. Takes 150 MB while it measures.
+// operations, a draw. Takes 200 MB while it measures.
 #pragma once
 
 #include <atomic>

@@ -6,7 +6,7 @@
 // forecast.
 //
 //   serving_cpu --constants autotune/constants.toml [--threads 2] [--precision bf16] [--answer 48] [--quick 1]
-//               [--model 1]
+//               [--model 1] [--parts 1]
 #include <time.h>
 
 #include <algorithm>
@@ -52,10 +52,13 @@ struct BenchModel {
   const char* name;
   std::int64_t hidden, inner, layers, heads, kv_heads, vocabulary;
 };
-// Weights that a core's cache holds, that a processor's does, and that come from memory.
+// Weights that a core's cache holds, that a processor's does, and that come from memory. What is timed was chosen with
+// the first two in view; the others, and eight answers, were not looked at before.
 constexpr BenchModel bench_models[] = {{"1 M (the quickstart's)", 128, 384, 4, 4, 4, 3072},
                                        {"12 M", 384, 1024, 6, 6, 2, 4096},
-                                       {"170 M", 1024, 2816, 12, 16, 4, 16384}};
+                                       {"170 M", 1024, 2816, 12, 16, 4, 16384},
+                                       {"5 M", 256, 768, 4, 4, 2, 8192},
+                                       {"48 M", 640, 1792, 8, 10, 5, 12288}};
 
 ModelShape bench_shape(const BenchModel& m) {
   ModelShape s;
@@ -102,7 +105,8 @@ InferenceWeights bench_weights(const ModelShape& s, DType dtype) {
 // The engine's model for the generator, without a tokenizer.
 class BenchTextModel final : public TextModel {
  public:
-  BenchTextModel(InferenceModel& model, const ComputeContext& context, int slots) : model_(model), context_(context) {
+  BenchTextModel(InferenceModel& model, const ComputeContext& context, const Clock& clock, int slots)
+      : model_(model), context_(context), clock_(clock) {
     info_ = {model.shape().vocab_size, model.shape().max_position_embeddings, slots, {}};
     for (int i = 0; i < slots; ++i) caches_.push_back(model.make_cache(info_.context_length));
   }
@@ -115,13 +119,19 @@ class BenchTextModel final : public TextModel {
     std::vector<SequenceStep> all;
     for (const TextStep& step : steps) all.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
     logits.resize(all.size() * static_cast<std::size_t>(info_.vocabulary));
-    return model_.forward(context_, all, LogitsWanted::last, logits);
+    const std::int64_t begin = clock_.monotonic_ns();
+    Status done = model_.forward(context_, all, LogitsWanted::last, logits);
+    forward_ns_ = clock_.monotonic_ns() - begin;
+    return done;
   }
+  double forward_seconds() const { return static_cast<double>(forward_ns_) * 1e-9; }  // of the last step
 
  private:
   static Error none() { return {ErrorCode::unsupported, "a model of random weights has no tokenizer", {}, ""}; }
   InferenceModel& model_;
   const ComputeContext& context_;
+  const Clock& clock_;
+  std::int64_t forward_ns_ = 0;
   TextModelInfo info_;
   std::vector<KvCache> caches_;
 };
@@ -138,8 +148,25 @@ double middle(std::vector<double> seconds) {
   return *at;
 }
 
+// A step's products alone, one after the other as the model has them.
+double measured_products(const Clock& clock, const InferenceWeights& w, const ComputeContext& context,
+                         std::int64_t rows) {
+  const Tensor x = bench_tensor(w.dtype, {rows, 4096});
+  Tensor y(w.dtype, {rows, 8192}), logits(DType::f32, {rows, w.embedding.out()});
+  std::vector<double> seconds;
+  for (int i = 0; i < 24; ++i) {
+    const std::int64_t begin = clock.monotonic_ns();
+    for (const InferenceWeights::Block& b : w.blocks)
+      for (const LinearWeights* one : {&b.qkv, &b.o, &b.gate_up, &b.down}) one->apply(context, rows, x, y.view());
+    w.output_weights().apply(context, rows, x, logits.view());
+    seconds.push_back(static_cast<double>(clock.monotonic_ns() - begin) * 1e-9);
+  }
+  return middle(seconds);
+}
+
 struct BenchTimes {
   double decode = 0, prompt = 0;  // seconds of a step
+  double drawing = 0;             // of a decoding one, what is not the model's: draws, and who is next
 };
 
 struct BenchLoad {
@@ -148,7 +175,7 @@ struct BenchLoad {
 
 BenchTimes measured_steps(const Clock& clock, InferenceModel& model, const ComputeContext& context,
                           const BenchLoad& load) {
-  BenchTextModel text(model, context, load.slots);
+  BenchTextModel text(model, context, clock, load.slots);
   Generator generator(text, clock, {load.slots, 1 << 20});
   std::vector<Generator::Submission> all;
   for (int i = 0; i < load.slots; ++i) {
@@ -158,7 +185,7 @@ BenchTimes measured_steps(const Clock& clock, InferenceModel& model, const Compu
     all.push_back({request, std::make_shared<Silent>()});
   }
   if (!generator.submit(std::move(all)).ok()) return {};
-  std::vector<double> decodes, prompts;
+  std::vector<double> decodes, prompts, drawings;
   for (bool more = true; more;) {
     const GeneratorCounters before = generator.counters();
     const std::int64_t begin = clock.monotonic_ns();
@@ -167,14 +194,16 @@ BenchTimes measured_steps(const Clock& clock, InferenceModel& model, const Compu
     const GeneratorCounters after = generator.counters();
     const auto read = after.prompt_tokens - before.prompt_tokens;
     if (read == load.prompt && load.slots == 1) prompts.push_back(took);
-    if (read == 0 && after.generated_tokens - before.generated_tokens == load.slots) decodes.push_back(took);
+    if (read == 0 && after.generated_tokens - before.generated_tokens == load.slots)
+      decodes.push_back(took), drawings.push_back(took - text.forward_seconds());
   }
-  return {middle(decodes), middle(prompts)};
+  return {middle(decodes), middle(prompts), middle(drawings)};
 }
 
 struct Score {
   int rows = 0, met = 0;
-  void print(const char* model, const char* what, const ServingStepTime& parts, double measured) {
+  void print(const char* model, const char* what, const ServingStepTime& parts, double measured, double drawing = 0,
+             double products = 0) {
     const double forecast = parts.total(), ratio = forecast / measured;
     const bool within = std::abs(ratio - 1) <= bar;
     ++rows, met += within;
@@ -182,12 +211,18 @@ struct Score {
                 model, what, 1e3 * forecast, 1e3 * measured, ratio, within ? "met" : "MISSED",
                 100 * parts.products / forecast, 100 * parts.attention / forecast, 100 * parts.streams / forecast,
                 100 * parts.host / forecast);
+    if (drawing > 0)
+      std::printf("%-53s products %.3f, %.3f; rest of the model %.3f, %.3f; draws %.3f, %.3f\n",
+                  "  forecast, measured, ms:", 1e3 * parts.products, 1e3 * products,
+                  1e3 * (forecast - parts.host - parts.products), 1e3 * (measured - drawing - products),
+                  1e3 * parts.host, 1e3 * drawing);
     std::fflush(stdout);
   }
 };
 
 struct Bench {
   int threads = 1, answer = 48;
+  bool parts = false;
   Precision precision = Precision::bf16;
   ServingPlace place;
 
@@ -209,23 +244,42 @@ struct Bench {
                 speed.spent_seconds,
                 1e-9 * (precision == Precision::f32 ? 4 : 2) /
                     place.processor.products[(std::size(serving_sets) - 1) * std::size(serving_rows)].seconds);
+    if (parts) print_parts();
     return {};
+  }
+
+  // What each operation was timed at, which forecasts are put together from.
+  void print_parts() const {
+    const ServingSpeed& s = place.processor;
+    std::printf("ps a weight, by rows and MiB of weights\n%8s", "");
+    for (const std::int64_t rows : serving_rows) std::printf(" %7lld", static_cast<long long>(rows));
+    for (std::size_t i = 0; i < s.products.size(); ++i) {
+      if (i % std::size(serving_rows) == 0)
+        std::printf("\n%8lld", static_cast<long long>(s.products[i].set_bytes >> 20));
+      std::printf(" %7.1f", 1e12 * s.products[i].seconds);
+    }
+    std::printf("\nns: call %.0f, layer %.0f, element %.3f, attention %.3f, of a prompt %.4f, logit %.2f\n",
+                1e9 * s.call, 1e9 * s.layer, 1e9 * s.element, 1e9 * s.attention, 1e9 * s.prompt_attention,
+                1e9 * s.logit);
   }
 
   void walk(const Clock& clock, const BenchModel& which, Score& score) {
     const ModelShape shape = bench_shape(which);
     const ComputeContext context(threads);
     const bool f32 = precision == Precision::f32;
+    const InferenceWeights weights = bench_weights(shape, f32 ? DType::f32 : DType::bf16);
     InferenceModel model(shape, bench_weights(shape, f32 ? DType::f32 : DType::bf16));
     ServingLayout layout;
     layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
     layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
     const auto forecast = [&](const StepWork& work) { return serving_step_time(shape, layout, place, work); };
-    for (const BenchLoad load : {BenchLoad{1, 32, answer}, {4, 32, answer}, {16, 32, answer}, {4, 400, answer}}) {
+    for (const BenchLoad load :
+         {BenchLoad{1, 32, answer}, {4, 32, answer}, {16, 32, answer}, {4, 400, answer}, {8, 32, answer}}) {
       const double context_seen = load.prompt + load.answer / 2.0;
       const BenchTimes times = measured_steps(clock, model, context, load);
       const std::string what = std::to_string(load.slots) + " answers, context " + std::to_string(int(context_seen));
-      score.print(which.name, what.c_str(), forecast({double(load.slots), context_seen, 0, 0, 0}), times.decode);
+      score.print(which.name, what.c_str(), forecast({double(load.slots), context_seen, 0, 0, 0}), times.decode,
+                  parts ? times.drawing : 0, parts ? measured_products(clock, weights, context, load.slots) : 0);
     }
     std::vector<double> prompts;
     for (int i = 0; i < 7; ++i) prompts.push_back(measured_steps(clock, model, context, {1, 192, 2}).prompt);
@@ -245,6 +299,7 @@ int run(int argc, char** argv) {
     if (flag == "--answer") bench.answer = std::max(2, std::atoi(value.c_str()));
     if (flag == "--precision") bench.precision = value == "f32" ? Precision::f32 : Precision::bf16;
     if (flag == "--quick") quick = value != "0";
+    if (flag == "--parts") bench.parts = value != "0";
     if (flag == "--model") only = std::atoi(value.c_str());
   }
   const BenchClock clock(bench.threads == 1);
