@@ -110,7 +110,8 @@ double optimizer_time(const TrainingLayout& layout, const TrainingPlace& place, 
   double time = weights.of_rank * (place.framework.optimizer_traffic / sharing + embedding_traffic) / rate;
   // Moments and masters go to the host and come back: 12 bytes each way.
   if (layout.offload_moments) time += weights.of_rank / sharing * 24 / place.common.host_rate;
-  return time;
+  // Blocks travel while others are updated, so that the slower of the two is what a step waits for.
+  return std::max(time, weights.of_rank / sharing * place.moment_seconds);
 }
 
 // Once a micro-batch, whatever is in it; its gradients are added to those before.

@@ -41,6 +41,7 @@ struct TrainingPlace {
   Cluster cluster;
   FrameworkProfile framework;
   CommonConstants common;
+  double moment_seconds = 0;  // per owned parameter and step, of moments that lie on a disk: there and back
 };
 
 }  // namespace longhaul

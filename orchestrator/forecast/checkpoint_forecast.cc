@@ -7,11 +7,6 @@
 namespace longhaul {
 namespace {
 
-double moment_bytes(const OptimizerSettings& optimizer) {
-  if (optimizer.moments == "bf16") return 4;
-  return optimizer.moments == "mixed" ? 6 : 8;
-}
-
 // Of two rates, 0 where one is not known.
 double slower_of(double storage, double cards) {
   if (storage <= 0 || cards <= 0) return std::max(storage, cards);
@@ -19,6 +14,11 @@ double slower_of(double storage, double cards) {
 }
 
 }  // namespace
+
+double moment_bytes(const OptimizerSettings& optimizer) {
+  if (optimizer.moments == "bf16") return 4;
+  return optimizer.moments == "mixed" ? 6 : 8;
+}
 
 CheckpointForecast checkpoint_forecast(const ModelShape& shape, const OptimizerSettings& optimizer,
                                        const SiteConfig& site, int nodes) {

@@ -16,6 +16,8 @@ struct CheckpointForecast {
   std::string from;    // "the site's storage, 1980 GB/s"; empty with 0 seconds
   double read_seconds = 0;  // that a job which goes on reads it in, the same way; 0: not known
 };
+// Of a parameter, both moments.
+double moment_bytes(const OptimizerSettings& optimizer);
 CheckpointForecast checkpoint_forecast(const ModelShape& shape, const OptimizerSettings& optimizer,
                                        const SiteConfig& site, int nodes);
 // In a sentence; a site that says no rate is told which key would.

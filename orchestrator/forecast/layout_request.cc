@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/training/training.h"
+#include "orchestrator/forecast/checkpoint_forecast.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/layout/imported_model.h"
 
@@ -125,17 +126,52 @@ Result<PretrainSettings> as_pretraining(const PlannedStage& stage) {
   PretrainSettings same;
   same.pipeline = sft.pipeline, same.recompute = sft.recompute, same.optimizer = sft.optimizer;
   same.precision = sft.precision, same.sequence_length = sft.sequence_length;
-  same.cp_attention = sft.cp_attention;
+  same.cp_attention = sft.cp_attention, same.low_precision = sft.low_precision;
   same.micro_batch_size = sft.micro_batch_size, same.global_batch_size = sft.global_batch_size;
   return same;
 }
 
-// On processors moments lie in the host's memory anyway, and what their way to a disk costs nobody has measured.
-void explain_offload(const OptimizerSettings& optimizer, LayoutRequest& q) {
+// On processors moments lie in the host's memory anyway. Those on a node's disk are read and written again in every
+// step, by one thread (engine/train/optimizer/moment_stream.h), and the ranks of a node share the disk.
+void price_offload(const OptimizerSettings& optimizer, const Bandwidths& rates, int ranks_on_node, LayoutRequest& q) {
   q.layout.offload_moments = false;
-  if (optimizer.offload == "node_local")
-    q.notes.push_back(format("without the way of the moments to {} and back: how fast that disk is nobody has measured",
-                             optimizer.offload_dir));
+  if (optimizer.offload != "node_local") return;
+  const double writes = rates.node_local_write_gbyte, reads = rates.node_local_read_gbyte;
+  if (writes <= 0 || reads <= 0) {
+    q.notes.push_back(
+        format("without the way of the moments to {} and back: the site does not say how fast that disk is "
+               "(network.node_local_read_gbyte, network.node_local_write_gbyte)",
+               optimizer.offload_dir));
+    return;
+  }
+  q.search.place.moment_seconds = moment_bytes(optimizer) * (1 / reads + 1 / writes) * 1e-9 * ranks_on_node;
+  q.notes.push_back(format("moments in {}: read at {:.3g} GB/s and written at {:.3g} GB/s by all ranks of a node",
+                           optimizer.offload_dir, reads, writes));
+}
+
+// Do GPUs of this type multiply the numbers of this recipe? docs/precision.md: those with scales of tensors wherever
+// eight bits are multiplied, blocks on Hopper, MX formats where four bits are multiplied as well.
+bool multiplies(const GpuType& gpu, const LowPrecisionSettings& low) {
+  if (gpu.gemm_rate(Precision::fp8) <= 0) return false;
+  const bool multiplies_blocks = gpu.peak_fp4 > 0;
+  if (low.recipe == "delayed" || low.recipe == "current") return true;
+  return low.recipe == (multiplies_blocks ? "mxfp8" : "blockwise");
+}
+
+void price_low_precision(const LowPrecisionSettings& low, LayoutRequest& q) {
+  if (!low.on()) return;
+  const bool fp8 = q.on_gpus && multiplies(q.search.place.cluster.gpu, low);
+  if (!fp8) {
+    q.notes.push_back(
+        format("products of low_precision.recipe = \"{}\" are emulated there and priced as those of {}: steps take "
+               "longer than this",
+               low.recipe, to_string(q.layout.precision)));
+    return;
+  }
+  q.layout.precision = Precision::fp8;
+  const std::int64_t kept = low.first_layers_bf16 + low.last_layers_bf16;
+  if (kept > 0)
+    q.notes.push_back(format("all layers priced in fp8, also the {} that low_precision keeps in bf16", kept));
 }
 
 bool begins_with_a_model(const PlannedStage& stage) {
@@ -224,10 +260,12 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
   if (stage.device == "gpu" && site.node.gpus == 0)
     return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
                       "write node.gpus and node.gpu into its file");
-  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads,
-                                    ranks_per_node > 0 ? ranks_per_node : ranks, q.notes, q.layout.precision));
+  const int ranks_on_node = ranks_per_node > 0 ? ranks_per_node : ranks;
+  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads, ranks_on_node,
+                                    q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
-  if (!q.on_gpus) explain_offload(settings.optimizer, q);
+  if (!q.on_gpus) price_offload(settings.optimizer, site.network, ranks_on_node, q);
+  price_low_precision(settings.low_precision, q);
   q.search.measured = basis.measured.of(q.device);
   const bool here = !q.search.measured.empty() || (basis.calibrated && !q.on_gpus);
   q.source = here ? ForecastSource::measured_here : rank.source;

@@ -169,7 +169,13 @@ const FieldTable<Bandwidths>& bandwidths_fields() {
           .field("storage_read_gbyte", &B::storage_read_gbyte,
                  {.unit = "GB/s",
                   .help = "of the whole file system: how long a job that goes on reads at least; 0: not known",
-                  .min = 0});
+                  .min = 0})
+          .field("node_local_write_gbyte", &B::node_local_write_gbyte,
+                 {.unit = "GB/s",
+                  .help = "of a node's own disk: what optimizer.offload = \"node_local\" adds to a step; 0: not known",
+                  .min = 0})
+          .field("node_local_read_gbyte", &B::node_local_read_gbyte,
+                 {.unit = "GB/s", .help = "the same, reading; 0: not known", .min = 0});
   return table;
 }
 

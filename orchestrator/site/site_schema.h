@@ -98,12 +98,13 @@ const FieldTable<SitePaths>& site_paths_fields();
 // For the tuner's model of time. Per node and direction unless said otherwise; 0: not known.
 struct Bandwidths {
   int nics = 0;
-  double nic_gbit = 0;                                     // Gbit/s of one
-  double gpu_link_gbyte = 0;                               // GB/s of one GPU to the others of its node
-  double gpu_memory_gbyte = 0;                             // GB/s
-  double storage_write_gbyte = 0, storage_read_gbyte = 0;  // GB/s of the whole file system
-  Seconds silence{0};                                      // the longest that the fabric may be silent and come back
-  std::string ports;  // "60001-63000": what the nodes of a job reach each other by; "": Slurm's SrunPortRange
+  double nic_gbit = 0;                                           // Gbit/s of one
+  double gpu_link_gbyte = 0;                                     // GB/s of one GPU to the others of its node
+  double gpu_memory_gbyte = 0;                                   // GB/s
+  double storage_write_gbyte = 0, storage_read_gbyte = 0;        // GB/s of the whole file system
+  double node_local_write_gbyte = 0, node_local_read_gbyte = 0;  // GB/s of a node's own disk
+  Seconds silence{0};  // the longest that the fabric may be silent and come back
+  std::string ports;   // "60001-63000": what the nodes of a job reach each other by; "": Slurm's SrunPortRange
 };
 const FieldTable<Bandwidths>& bandwidths_fields();
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/text/text.h"
 #include "base/toml.h"
 #include "contracts/plan/memory_plan.h"
 #include "contracts/settings/training/training.h"
@@ -168,7 +169,7 @@ TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
   CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
 }
 
-TEST_CASE("moments on the host cost a processor nothing; those on a disk say that its rate is not known") {
+TEST_CASE("moments on the host cost a processor nothing; those on a disk its time, or say whose rate is not known") {
   RunPlan plan = plan_of(2);
   SiteConfig site;
   site.node.cores = 2;
@@ -186,6 +187,61 @@ TEST_CASE("moments on the host cost a processor nothing; those on a disk say tha
   CHECK(forecast_text({host}).find("that disk") == std::string::npos);
   CHECK(disk.memory < none.memory - 4e9);  // two moments of f32 of 8e9 weights lie elsewhere
   CHECK(forecast_text({disk}).find("/local/scratch and back") != std::string::npos);
+  CHECK(forecast_text({disk}).find("network.node_local_write_gbyte") != std::string::npos);
+  // Both ranks' moments, 8 bytes a weight, are read and written by one disk, beside the update.
+  site.network.node_local_read_gbyte = 2, site.network.node_local_write_gbyte = 1;
+  const TrainingForecast priced = forecast("node_local", "/local/scratch");
+  const double weights = 32 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3.0 * 4096 * 14336) + 2.0 * 128256 * 4096;
+  CHECK(priced.time[StepPart::optimizer] == doctest::Approx(2 * 8 * weights * (1 / 2e9 + 1 / 1e9)));
+  CHECK(priced.seconds() > none.seconds() + 100);
+  CHECK(forecast_text({priced}).find("read at 2 GB/s and written at 1 GB/s by all ranks of a node") !=
+        std::string::npos);
+  site.network.node_local_read_gbyte = site.network.node_local_write_gbyte = 1e6;  // the update itself takes longer
+  CHECK(forecast("node_local", "/local/scratch").seconds() == doctest::Approx(none.seconds()));
+}
+
+TEST_CASE("products in eight bits are priced where GPUs multiply them, and said by name where they are emulated") {
+  const auto forecast = [](const std::string& gpu, const std::string& recipe, std::int64_t kept = 0) {
+    RunPlan plan = plan_of(256);
+    ParallelDims& d = plan.stages[1].dims;
+    d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
+    PretrainSettings settings = pretrain_fields().parse(plan.stages[1].settings, "").value();
+    settings.low_precision.recipe = recipe, settings.low_precision.first_layers_bf16 = kept;
+    plan.stages[1].settings = pretrain_fields().to_value(settings);
+    SiteConfig site = gpu_site(gpu);
+    if (gpu.empty()) site.node.gpus = 0, site.node.cores = 64;
+    return plan_forecasts(plan, site, {}, {constants()}).front();
+  };
+  const TrainingForecast bf16 = forecast("NVIDIA H100 80GB", "none");
+  REQUIRE_MESSAGE(bf16.problem.empty(), bf16.problem);
+  for (const char* recipe : {"delayed", "current", "blockwise"}) {
+    const TrainingForecast fp8 = forecast("NVIDIA H100 80GB", recipe);
+    REQUIRE_MESSAGE(fp8.problem.empty(), fp8.problem);
+    CHECK(fp8.layout.precision == Precision::fp8);
+    CHECK(fp8.seconds() < 0.85 * bf16.seconds());
+    CHECK(fp8.seconds() > 0.5 * bf16.seconds());
+    CHECK(fp8.memory == bf16.memory);  // weights and inputs are kept in two bytes and cast again
+    CHECK(forecast_text({fp8}).find("emulated") == std::string::npos);
+  }
+  CHECK(forecast("B200", "mxfp8").layout.precision == Precision::fp8);
+  for (const auto& [gpu, recipe] : {std::pair{"NVIDIA H100 80GB", "mxfp8"},
+                                    {"NVIDIA H100 80GB", "mxfp4"},
+                                    {"B200", "blockwise"},
+                                    {"NVIDIA A100-SXM4-80GB", "delayed"},
+                                    {"", "delayed"}}) {
+    const TrainingForecast emulated = forecast(gpu, recipe);
+    REQUIRE_MESSAGE(emulated.problem.empty(), gpu << ": " << emulated.problem);
+    CHECK(emulated.layout.precision == Precision::bf16);
+    CHECK(emulated.seconds() == forecast(gpu, "none").seconds());
+    CHECK_MESSAGE(forecast_text({emulated})
+                          .find(format("low_precision.recipe = \"{}\" are emulated there and priced as "
+                                       "those of bf16: steps take longer than this",
+                                       recipe)) != std::string::npos,
+                  forecast_text({emulated}));
+  }
+  CHECK(
+      forecast_text({forecast("NVIDIA H100 80GB", "delayed", 2)}).find("also the 2 that low_precision keeps in bf16") !=
+      std::string::npos);
 }
 
 TEST_CASE("on processors the memory is the engine's own plan, beside a rank's part of the node's") {
