@@ -27,14 +27,19 @@ class BudgetCheck {
   BudgetCheck(const Budget& budget, const std::vector<StageCost>& costs, FitFindings& report)
       : budget_(budget), report_(report) {
     for (const StageCost& cost : costs)
-      if (cost.*budget.rate > 0) costs_.push_back(&cost);
+      if (cost.*budget.rate > 0 || cost.source == CostSource::trials) costs_.push_back(&cost);
   }
 
   void run() {
     if (budget_.amount <= 0 || !one_step_fits()) return;
     const Part forecast = part(CostSource::forecast), limits = part(CostSource::limit);
     const double high = forecast.high + limits.high;
-    if (high <= budget_.amount || high <= 0) return;
+    if (high <= budget_.amount || high <= 0) {
+      if (const std::string more = not_counted(); !more.empty())
+        report_.note(format("{} = {:g}: the stages cost {}{}", budget_.key, budget_.amount,
+                            high > 0 ? parts_text(forecast, limits) : "nothing that anybody knows", more));
+      return;
+    }
     const std::string what = format("the stages cost {}, and {} = {:g}{}", parts_text(forecast, limits), budget_.key,
                                     budget_.amount, not_counted());
     const std::string remedy =
@@ -86,8 +91,12 @@ class BudgetCheck {
   }
 
   std::string not_counted() const {
-    const std::vector<const StageCost*> stages = part(CostSource::unknown).stages;
-    return stages.empty() ? std::string() : format(" (not counted: {}, without forecast and limit)", names(stages));
+    const std::vector<const StageCost*> stages = part(CostSource::unknown).stages,
+                                        trials = part(CostSource::trials).stages;
+    std::vector<std::string> parts;
+    if (!stages.empty()) parts.push_back(names(stages) + ", without forecast and limit");
+    if (!trials.empty()) parts.push_back("the trials of " + names(trials));
+    return parts.empty() ? std::string() : format(" (not counted: {})", join(parts, "; "));
   }
 
   bool one_step_fits() {

@@ -4,13 +4,11 @@
 
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/tune.h"
+#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {
 namespace {
-
-// Work on processors is forecast by rates of one machine (controller/stage_wall.h); others are some times slower or
-// quicker.
-constexpr double work_spread = 3;
 
 // Seconds after which the stage ends in any case; 0: it need not.
 double limit_of(const PlannedStage& stage, const JobPlan& job) {
@@ -28,16 +26,18 @@ StageCost cost_of(const PlannedStage& stage, const JobPlan& job, const FitTraini
   cost.stage = &stage;
   cost.nodes = stage.common.nodes_with_spares(), cost.gpus = cost.nodes * job.gpus_per_node;
   const double limit = limit_of(stage, job);
-  // Its trials have jobs of their own.
-  if (stage.kind == tune_kind_name || stage.kind == search_kind_name) return cost;
+  if (stage.kind == tune_kind_name || stage.kind == search_kind_name) {
+    cost.source = CostSource::trials;
+    return cost;
+  }
   if (training != nullptr) cost.step_low = training->step_low();
   if (training != nullptr && training->forecast.steps > 0) {
     cost.source = CostSource::forecast, cost.steps = training->forecast.steps;
     cost.low = training->low(), cost.middle = training->forecast.duration(), cost.high = training->high();
   } else if (stage.forecast_s > 0) {
     cost.source = CostSource::forecast;
-    cost.low = stage.forecast_s / work_spread, cost.middle = stage.forecast_s;
-    cost.high = stage.forecast_s * work_spread;
+    cost.low = stage.forecast_s / forecast_work_spread, cost.middle = stage.forecast_s;
+    cost.high = stage.forecast_s * forecast_work_spread;
   } else if (limit > 0) {
     cost.source = CostSource::limit;
     cost.middle = cost.high = limit;

@@ -13,6 +13,7 @@ enum class CostSource {
   forecast,  // of its steps, or of its work on processors
   limit,     // it ends by its time limit, or by the wall time of its job
   unknown,   // neither: jobs follow each other until it is done, or a tune stage is still to lay it out
+  trials,    // of a tune or search stage: they have jobs of their own, and how many there will be is decided on the way
 };
 
 struct StageCost {

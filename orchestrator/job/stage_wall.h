@@ -18,6 +18,9 @@ namespace longhaul {
 // time is over all the same is tried again with the time of its class.
 inline constexpr double forecast_wall_factor = 10;
 inline constexpr double forecast_wall_min_s = 3600;
+// What such work costs lies between the forecast divided by this and times this: other processors are some times slower
+// or quicker than the one that was measured.
+inline constexpr double forecast_work_spread = 3;
 // In whole quarters of an hour.
 double wall_by_forecast(double forecast_s);
 

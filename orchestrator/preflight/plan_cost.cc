@@ -1,15 +1,29 @@
 #include "orchestrator/preflight/plan_cost.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/text/text.h"
+#include "contracts/settings/stages/hyper_search.h"
+#include "contracts/settings/stages/tune.h"
+#include "orchestrator/job/stage_wall.h"
 
 namespace longhaul {
 namespace {
 
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
 CostRange times(const CostRange& range, double factor) {
   return {range.low * factor, range.expected * factor, range.high * factor};
+}
+
+// Of work on processors, no longer than its time limit.
+std::optional<CostRange> work_seconds(const PlannedStage& stage) {
+  if (stage.forecast_s <= 0) return std::nullopt;
+  const double limit = stage.common.time_limit.value > 0 ? stage.common.time_limit.value : unlimited;
+  const auto at = [&](double factor) { return std::min(limit, factor * stage.forecast_s); };
+  return CostRange{at(1 / forecast_work_spread), at(1), at(forecast_work_spread)};
 }
 
 // Of a training whose steps are known: the interval of a step, for all of them.
@@ -96,13 +110,16 @@ PlanCost cost_of_plan(const RunPlan& plan, const std::vector<JobPlan>& jobs,
       end = {std::max(end.low, before.low), std::max(end.expected, before.expected), std::max(end.high, before.high)};
     }
     const TrainingForecast* forecast = forecast_among(forecasts, id);
-    const auto seconds = forecast ? training_seconds(*forecast) : std::nullopt;
+    const auto seconds = forecast ? training_seconds(*forecast) : work_seconds(stage);
     if (is_cached(reasons, id)) {
       end = {};
+    } else if (stage.kind == tune_kind_name || stage.kind == search_kind_name) {
+      cost.trials.push_back(id);
     } else if (seconds) {
       cost.predicted.push_back(id);
+      if (!forecast) cost.by_work.push_back(id);
       cost.node_hours += times(*seconds, nodes / 3600.0);
-      add_energy(*forecast, *seconds, cost);
+      if (forecast) add_energy(*forecast, *seconds, cost);
       end += *seconds;
     } else {
       cost.not_predicted.push_back(id);
@@ -123,8 +140,15 @@ std::string cost_text(const PlanCost& cost) {
     if (cost.energy_kwh) text += ", " + range_text(*cost.energy_kwh, "kWh") + " (" + join(cost.energy_from, "; ") + ")";
     text += "\n";
   }
+  if (!cost.by_work.empty())
+    text += format("{}: by rates of one machine's processors, a third to three times as long elsewhere\n",
+                   join(cost.by_work, ", "));
+  if (!cost.trials.empty())
+    text += format("not predicted: the trials of {}, whose number and length are decided on the way\n",
+                   join(cost.trials, ", "));
   if (cost.not_predicted.empty()) return text.empty() ? "cost: none, all is cached\n" : text;
-  text += format("not predicted{}: {}; ", text.empty() ? "" : ", and not in it", join(cost.not_predicted, ", "));
+  text +=
+      format("not predicted{}: {}; ", cost.predicted.empty() ? "" : ", and not in it", join(cost.not_predicted, ", "));
   if (cost.not_predicted_ends)
     text += format("at most {} node-hours by their time limits", short_number(cost.not_predicted_node_hours));
   else
@@ -141,7 +165,9 @@ Value cost_value(const PlanCost& cost) {
   value.set("energy_kwh", cost.energy_kwh ? range_value(*cost.energy_kwh) : Value());
   value.set("energy_from", names_value(cost.energy_from));
   value.set("predicted", names_value(cost.predicted));
+  value.set("by_rates_of_one_machine", names_value(cost.by_work));
   value.set("not_predicted", names_value(cost.not_predicted));
+  value.set("trials_not_predicted", names_value(cost.trials));
   value.set("not_predicted_node_hours_at_most",
             cost.not_predicted_ends ? Value(cost.not_predicted_node_hours) : Value());
   return value;

@@ -24,9 +24,11 @@ struct PlanCost {
   std::optional<CostRange> energy_kwh;     // of the GPUs of what is predicted; nullopt: nothing runs on any
   std::vector<std::string> energy_from;    // those sources, each once
   std::vector<std::string> predicted;      // stages that are in the figures
+  std::vector<std::string> by_work;        // those of them that compute on processors, by rates of one machine
   std::vector<std::string> not_predicted;  // that run as well, and are not
   double not_predicted_node_hours = 0;     // that these may take, by their time limits
   bool not_predicted_ends = true;          // false: one of them has no limit
+  std::vector<std::string> trials;         // tune and search stages, whose trials' jobs are in none of these figures
 };
 // Pure. `jobs`: in plan order, or empty where no scheduler gives nodes. Stages that would be cached cost nothing.
 PlanCost cost_of_plan(const RunPlan& plan, const std::vector<JobPlan>& jobs,

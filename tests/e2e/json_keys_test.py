@@ -97,7 +97,7 @@ with tempfile.TemporaryDirectory() as folder:
     logs = "".join(path.read_text() for path in (here / "runs").glob("w-*/log/*.jsonl"))
     expect("the same reason stands in the run's log", changed["reasons"][0]["why"] in logs.replace('\\"', '"'), logs)
     shipped = sorted((source / "workflows").glob("*.toml")) + sorted((source / "workflows/examples").glob("*.toml"))
-    planned = 0
+    planned = unsited = 0
     for workflow in shipped:
         for site in ([], ["--site", "leonardo-booster", "--no-queue", "--set", 'site.account="a"']):
             done = subprocess.run([longhaul, "plan", str(workflow), "--json", *site], cwd=here, capture_output=True, text=True, timeout=120)
@@ -105,6 +105,10 @@ with tempfile.TemporaryDirectory() as folder:
             if "file" in document:
                 planned += 1
                 compare("plan", document, "longhaul plan")
+                expect("without a site there is neither driver nor deadline", "no_site" not in document or
+                       not site and "driver" not in document and "deadlines" not in document, document)
+                unsited += "no_site" in document
+    expect("some of them are for several nodes", unsited > 0)
     expect("some shipped workflows could be planned", planned > 3, planned)
     (here / "rows.jsonl").write_text('{"input": "2+2?", "output": "4"}\n{"text": "as it stands"}\n{"input": "a", "output": "b", "id": 7}\n')
     model = source / "tests/parity/golden/model-untied"

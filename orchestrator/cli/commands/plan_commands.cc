@@ -233,8 +233,12 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
       document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
-    if (driver.ok()) document.set("driver", driver->name), document.set("driver_why", driver->why);
-    document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
+    if (loaded->no_site) {
+      document.set("no_site", true);
+    } else {
+      if (driver.ok()) document.set("driver", driver->name), document.set("driver_why", driver->why);
+      document.set("deadlines", deadlines_value(site, loaded->plan, jobs));
+    }
     if (asks) document.set("queue", queue_value(queue));
     document.set("ok", refused.empty());
     if (!refused.empty()) put_errors(document, refused);
@@ -255,8 +259,12 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (!servers.empty()) print_text(stdout, "\n" + serving_forecast_text(servers));
   if (site.config.is_slurm()) print_text(stdout, "\n" + jobs_text(site, loaded->plan, jobs));
   print_text(stdout, "\n" + cost_text(cost));
-  if (driver.ok()) print_text(stdout, driver_line(*driver));
-  print_text(stdout, deadlines_text(site, loaded->plan, jobs));
+  if (loaded->no_site) {
+    print_text(stdout, "forecasts, driver and deadlines are those of a site, and none was given: --site NAME\n");
+  } else {
+    if (driver.ok()) print_text(stdout, driver_line(*driver));
+    print_text(stdout, deadlines_text(site, loaded->plan, jobs));
+  }
   if (asks) print_text(stdout, "\n" + queue_text(queue, SystemClock().wall_ms()));
   if (line.scripts) {
     const std::string runs = runs_folder(line, site.config);

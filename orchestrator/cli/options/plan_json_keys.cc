@@ -91,8 +91,10 @@ const std::vector<JsonKey>& of_what_it_costs() {
       {"cost.energy_kwh.high", "number", "as above"},
       {"cost.energy_from", "list", "whose power that is"},
       {"cost.predicted", "list", "stages that are in these figures"},
+      {"cost.by_rates_of_one_machine", "list", "those of them on processors: a third to three times as long elsewhere"},
       {"cost.not_predicted", "list", "stages that run as well, and that nothing predicts"},
       {"cost.not_predicted_node_hours_at_most", "number or null", "by their time limits; null: one has none"},
+      {"cost.trials_not_predicted", "list", "tune and search stages, whose trials' jobs are in none of these figures"},
       {"predicted", "list", "of each training"},
       {"predicted[].stage", "text", "id"},
       {"predicted[].problem", "text", "there is no forecast, and why; then nothing else is there"},
@@ -129,6 +131,7 @@ const std::vector<JsonKey>& of_what_it_costs() {
 
 const std::vector<JsonKey>& of_the_jobs() {
   static const std::vector<JsonKey> keys = {
+      {"no_site", "yes/no", "yes: none was given, so that forecasts, driver and deadlines are left out; else left out"},
       {"driver", "text", "who would drive the run on: here, lead, scrontab, job"},
       {"driver_why", "text", "and why"},
       {"jobs", "list", "of each stage, at a Slurm site"},

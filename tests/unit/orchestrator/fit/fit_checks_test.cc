@@ -211,6 +211,18 @@ TEST_CASE("fit: a budget counts all stages, and says which part is forecast and 
   unknown.forecasts.front().problem = "a model that nobody knows";
   CHECK(unknown.jobs[unknown.planned.plan.stages.size() - 1].chain);
   CHECK(says(unknown.report().warnings_text(), {"(not counted: pretrain, without forecast and limit)"}));
+  // So it is where the budget holds all that is known, and trials, whose cost nobody knows before, are never left out.
+  unknown.planned.plan.budget_node_hours = 24;
+  CHECK(unknown.report().nothing_found());
+  CHECK(says(unknown.report().warnings_text(),
+             {"note: budget = 24: the stages cost up to 23.0 node-hours by their limits (look, after) (not counted: "
+              "pretrain, without forecast and limit)"}));
+  const std::string tuned = "[stage.layout]\nkind = \"tune\"\nfor = \"pretrain\"\n" + training;
+  for (const char* budget : {"budget = 1000000\n", "budget = 1000\n"})
+    CHECK(says(with(budget, tuned).report().warnings_text() + with(budget, tuned).refused(),
+               {"(not counted: the trials of layout)"}));
+  CHECK(says(with("", tuned, {"site.budget_gpu_hours=10000000"}).report().warnings_text(),
+             {"note: budget_gpu_hours = 1e+07: ", "(not counted: the trials of layout)"}));
 }
 
 TEST_CASE("fit: a workflow for several nodes of which nobody said where it runs is not judged by this machine") {

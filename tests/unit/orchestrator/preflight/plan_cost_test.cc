@@ -64,6 +64,34 @@ TEST_CASE("node-hours are summed, days are those of the longest way, and what is
   CHECK(cost_text(cost).find(cost.energy_from[0]) != std::string::npos);
 }
 
+TEST_CASE("work on processors is in the cost with its interval, and trials are named beside it") {
+  RunPlan plan;
+  plan.stages = {stage("corpus", 1), stage("layout", 4, {}, 3'600), stage("rates", 2)};
+  plan.stages[0].kind = "curate", plan.stages[0].forecast_s = 7'200;
+  plan.stages[1].kind = "tune", plan.stages[2].kind = "search";
+  PlanCost cost = cost_of_plan(plan, {}, {}, {});
+  CHECK(cost.predicted == std::vector<std::string>{"corpus"});
+  CHECK(cost.by_work == std::vector<std::string>{"corpus"});
+  CHECK(cost.trials == std::vector<std::string>{"layout", "rates"});
+  CHECK(cost.not_predicted.empty());
+  CHECK(cost.not_predicted_node_hours == 0);
+  CHECK(cost.node_hours.low == doctest::Approx(2.0 / 3));
+  CHECK(cost.node_hours.expected == doctest::Approx(2));
+  CHECK(cost.node_hours.high == doctest::Approx(6));
+  CHECK(cost_text(cost) ==
+        "cost of corpus: 2 node-hours (0.667 to 6), 2h 00m 00s (40m 00s to 6h 00m 00s) without queues and faults\n"
+        "corpus: by rates of one machine's processors, a third to three times as long elsewhere\n"
+        "not predicted: the trials of layout, rates, whose number and length are decided on the way\n");
+  CHECK(cost_value(cost).find("trials_not_predicted")->size() == 2);
+  CHECK(cost_value(cost).find("by_rates_of_one_machine")->size() == 1);
+  plan.stages[0].common.time_limit.value = 10'800;
+  cost = cost_of_plan(plan, {}, {}, {});
+  CHECK(cost.node_hours.high == doctest::Approx(3));  // it ends by then
+  plan.stages.erase(plan.stages.begin());
+  CHECK(cost_text(cost_of_plan(plan, {}, {}, {})) ==
+        "not predicted: the trials of layout, rates, whose number and length are decided on the way\n");
+}
+
 TEST_CASE("stages that nothing predicts are named, with what their limits allow") {
   RunPlan plan;
   plan.stages = {stage("a", 1, {}, 3'600), stage("b", 2, {}, 7'200)};
