@@ -6,13 +6,14 @@ namespace longhaul {
 
 Result<TrainingForecast> forecast_training(const SearchRequest& q, const TrainingLayout& layout, std::int64_t steps,
                                            bool search) {
-  constexpr double deviations = 1.96, worth_telling = 1.05;
+  constexpr double worth_telling = 1.05;
   TrainingForecast f;
   f.layout = layout;
   LH_TRY(LayoutForecast as_written, forecast_layout(q, layout, "the layout as written"));
   f.time = as_written.time;
   const double seconds = f.seconds(), ranks = layout.dims.world_size();
-  f.low = seconds / (1 + deviations * f.time.sigma), f.high = seconds * (1 + deviations * f.time.sigma);
+  const ForecastRange range = forecast_range(seconds, f.time.sigma);
+  f.low = range.low, f.high = range.high;
   f.tokens_per_second = static_cast<double>(q.task.global_batch_size * q.task.sequence_length) / seconds;
   const GpuType& gpu = q.place.cluster.gpu;
   if (gpu.peak(layout.precision) > 0)

@@ -175,6 +175,7 @@ Value tuning_forecast_to_value(const TuningForecast& forecast) {
   Value value = Value::make_table();
   value.set("format", tuning_forecast_format);
   value.set("device", forecast.device);
+  if (forecast.source) value.set("from", to_string(*forecast.source));
   if (forecast.memory_limit > 0 && forecast.memory_limit < no_limit)
     value.set("memory_limit_bytes", forecast.memory_limit);
   Value& candidates = value.set("candidates", Value::make_array());
@@ -202,6 +203,7 @@ Result<TuningForecast> tuning_forecast_from_value(const Value& value, const std:
   if (value.get_integer("format") != tuning_forecast_format)
     read.wrong(format("its format is not {}", tuning_forecast_format));
   forecast.device = value.get_string("device");
+  forecast.source = forecast_source_from(value.get_string("from"));
   forecast.memory_limit = value.get_number("memory_limit_bytes");
   for (const Value& entry : read.list(value, "candidates")) forecast.candidates.push_back(layout_from(entry, read));
   for (const Value& entry : read.list(value, "front"))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotune/search/layout_search.h"
+#include "autotune/time/forecast_source.h"
 #include "base/value/value.h"
 #include "contracts/pipeline/pipeline_timeline.h"
 
@@ -37,8 +38,9 @@ struct AlternativeVerdict {
 };
 
 struct TuningForecast {
-  std::string device;       // what the step times are of
-  double memory_limit = 0;  // bytes that a rank may take; 0: not known
+  std::string device;                         // what the step times are of
+  std::optional<ForecastSource> source = {};  // what the step times are made from; nullopt: an earlier version's
+  double memory_limit = 0;                    // bytes that a rank may take; 0: not known
   std::vector<LayoutForecast> candidates;
   // Of a search; empty where there was none.
   std::vector<FrontPoint> front;

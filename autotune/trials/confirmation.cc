@@ -124,8 +124,14 @@ class Confirmation {
     MeasuredCorrection::Factor corrected{1, trial.predicted_sigma};
     if (correction_) corrected = correction_->at(trial.like);
     verdict(i).predicted_seconds = corrected.factor * trial.predicted_seconds;
+    verdict(i).predicted_sigma = corrected.sigma;
     const double low = 1 - normal_z(limits_.confidence) * corrected.sigma;
     if (trial.predicted_sigma > 0) verdict(i).predicted_low = std::max(0.0, verdict(i).predicted_seconds * low);
+  }
+
+  // Once trials have corrected a prediction, they are what it is made from.
+  std::optional<ForecastSource> source_of(std::size_t i) const {
+    return correction_ && trials_[i].predicted_from ? ForecastSource::measured_here : trials_[i].predicted_from;
   }
 
   void stop_what_lost() {
@@ -247,7 +253,10 @@ class Confirmation {
   std::string measured_text(std::size_t i) {
     const CandidateVerdict& seen = verdict(i);
     std::string text = format("measured {:.4g} s ± {:.1f} %", seen.seconds.centre, share(seen.seconds));
-    if (trials_[i].predicted_seconds > 0) text += format(", predicted {:.4g} s", trials_[i].predicted_seconds);
+    const Trial& trial = trials_[i];
+    if (trial.predicted_seconds > 0)
+      text +=
+          ", predicted " + forecast_seconds_text(trial.predicted_seconds, trial.predicted_sigma, trial.predicted_from);
     if (found_[i]->outcome == TrialOutcome::stopped) text += format(", stopped after {} steps", found_[i]->steps_done);
     if (i == leader_) return text + (seen.won ? ": the fastest" : "");
     const StepTimeInterval& first = verdict(leader_).seconds;
@@ -263,7 +272,9 @@ class Confirmation {
   std::string waiting_text(std::size_t i) {
     const CandidateVerdict& seen = verdict(i);
     const std::string predicted =
-        seen.predicted_seconds > 0 ? format("predicted {:.4g} s", seen.predicted_seconds) : std::string();
+        seen.predicted_seconds > 0
+            ? "predicted " + forecast_seconds_text(seen.predicted_seconds, seen.predicted_sigma, source_of(i))
+            : std::string();
     if (seen.won) return predicted.empty() ? "the first of the list; nothing was run" : predicted + "; nothing was run";
     if (!decision_.finished) return predicted.empty() ? "waits" : "waits; " + predicted;
     return format("not run: {} trials were allowed{}", limits_.max_runs, predicted.empty() ? "" : "; " + predicted);

@@ -33,6 +33,7 @@ struct CandidateVerdict {
   StepTimeInterval seconds;      // measured
   double predicted_seconds = 0;  // after recalibration; 0: nobody predicted it
   double predicted_low = 0;      // of its interval
+  double predicted_sigma = 0;    // relative standard error, after recalibration as well
   bool won = false;
   std::string why;  // one sentence: "measured 0.412 s ± 1.2 % (predicted 0.398 s): 8.1 % slower than tp2"
 };

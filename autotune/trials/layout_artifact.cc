@@ -13,8 +13,9 @@ namespace {
 
 // What [found] holds beside the candidates, as a table of fields: it parses strictly and prints itself.
 struct FoundFields {
-  std::string file, stage, winner;
+  std::string file, stage, winner, predicted_from;
   int format = 0, trials = 0;
+  double predicted_low = 0, predicted_high = 0;
   double step_seconds = 0, step_seconds_half = 0, predicted_seconds = 0, tokens_per_second = 0, confidence = 0;
   double node_hours = 0, scale = 1;
   std::int64_t peak_bytes = 0;
@@ -30,6 +31,9 @@ const FieldTable<FoundFields>& found_fields() {
                                 .field("step_seconds", &F::step_seconds, {.min = 0, .required = true})
                                 .field("step_seconds_half", &F::step_seconds_half, {.min = 0, .required = true})
                                 .field("predicted_seconds", &F::predicted_seconds, {.min = 0, .required = true})
+                                .field("predicted_low", &F::predicted_low, {.min = 0})
+                                .field("predicted_high", &F::predicted_high, {.min = 0})
+                                .field("predicted_from", &F::predicted_from, {})
                                 .field("tokens_per_second", &F::tokens_per_second, {.min = 0, .required = true})
                                 .field("peak_bytes", &F::peak_bytes, {.min = 0, .required = true})
                                 .field("confidence", &F::confidence, {.min = 0, .max = 1, .required = true})
@@ -51,6 +55,15 @@ std::string comment(const std::string& text) {
   return "# " + line + "\n";
 }
 
+// "Predicted: 0.5 s a step, 0.42 to 0.6 s in 95 % of cases, from what was measured here."
+std::string predicted_text(const LayoutArtifact& artifact) {
+  std::string text = format("Predicted: {:.4g} s a step", artifact.predicted_seconds);
+  if (artifact.predicted_high > 0)
+    text += format(", {:.3g} to {:.3g} s in 95 % of cases", artifact.predicted_low, artifact.predicted_high);
+  if (artifact.predicted_from) text += std::string(", ") + sentence_of(*artifact.predicted_from);
+  return text + ".";
+}
+
 std::string headline(const LayoutArtifact& artifact) {
   std::string text = comment(format("The layout of stage {}: {}.", artifact.stage, artifact.winner));
   if (artifact.trials == 0)
@@ -61,8 +74,7 @@ std::string headline(const LayoutArtifact& artifact) {
                        "node-hours altogether.",
                        artifact.step_seconds, artifact.step_seconds_half, 100 * artifact.confidence, artifact.trials,
                        artifact.trials == 1 ? "" : "s", artifact.node_hours));
-  if (artifact.predicted_seconds > 0)
-    text += comment(format("Predicted: {:.4g} s a step.", artifact.predicted_seconds));
+  if (artifact.predicted_seconds > 0) text += comment(predicted_text(artifact));
   if (artifact.tokens_per_second > 0) text += comment(format("Tokens per second: {:.6g}.", artifact.tokens_per_second));
   if (artifact.peak_bytes > 0)
     text +=
@@ -111,6 +123,11 @@ LayoutArtifact make_layout_artifact(const std::string& stage, std::span<const Tr
     if (!verdict.won) continue;
     artifact.settings = candidates[i].settings;
     artifact.predicted_seconds = candidates[i].predicted_seconds;
+    artifact.predicted_from = candidates[i].predicted_from;
+    if (candidates[i].predicted_sigma > 0) {
+      const ForecastRange range = forecast_range(candidates[i].predicted_seconds, candidates[i].predicted_sigma);
+      artifact.predicted_low = range.low, artifact.predicted_high = range.high;
+    }
     artifact.step_seconds = verdict.seconds.known() ? verdict.seconds.centre : verdict.predicted_seconds;
     artifact.step_seconds_half = verdict.seconds.half_width();
   }
@@ -134,6 +151,8 @@ std::string layout_artifact_text(const LayoutArtifact& artifact) {
   fields.step_seconds = artifact.step_seconds;
   fields.step_seconds_half = artifact.step_seconds_half;
   fields.predicted_seconds = artifact.predicted_seconds;
+  fields.predicted_low = artifact.predicted_low, fields.predicted_high = artifact.predicted_high;
+  if (artifact.predicted_from) fields.predicted_from = to_string(*artifact.predicted_from);
   fields.tokens_per_second = artifact.tokens_per_second;
   fields.peak_bytes = artifact.peak_bytes;
   fields.confidence = artifact.confidence;
@@ -173,6 +192,10 @@ Result<LayoutArtifact> layout_artifact_from_text(const std::string& text, const 
   artifact.step_seconds = fields.step_seconds;
   artifact.step_seconds_half = fields.step_seconds_half;
   artifact.predicted_seconds = fields.predicted_seconds;
+  artifact.predicted_low = fields.predicted_low, artifact.predicted_high = fields.predicted_high;
+  artifact.predicted_from = forecast_source_from(fields.predicted_from);
+  if (!fields.predicted_from.empty() && !artifact.predicted_from)
+    return broken(path, "found.predicted_from is neither measured_here, measured_elsewhere nor arithmetic");
   artifact.tokens_per_second = fields.tokens_per_second;
   artifact.peak_bytes = fields.peak_bytes;
   artifact.confidence = fields.confidence;

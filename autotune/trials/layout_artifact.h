@@ -3,6 +3,7 @@
 // ([found]) says how it was found. A training stage with parallel = "@layout" reads it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct LayoutArtifact {
   double step_seconds = 0;       // measured; predicted where nothing was run
   double step_seconds_half = 0;  // half the width of its interval; 0: nothing was run
   double predicted_seconds = 0;  // 0: nobody predicted it
-  double tokens_per_second = 0;  // 0: not known
-  std::int64_t peak_bytes = 0;   // held by the rank that held most; 0: not known
+  double predicted_low = 0, predicted_high = 0;  // between which 95 % of cases lie; 0: nobody said
+  std::optional<ForecastSource> predicted_from;  // what it is made from; nullopt: nobody said
+  double tokens_per_second = 0;                  // 0: not known
+  std::int64_t peak_bytes = 0;                   // held by the rank that held most; 0: not known
   double confidence = 0.95;
   int trials = 0;                           // that were begun
   double node_hours = 0;                    // of their jobs

@@ -9,10 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "autotune/time/forecast_source.h"
 #include "autotune/time/measured_correction.h"
 #include "base/value/value.h"
 
@@ -23,10 +25,11 @@ struct Trial {
   // What of the stage's table differs, as a user would write it there: parallel = { ... }, micro_batch_size, optimizer
   // = { lr = ... }, ...
   Value settings;
-  std::int64_t steps = 0;            // that it may have trained altogether
-  double predicted_seconds = 0;      // of a step; 0: nobody has predicted it
-  double predicted_sigma = 0;        // relative standard error of that
-  double correction = 1;             // that the prediction has by what was measured before (StepTime)
+  std::int64_t steps = 0;                             // that it may have trained altogether
+  double predicted_seconds = 0;                       // of a step; 0: nobody has predicted it
+  double predicted_sigma = 0;                         // relative standard error of that
+  std::optional<ForecastSource> predicted_from = {};  // what that is made from; nullopt: nobody has said
+  double correction = 1;                              // that the prediction has by what was measured before (StepTime)
   Likeness like;                     // to which other trials its prediction errs alike; of no kind: nobody knows
   std::int64_t predicted_bytes = 0;  // of the rank that holds most; 0: nobody has predicted it
 };

@@ -121,7 +121,7 @@ Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const
     trial.settings = written_over(target.settings, ranked.layout, question.search.space.offload);
     trial.name = candidate_name(trial.settings);
     trial.predicted_seconds = ranked.seconds(), trial.predicted_sigma = ranked.time.sigma;
-    trial.correction = ranked.time.correction;
+    trial.correction = ranked.time.correction, trial.predicted_from = question.source;
     trial.like = likeness_of(question.search.task, ranked.layout);
     if (question.on_gpus) trial.predicted_bytes = static_cast<std::int64_t>(ranked.memory.total());
     trials.push_back(std::move(trial));
@@ -143,7 +143,7 @@ Result<TuningForecast> forecast_candidates(const PredictionBasis& basis, const S
                                            const std::vector<Trial>& candidates, const SiteConfig& site) {
   LH_TRY(LayoutRequest question, tuning_question(basis, origins, tune, target, site));
   TuningForecast forecast;
-  forecast.device = question.device;
+  forecast.device = question.device, forecast.source = question.source;
   if (question.search.memory_limit < 1e17) forecast.memory_limit = question.search.memory_limit;
   for (const Trial& trial : candidates)
     if (auto one = candidate_forecast(basis, origins, target, trial, site); one.ok())

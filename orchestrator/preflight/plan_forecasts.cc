@@ -97,7 +97,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
   }
   made->stage = stage.id(), made->device = question->device, made->on_gpus = question->on_gpus;
   made->source = question->source;
-  made->tuning.device = question->device;
+  made->tuning.device = question->device, made->tuning.source = question->source;
   made->notes.insert(made->notes.begin(), question->notes.begin(), question->notes.end());
   if (!question->search.measured.empty())
     made->notes.push_back(format("corrected by {:+.1f} %: step times measured here: {}, the last by {}",

@@ -56,6 +56,7 @@ Value candidates_to_value(const std::vector<Trial>& candidates) {
     entry.set("steps", static_cast<long long>(trial.steps));
     entry.set("predicted_seconds", trial.predicted_seconds);
     entry.set("predicted_sigma", trial.predicted_sigma);
+    if (trial.predicted_from) entry.set("predicted_from", to_string(*trial.predicted_from));
     entry.set("correction", trial.correction);
     entry.set("predicted_bytes", static_cast<long long>(trial.predicted_bytes));
     entry.set("like_kind", trial.like.kind);
@@ -75,6 +76,7 @@ std::vector<Trial> candidates_from_value(const Value& list) {
     trial.steps = entry.get_integer("steps");
     trial.predicted_seconds = entry.get_number("predicted_seconds");
     trial.predicted_sigma = entry.get_number("predicted_sigma");
+    trial.predicted_from = forecast_source_from(entry.get_string("predicted_from"));
     trial.correction = entry.get_number("correction", 1);
     trial.predicted_bytes = entry.get_integer("predicted_bytes");
     trial.like.kind = entry.get_string("like_kind");
@@ -237,7 +239,11 @@ void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<Tr
       entry.set("step_seconds", verdict.seconds.centre);
       entry.set("step_seconds_half", verdict.seconds.half_width());
     }
-    if (verdict.predicted_seconds > 0) entry.set("predicted_seconds", verdict.predicted_seconds);
+    if (verdict.predicted_seconds > 0) {
+      const ForecastRange range = forecast_range(verdict.predicted_seconds, verdict.predicted_sigma);
+      entry.set("predicted_seconds", verdict.predicted_seconds);
+      entry.set("predicted_low", range.low), entry.set("predicted_high", range.high);
+    }
     if (result != results.end()) {
       entry.set("steps_done", static_cast<long long>(result->steps_done));
       if (result->peak_bytes > 0) entry.set("peak_bytes", static_cast<long long>(result->peak_bytes));

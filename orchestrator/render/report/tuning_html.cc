@@ -129,7 +129,9 @@ std::string tuning_forecast_html(const TuningForecast& forecast, const TuningSto
       bars.push_back({one->name, one->time, seen ? seen->measured : 0, seen ? seen->measured_half : 0, won});
   }
   std::string html;
-  if (!forecast.device.empty()) html += "<p class=\"dim\">predicted for " + tuning_text(forecast.device) + "</p>";
+  if (!forecast.device.empty())
+    html += "<p class=\"dim\">predicted for " + tuning_text(forecast.device) +
+            (forecast.source ? std::string(", ") + sentence_of(*forecast.source) : std::string()) + "</p>";
   html += "<div class=\"scroll\">" + step_parts_svg(bars) + "</div>";
   if (order.size() > bars.size())
     html += format("<p class=\"dim\">{} more candidates are left out of the bars</p>", order.size() - bars.size());

@@ -44,6 +44,7 @@ void read_candidates(const Value& list, TuningStory& story) {
     one.outcome = "not run";
     one.predicted = entry.get_number("predicted_seconds");
     one.predicted_half = deviations_95 * entry.get_number("predicted_sigma") * one.predicted;
+    one.predicted_from = entry.get_string("predicted_from");
     one.planned_bytes = entry.get_number("predicted_bytes");
     story.candidates.push_back(std::move(one));
   }
@@ -117,6 +118,7 @@ TuningStory read_tuning_story(const std::string& stage_dir, const std::string& a
     if (!predicted) continue;
     if (one.predicted <= 0)
       one.predicted = predicted->seconds(), one.predicted_half = deviations_95 * predicted->time.sigma * one.predicted;
+    if (one.predicted_from.empty() && story.forecast->source) one.predicted_from = to_string(*story.forecast->source);
     if (one.planned_bytes <= 0) one.planned_bytes = predicted->memory;
   }
   return story;
@@ -135,6 +137,7 @@ Value tuning_story_value(const TuningStory& story) {
     entry.set("outcome", one.outcome), entry.set("why", one.why), entry.set("won", one.won);
     if (one.predicted > 0) entry.set("predicted_seconds", one.predicted);
     if (one.predicted_half > 0) entry.set("predicted_seconds_half", one.predicted_half);
+    if (!one.predicted_from.empty()) entry.set("predicted_from", one.predicted_from);
     if (one.measured > 0) entry.set("step_seconds", one.measured), entry.set("step_seconds_half", one.measured_half);
     if (one.planned_bytes > 0) entry.set("planned_bytes", one.planned_bytes);
     if (one.held_bytes > 0) entry.set("peak_bytes", one.held_bytes);

@@ -15,6 +15,7 @@ struct CandidateStory {
   std::string name, settings;  // as a user would write them, on one line
   std::string outcome;         // of trials.json: "measured", "out of memory", "not run"
   std::string why;
+  std::string predicted_from;  // measured_here, ...: what the prediction is made from; "": not known
   double predicted = 0,
          predicted_half = 0;               // s of a step, before any trial, with 95 % of cases; 0: nobody predicted it
   double measured = 0, measured_half = 0;  // s; 0: it was not

@@ -30,6 +30,7 @@ TuningForecast forecast() {
   const SearchOutcome found = search_layouts(q).value();
   TuningForecast made;
   made.device = "a device", made.memory_limit = q.memory_limit;
+  made.source = ForecastSource::measured_elsewhere;
   for (const RankedLayout& ranked : found.best)
     made.candidates.push_back(forecast_layout(q, ranked.layout, layout_text(ranked.layout)).value());
   TrainingLayout piped;

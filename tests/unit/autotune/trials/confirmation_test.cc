@@ -97,7 +97,8 @@ TEST_CASE("without runs the best prediction wins, and it is said that nothing wa
   CHECK(decision.winner == "a");
   CHECK(decision.by_prediction);
   CHECK(decision.runs == 0);
-  CHECK(verdict_of(decision, "a").why == "predicted 0.5 s; nothing was run");
+  CHECK(verdict_of(decision, "a").why == "predicted 0.5 s (0.418 to 0.598); nothing was run");
+  CHECK(verdict_of(decision, "a").predicted_sigma == 0.1);
   const auto none = decide_confirmation({}, {}, limits);
   CHECK(none.finished);
   CHECK(none.problem == "there are no candidates");
@@ -118,6 +119,23 @@ TEST_CASE("a running trial is stopped once its interval lies behind the leader's
   REQUIRE(ended.finished);
   CHECK(ended.winner == "a");
   CHECK(verdict_of(ended, "b").why.find("stopped after 11 steps") != std::string::npos);
+}
+
+TEST_CASE("each forecast says its interval and from what it is made, and trials that corrected it are that") {
+  std::vector<Trial> candidates = {candidate("a", 1.0, 0.1), candidate("b", 1.02, 0.1)};
+  for (Trial& trial : candidates) trial.predicted_from = ForecastSource::arithmetic;
+  ConfirmationLimits limits;
+  limits.max_runs = 2;
+  const auto begun = decide_confirmation(candidates, {}, limits);
+  CHECK(
+      verdict_of(begun, "b").why ==
+      "waits; predicted 1.02 s (0.853 to 1.22, by arithmetic from data sheets: nothing of such devices was measured)");
+  limits.at_once = 1;
+  const auto after = decide_confirmation(candidates, std::vector{confirmed("a", 2.0)}, limits);
+  const std::string why = verdict_of(after, "b").why;
+  CHECK(why.find("from what was measured here)") != std::string::npos);
+  CHECK(verdict_of(after, "b").predicted_sigma != 0.1);
+  CHECK(verdict_of(after, "a").why.find("predicted 1 s (0.836 to 1.2, by arithmetic") != std::string::npos);
 }
 
 TEST_CASE("what was measured corrects the predictions, and what can no longer win is not run") {

@@ -55,6 +55,7 @@ TEST_CASE("candidates come with predictions, best first among those unlike each 
     CHECK(names.insert(trial.name).second);
     CHECK(trial.predicted_seconds >= found->front().predicted_seconds);
     CHECK(trial.predicted_sigma > 0);
+    CHECK(trial.predicted_from == ForecastSource::measured_elsewhere);
     CHECK(trial.predicted_bytes > 0);
     const auto stage = stage_with(target(8), trial.settings);
     REQUIRE_MESSAGE(stage.ok(), trial.name << ": " << stage.error().message());
