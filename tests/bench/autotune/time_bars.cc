@@ -4,7 +4,7 @@
 // one of those for step times).
 //
 //   time_bars --data ../shared/data [--constants autotune/constants.toml] [--fit] [--write FILE] [--left-out]
-//             [--rows] [--vtrain-many FILE] [--gate-time]
+//             [--rows] [--choices] [--vtrain-many FILE] [--gate-time]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -81,25 +81,45 @@ struct Ranking {
   double regret = 0;  // mean over groups
 };
 
+// A group, and what its chosen layout costs.
+struct Choice {
+  double regret = 0, error_of_chosen = 0, error_of_best = 0;  // predicted over measured, less 1
+  std::string group, chosen, best;
+};
+
 // Runs that differ in their layout alone.
 using Predictor = std::function<double(const PublishedRun&)>;
-Ranking rank(const std::vector<PublishedRun>& runs, const Predictor& predicted) {
-  std::map<std::string, std::vector<std::pair<double, double>>> groups;  // predicted, measured
+struct RankedRun {
+  double predicted = 0, measured = 0;
+  const PublishedRun* run = nullptr;
+};
+Choice choice_of(const std::string& group, const std::vector<RankedRun>& members) {
+  const RankedRun& chosen = *std::ranges::min_element(members, {}, &RankedRun::predicted);
+  const RankedRun& best = *std::ranges::min_element(members, {}, &RankedRun::measured);
+  return {chosen.measured / best.measured - 1,      chosen.predicted / chosen.measured - 1,
+          best.predicted / best.measured - 1,       group,
+          layout_text(chosen.run->layouts.front()), layout_text(best.run->layouts.front())};
+}
+
+Ranking rank(const std::vector<PublishedRun>& runs, const Predictor& predicted,
+             std::vector<Choice>* choices = nullptr) {
+  std::map<std::string, std::vector<RankedRun>> groups;
   for (const PublishedRun& run : runs)
     groups[format("{} {} {} {} {} {} {}", run.source, run.cluster, run.model, run.layouts.front().dims.world_size(),
                   run.task.global_batch_size, run.task.sequence_length, run.precision)]
-        .emplace_back(predicted(run), run.seconds);
+        .push_back({predicted(run), run.seconds, &run});
   Ranking r;
   for (const auto& [name, members] : groups) {
     if (members.size() < 2) continue;
-    double best = members.front().second;
-    for (const auto& m : members) best = std::min(best, m.second);
-    ++r.groups, r.regret += std::min_element(members.begin(), members.end())->second / best - 1;
+    const Choice choice = choice_of(name, members);
+    if (choices) choices->push_back(choice);
+    ++r.groups, r.regret += choice.regret;
     for (std::size_t i = 0; i < members.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) {
-        if (std::abs(members[i].second / members[j].second - 1) <= 0.04) continue;
+        const RankedRun &a = members[i], &b = members[j];
+        if (std::abs(a.measured / b.measured - 1) <= 0.04) continue;
         ++r.pairs;
-        r.right += (members[i].first < members[j].first) == (members[i].second < members[j].second);
+        r.right += (a.predicted < b.predicted) == (a.measured < b.measured);
       }
   }
   if (r.groups > 0) r.regret /= r.groups;
@@ -120,6 +140,30 @@ void print_ranking(const char* name, const Ranking& r) {
               100 * r.regret, 100.0 * r.right / std::max(1, r.pairs), r.pairs);
 }
 
+// Those groups whose choice costs most, and the share of all that they cost.
+void print_choices(std::vector<Choice> choices) {
+  constexpr std::size_t shown = 12;
+  std::ranges::sort(choices, std::ranges::greater(), &Choice::regret);
+  double all = 0, first = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    all += choices[i].regret;
+    if (i >= shown) continue;
+    first += choices[i].regret;
+    const Choice& c = choices[i];
+    std::printf("    %5.1f %%  %s: %s (predicted %+.0f %%) instead of %s (%+.0f %%)\n", 100 * c.regret, c.group.c_str(),
+                c.chosen.c_str(), 100 * c.error_of_chosen, c.best.c_str(), 100 * c.error_of_best);
+  }
+  const auto right = std::ranges::count_if(choices, [](const Choice& c) { return c.regret < 0.005; });
+  std::printf("    these are %.0f %% of what all choices cost; %lld of %zu are the best layout or as good\n",
+              100 * first / all, static_cast<long long>(right), choices.size());
+}
+
+std::vector<PublishedRun> evenly(const std::vector<PublishedRun>& runs, std::size_t count) {
+  std::vector<PublishedRun> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(runs[i * runs.size() / count]);
+  return some;
+}
+
 // Ratios that one machine showed, to correct what is predicted for others on it.
 MeasuredCorrection correction_by(const std::vector<PublishedRun>& seen, const TimeConstants& constants) {
   std::vector<MeasuredRatio> ratios;
@@ -131,7 +175,7 @@ MeasuredCorrection correction_by(const std::vector<PublishedRun>& seen, const Ti
 
 struct Options {
   std::string data, constants = "autotune/constants.toml", write, many_nodes;
-  bool fit = false, left_out = false, rows = false, gate_time = false;
+  bool fit = false, left_out = false, rows = false, choices = false, gate_time = false;
 };
 
 // Each dense run by constants that were fitted without its source.
@@ -202,13 +246,22 @@ Status measure(const Options& options) {
     if (options.rows) print_rows(many, e);
   }
   std::printf("ranking of layouts\n");
-  const Ranking published_rank = rank(runs.dense, model), one_rank = rank(models.test, model);
+  std::vector<Choice> choices;
+  const Ranking published_rank = rank(runs.dense, model), one_rank = rank(models.test, model, &choices);
   print_ranking("published", published_rank);
   print_ranking("vTrain, one node, test half", one_rank);
+  if (options.choices) print_choices(std::move(choices));
   const MeasuredCorrection correction = correction_by(models.fit, constants);
   const Predictor corrected = [&](const PublishedRun& r) {
     return predict(r, constants, true) * correction.at(likeness_of(r.task, r.layouts.front())).factor;
   };
+  for (const std::size_t few : {8U, 16U, 32U, 64U, 128U}) {
+    const MeasuredCorrection some = correction_by(evenly(models.fit, few), constants);
+    print_ranking(format("corrected by {} of the fit half's runs", few).c_str(),
+                  rank(models.test, [&](const PublishedRun& r) {
+                    return predict(r, constants, true) * some.at(likeness_of(r.task, r.layouts.front())).factor;
+                  }));
+  }
   const Ranking corrected_rank = rank(models.test, corrected);
   print_ranking("the same, corrected by the fit half's runs", corrected_rank);
   print("vTrain, one node, test half, corrected", errors_of(models.test, corrected));
@@ -255,6 +308,8 @@ int main(int argc, char** argv) {
       options.gate_time = true;
     else if (a == "--rows")
       options.rows = true;
+    else if (a == "--choices")
+      options.choices = true;
     else
       return std::fprintf(stderr, "time_bars: unknown argument %s\n", a.c_str()), 2;
   }
