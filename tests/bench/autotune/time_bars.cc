@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "autotune/search/layout_search.h"
 #include "autotune/time/measured_correction.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
