@@ -28,6 +28,12 @@ const std::unordered_set<std::string>& formatting() {
   return names;
 }
 
+// How many levels an element brings with it: a parser puts <tbody>, <tr> and <td> into each table, a list has items.
+int levels_of(const std::string& name) {
+  if (name == "table") return 4;
+  return name == "ul" || name == "ol" || name == "dl" ? 2 : 1;
+}
+
 // Their content is not text, and may look like tags.
 const std::unordered_set<std::string>& dropped_with_content() {
   static const std::unordered_set<std::string> names = {"script", "style",    "noscript", "iframe", "template", "svg",
@@ -88,7 +94,7 @@ class DepthLimiter {
  private:
   struct Open {
     std::string name;
-    bool kept;
+    int kept;  // its levels; 0: dropped
   };
 
   void markup() {
@@ -154,12 +160,14 @@ class DepthLimiter {
       return;
     }
     Stack& stack = formatting().contains(name) ? formatting_ : blocks_;
-    const bool kept = stack.kept < (&stack == &formatting_ ? formatting_depth_max : depth_max_);
+    const int levels = levels_of(name);
+    const bool fits = stack.kept + levels <= (&stack == &formatting_ ? formatting_depth_max : depth_max_);
+    const int kept = fits ? levels : 0;
     stack.open.push_back({name, kept});
     ++stack.count[name];
     stack.kept += kept;
-    anything_dropped_ = anything_dropped_ || !kept;
-    kept ? out_.append(tag) : out_.append(" ");
+    anything_dropped_ = anything_dropped_ || !fits;
+    fits ? out_.append(tag) : out_.append(" ");
   }
 
   // MathJax 2 keeps the source of a formula in a script: <script type="math/tex; mode=display">.
@@ -180,7 +188,8 @@ class DepthLimiter {
       if (!anything_dropped_ || never_nested().contains(name)) out_.append(tag);
       return;
     }
-    bool found = false, kept = false;
+    bool found = false;
+    int kept = 0;
     while (!found) {
       const Open top = std::move(stack.open.back());
       stack.open.pop_back();
@@ -189,7 +198,7 @@ class DepthLimiter {
       found = top.name == name;
       kept = top.kept;
     }
-    kept ? out_.append(tag) : out_.append(" ");
+    kept > 0 ? out_.append(tag) : out_.append(" ");
   }
 
   struct Stack {

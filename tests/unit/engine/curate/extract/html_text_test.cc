@@ -179,6 +179,9 @@ TEST_CASE("the text below the depth limit stays") {
   CHECK(extract_all_text(html).text == "deep\n\nafter");
   const std::string flat = limit_html_depth("<div><div><div>x</div></div></div><p>y</p>", 2);
   CHECK(flat == "<div><div> x </div></div><p>y</p>");
+  // Tables and lists bring levels of their own.
+  CHECK(limit_html_depth("<table><tr><td><ul><li>x</ul></table>", 5) == "<table><tr><td> <li>x </table>");
+  CHECK(limit_html_depth("<table><tr><td><ul><li>x</ul></table>", 6) == "<table><tr><td><ul><li>x</ul></table>");
 }
 
 TEST_CASE("misnested tags stay as they are while the page is shallow") {
