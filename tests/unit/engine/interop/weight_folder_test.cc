@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <vector>
 
 #include "base/files/files.h"
 #include "base/text/text.h"
@@ -22,17 +23,24 @@ std::vector<Value> folder_cases(const std::string& name) {
   return rows;
 }
 
-// {"a": 1}: a tensor of one number each; a list says its shape by its length of ones.
+std::vector<float> numbers_of(const Value& tensor) {
+  std::vector<float> numbers;
+  const ValueArray one = {tensor};
+  for (const Value& number : tensor.is_array() ? tensor.as_array() : one)
+    numbers.push_back(static_cast<float>(number.as_number()));
+  return numbers;
+}
+
+// {"a": 1, "b": [1, 2]}: a tensor of one number, and one of two.
 void write_weights(const std::string& path, const Value& tensors) {
   std::vector<SafetensorInfo> infos;
   for (const ValueMember& tensor : tensors.as_table())
-    infos.push_back({tensor.key, SafetensorType::f32,
-                     std::vector<std::int64_t>(tensor.value.is_array() ? tensor.value.size() : 1, 1)});
+    infos.push_back({tensor.key, SafetensorType::f32, {static_cast<std::int64_t>(numbers_of(tensor.value).size())}});
   SafetensorsWriter writer = SafetensorsWriter::create(path, infos).value();
   for (const ValueMember& tensor : tensors.as_table()) {
-    const auto number =
-        static_cast<float>(tensor.value.is_array() ? tensor.value.as_array()[0].as_number() : tensor.value.as_number());
-    REQUIRE(writer.write(tensor.key, {reinterpret_cast<const char*>(&number), sizeof number}).ok());
+    const std::vector<float> numbers = numbers_of(tensor.value);
+    REQUIRE(
+        writer.write(tensor.key, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)}).ok());
   }
   REQUIRE(writer.finish().ok());
 }
