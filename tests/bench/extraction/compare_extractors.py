@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Main-content extraction of this program beside trafilatura and resiliparse (PyPI), same pages, same score, one run.
+"""Main-content extraction of this program beside trafilatura, resiliparse and readability-lxml (PyPI), same pages, same score,
+one run. What readability gives is HTML: resiliparse makes text of it, and the time is that of both.
 
     python3 tests/bench/extraction/compare_extractors.py --pages ../shared/data/html --ours texts.json
 
@@ -40,6 +41,7 @@ def main():
     parser.add_argument("--ours", required=True, type=pathlib.Path)
     options = parser.parse_args()
     from resiliparse.extract.html2text import extract_plain_text
+    import readability
     import trafilatura
     truth = json.loads((options.pages / "ground-truth.json").read_text())
     ours = json.loads(options.ours.read_text())
@@ -49,14 +51,17 @@ def main():
         "trafilatura": lambda key: trafilatura.extract(html[key], include_comments=False),
         "trafilatura, precision": lambda key: trafilatura.extract(html[key], include_comments=False, favor_precision=True),
         "resiliparse, main content": lambda key: extract_plain_text(html[key], main_content=True),
+        "readability-lxml": lambda key: extract_plain_text(readability.Document(html[key]).summary()),
     }
+    megabytes = sum(len(page.encode()) for page in html.values()) / 1e6
     for name, extract in extractors.items():
         start = time.process_time()
         texts = {key: extract(key) for key in truth}
         seconds = time.process_time() - start
         pairs = [scores(truth[key]["articleBody"], texts[key]) for key in truth]
         precision, recall = mean(p for p, _ in pairs), mean(r for _, r in pairs)
-        print(f"{name:28} F1 {2 * precision * recall / (precision + recall):.3f}  precision {precision:.3f}  recall {recall:.3f}  {seconds:.1f} s")
+        print(f"{name:28} F1 {2 * precision * recall / (precision + recall):.3f}  precision {precision:.3f}  recall {recall:.3f}" + (
+            f"  {seconds:.1f} s, {megabytes / seconds:.1f} MB/s" if name != "longhaul" else ""))
 
 
 if __name__ == "__main__":
