@@ -31,7 +31,7 @@ constexpr const char* furniture_words[] = {
     "toolbar",   "tooltip",     "topics",         "trending",      "unsubscribe", "widget",
     "yarpp"};
 // Two words that are furniture together.
-constexpr const char* furniture_pairs[] = {
+constexpr std::string_view furniture_pairs[] = {
     "more news",    "most read",    "next post",    "prev post",     "print only",     "print none",
     "print block",  "print header", "print footer", "next prev",     "prev next",      "breaking news",
     "hidden print", "hide print",   "read more",    "screen reader", "side bar",       "sign up",
@@ -55,8 +55,8 @@ constexpr const char* neutral_words[] = {
     "unit",    "utility",   "video",     "view",      "wide",     "wrap",    "wrapper",  "zone"};
 // "has-sidebar", "page-without-comments": of something else.
 constexpr const char* negations[] = {"has", "no", "not", "with", "without"};
-constexpr const char* content_pairs[] = {"article body", "entry content", "post content",    "story body",
-                                         "post body",    "articlebody",   "article content", "storybody"};
+constexpr std::string_view content_pairs[] = {"article body", "entry content", "post content",    "story body",
+                                              "post body",    "articlebody",   "article content", "storybody"};
 
 const std::unordered_map<std::string_view, WordKind>& word_table() {
   static const auto table = [] {
@@ -90,7 +90,7 @@ std::optional<WordKind> look_up_joined(std::string_view word) {
 }
 
 bool is_pair_of(std::string_view pair, const auto& pairs) {
-  return std::any_of(std::begin(pairs), std::end(pairs), [&](const char* known) { return pair == known; });
+  return std::any_of(std::begin(pairs), std::end(pairs), [&](std::string_view known) { return pair == known; });
 }
 
 NameSays one_name_says(std::string_view name) {

@@ -155,6 +155,15 @@ void read_formula(const GumboNode* node, FormulaSources& sources) {
   }
 }
 
+// A class that begins as those of formulas do; spares most elements the look at all of them.
+bool may_name_formula(std::string_view names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const char c = static_cast<char>(names[i] | 0x20);
+    if ((c == 'k' || c == 'm') && (i == 0 || names[i - 1] == ' ')) return true;
+  }
+  return false;
+}
+
 // Is this the outermost element of one formula?
 bool is_formula(const GumboElement& element) {
   if (element.tag == GUMBO_TAG_MATH) return true;
@@ -171,7 +180,7 @@ bool is_formula(const GumboElement& element) {
     return is_formula_image(name_words(names.substr(0, 400)), attribute_of(element, "alt"),
                             attribute_of(element, "src"));
   if (element.tag != GUMBO_TAG_SPAN && element.tag != GUMBO_TAG_DIV) return false;
-  if (names.empty()) return false;
+  if (!may_name_formula(names.substr(0, 400))) return false;
   const std::string tokens = format(" {} ", lower_ascii(names.substr(0, 400)));
   for (const char* token : {" katex ", " katex-display ", " mathjax ", " mathjax_display ", " mwe-math-element "}) {
     if (tokens.find(token) != std::string::npos) return true;
