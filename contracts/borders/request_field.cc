@@ -29,11 +29,17 @@ constexpr DoneField fields_done[] = {
     {both, "add_special_tokens",
      "of prompts that are texts: the tokenizer's begin and end tokens; refused as true for chats"},
     {both, "skip_special_tokens", "false: control tokens in an answer are written by their names"},
+    {chat_only, "tools",
+     "written by the model's chat template, and refused where that leaves them out; calls are given back as tool_calls "
+     "where the template writes them as <tool_call>{JSON}</tool_call>, otherwise as text"},
+    {chat_only, "tool_choice",
+     "`auto`, or `none`: the tools are not shown to the model. `required` and functions by name are refused: answers "
+     "are not held to a grammar, so that a call cannot be made sure of"},
     {chat_only, "continue_final_message", "that the last message goes on: has to fit who speaks in it"},
     {chat_only, "add_generation_prompt", "that the last message is answered: has to fit who speaks in it"},
 };
 
-constexpr const char* no_tools = "models served here call no tools";
+constexpr const char* older_calls = "tools and calls of them are written as tools and tool_calls";
 constexpr const char* no_grammar = "answers are not held to a grammar";
 constexpr const char* no_thoughts = "models served here write no thoughts beside the answer";
 constexpr const char* no_media = "models served here read and write text alone";
@@ -48,7 +54,6 @@ constexpr HarmlessField fields_harmless[] = {
     {"metadata", "labels for the client's own use"},
     {"store", "nothing is kept here"},
     {"service_tier", "there is one"},
-    {"parallel_tool_calls", "of calls of tools, which are refused themselves"},
     {"prompt_cache_key", "of speed alone"},
     {"prompt_cache_retention", "of speed alone"},
     {"cache_prompt", "of speed alone"},
@@ -61,7 +66,7 @@ constexpr HarmlessField fields_harmless[] = {
 
 constexpr RequestRole roles_of_requests[] = {
     {"system", "system"},       {"developer", "system"}, {"user", "user"},
-    {"assistant", "assistant"}, {"tool", nullptr},       {"function", nullptr},
+    {"assistant", "assistant"}, {"tool", "tool"},        {"function", nullptr},
 };
 
 }  // namespace
@@ -74,11 +79,10 @@ std::span<const DoneField> done_fields() {
 std::span<const UndoneField> undone_fields() {
   using namespace request_tables;
   static const std::vector<UndoneField> fields = {
-      {"tools", {"[]"}, no_tools},
-      {"tool_choice", {"\"none\"", "\"auto\""}, no_tools},
-      {"functions", {"[]"}, no_tools},
-      {"function_call", {"\"none\"", "\"auto\""}, no_tools},
-      {"web_search_options", {}, no_tools},
+      {"parallel_tool_calls", {"true"}, "a model makes as many calls as it writes"},
+      {"functions", {"[]"}, older_calls},
+      {"function_call", {"\"none\"", "\"auto\""}, older_calls},
+      {"web_search_options", {}, "a server here searches nothing"},
       {"response_format", {"{\"type\":\"text\"}"}, no_grammar},
       {"guided_json", {}, no_grammar},
       {"guided_regex", {}, no_grammar},
@@ -126,9 +130,7 @@ std::span<const UndoneField> undone_fields() {
 std::span<const UndoneField> undone_message_fields() {
   using namespace request_tables;
   static const std::vector<UndoneField> fields = {
-      {"tool_calls", {"[]"}, no_tools},
-      {"function_call", {}, no_tools},
-      {"tool_call_id", {}, no_tools},
+      {"function_call", {}, older_calls},
       {"reasoning_content", {"\"\""}, no_thoughts},
       {"reasoning", {"\"\""}, no_thoughts},
       {"thinking", {"\"\""}, no_thoughts},

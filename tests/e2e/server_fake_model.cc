@@ -1,6 +1,7 @@
 // The server program over a model without weights: all of it but the arithmetic. Usage as `longhaul-engine serve`;
 // `--model echo` answers a prompt with itself, `--model slow` takes 20 ms a token, `--model missing` cannot be loaded.
-// With `narrow` in its name a model has a context of 24 tokens, with `plain` no chat form.
+// With `narrow` in its name a model has a context of 24 tokens, with `plain` no chat form, with `tools` the marks of
+// calls (its answer to a chat is the last message, as ever).
 #include "base/text/text.h"
 #include "engine/infer/serve/serve.h"
 #include "tests/unit/engine/infer/fake_text_model.h"
@@ -10,7 +11,8 @@ namespace {
 class PlainTextModel final : public longhaul::FakeTextModel {
  public:
   using FakeTextModel::FakeTextModel;
-  longhaul::Result<std::vector<std::int32_t>> encode_chat(const std::vector<longhaul::ChatMessage>&) const override {
+  longhaul::Result<std::vector<std::int32_t>> encode_chat(const std::vector<longhaul::ChatMessage>&,
+                                                          const longhaul::Value&) const override {
     return longhaul::make_error(longhaul::ErrorCode::unsupported, "this model has no chat form");
   }
 };
@@ -30,6 +32,8 @@ int main(int argc, char** argv) {
     const std::int64_t context = options.model.find("narrow") != std::string::npos ? 24 : 4096;
     if (ends_with(options.model, "plain"))
       return std::unique_ptr<TextModel>(std::make_unique<PlainTextModel>(options.slots, context, step_ms));
-    return std::unique_ptr<TextModel>(std::make_unique<FakeTextModel>(options.slots, context, step_ms));
+    auto model = std::make_unique<FakeTextModel>(options.slots, context, step_ms);
+    if (options.model.find("tools") != std::string::npos) model->mark_tool_calls();
+    return std::unique_ptr<TextModel>(std::move(model));
   });
 }

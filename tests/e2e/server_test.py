@@ -227,7 +227,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(body["error"]["type"], "invalid_request_error")
         status, body, _ = self.server.post("/v1/completions", {"prompt": "x", "model": "other"})
         self.assertEqual((status, body["error"]["code"]), (404, "model_not_found"))
-        status, body, _ = self.server.post("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]})
+        status, body, _ = self.server.post("/v1/chat/completions", {"messages": [{"role": "function", "content": "x"}]})
         self.assertEqual((status, body["error"]["param"]), (400, "messages[0].role"))
         self.assertEqual(self.server.complete([300])[0], 400)  # outside of the vocabulary
         self.assertEqual(self.server.complete("x" * 4100)[0], 400)  # longer than the context

@@ -115,7 +115,7 @@ def by_litellm(base, token):
                            tools=[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}])
         expect("litellm: tools are refused", False)
     except litellm.BadRequestError as error:
-        expect("litellm: tools are refused", "tools is not done here" in str(error), error)
+        expect("litellm: tools are refused", "'tools' is not used" in str(error), error)
 
 
 def main():

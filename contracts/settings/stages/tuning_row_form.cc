@@ -6,21 +6,21 @@ namespace {
 constexpr auto instruction = TuningRowUse::instruction, preference = TuningRowUse::preference;
 
 constexpr TuningRowForm forms[] = {
-    {instruction, "messages", "messages", "system",
+    {instruction, "messages", "messages", "system tools",
      "the conversation; each answer of the assistant is trained on unless its `weight` is 0 or its `train` false"},
-    {instruction, "ShareGPT", "conversations", "system", "the same from {from, value} or {role, content}"},
+    {instruction, "ShareGPT", "conversations", "system tools", "the same from {from, value} or {role, content}"},
     {instruction, "Alpaca", "instruction output", "input system history",
      "the instruction, an empty line and the input, answered by the output, after the turns of the history"},
     {instruction, "Alpaca", "instruction response", "input system history", "the same"},
     {instruction, "input/output", "input output", "system history", "a question and its answer"},
-    {instruction, "prompt/completion", "prompt completion", "system history",
+    {instruction, "prompt/completion", "prompt completion", "system history tools",
      "a question and its answer, as texts or as lists of messages"},
     {instruction, "prompt/response", "prompt response", "system history", "the same"},
     {instruction, "question/answer", "question answer", "system history", "the same"},
     {instruction, "text", "text", "", "the text as it stands and the token that ends a text, all of it trained on"},
-    {preference, "pair", "prompt chosen rejected", "system",
+    {preference, "pair", "prompt chosen rejected", "system tools",
      "two answers to a prompt, as texts or as lists of messages that go on from the prompt or repeat it"},
-    {preference, "pair of conversations", "chosen rejected", "system",
+    {preference, "pair of conversations", "chosen rejected", "system tools",
      "two conversations that differ in their last message; what comes before is the prompt"},
     {preference, "ranked answers", "prompt responses ranks", "system",
      "a pair for any two answers of different rank; 1 is the best"},
@@ -28,15 +28,15 @@ constexpr TuningRowForm forms[] = {
      "a pair for any two answers of different score; more is better"},
 };
 
-constexpr const char* no_tools = "the form of conversations that models are trained in here has no place for tools";
+constexpr const char* older_calls = "tools and calls of them are written as tools and tool_calls";
 constexpr const char* no_images = "models here read text alone";
 
 constexpr RefusedRowKey keys_refused[] = {
-    {"tools", no_tools},
-    {"functions", no_tools},
-    {"tool_calls", no_tools},
-    {"function_call", no_tools},
-    {"tool_call_id", no_tools},
+    {"tools", "tools stand beside messages, conversations, a prompt and its completion, or a pair of answers"},
+    {"functions", older_calls},
+    {"tool_calls", "the assistant alone calls tools, in messages"},
+    {"function_call", older_calls},
+    {"tool_call_id", "a message of the role tool alone answers a call"},
     {"image", no_images},
     {"images", no_images},
     {"image_url", no_images},
@@ -51,11 +51,15 @@ constexpr RefusedRowKey keys_refused[] = {
 };
 
 constexpr SpeakerName speakers[] = {
-    {"system", "system"},       {"developer", "system"},    {"user", "user"},         {"human", "user"},
-    {"assistant", "assistant"}, {"gpt", "assistant"},       {"chatgpt", "assistant"}, {"bot", "assistant"},
-    {"model", "assistant"},     {"bing", "assistant"},      {"bard", "assistant"},    {"tool", nullptr},
-    {"function", nullptr},      {"function_call", nullptr}, {"observation", nullptr}, {"function_response", nullptr},
-    {"ipython", nullptr},
+    {"system", "system"},       {"developer", "system"},
+    {"user", "user"},           {"human", "user"},
+    {"assistant", "assistant"}, {"gpt", "assistant"},
+    {"chatgpt", "assistant"},   {"bot", "assistant"},
+    {"model", "assistant"},     {"bing", "assistant"},
+    {"bard", "assistant"},      {"function_call", "assistant", "its text is the JSON of a call, or of a list of them"},
+    {"tool", "tool"},           {"function", "tool"},
+    {"observation", "tool"},    {"function_response", "tool"},
+    {"ipython", "tool"},
 };
 
 }  // namespace

@@ -27,10 +27,11 @@ struct RefusedRowKey {
 };
 std::span<const RefusedRowKey> refused_row_keys();
 
-// Spellings of who speaks, and the role that each becomes; nullptr: known, and refused.
+// Spellings of who speaks, and the role that each becomes.
 struct SpeakerName {
   const char* name;
   const char* role;
+  const char* how = "";  // what else is done
 };
 std::span<const SpeakerName> speaker_names();
 

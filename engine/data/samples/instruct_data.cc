@@ -50,6 +50,10 @@ Status for_each_line(std::string_view text, const std::string& name, const ReadR
                                        : "nothing was read");
 }
 
+Result<ChatTokens> at_line(int line, Result<ChatTokens> tokens) {
+  return line > 0 ? std::move(tokens).with_context(format("line {}", line)) : std::move(tokens);
+}
+
 Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
   return make_error(ErrorCode::invalid_input,
                     format("none of {} examples fits into sequence_length = {}", examples, sequence_length),
@@ -98,7 +102,8 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
   TokenizedExamples made;
   for (const InstructExample& example : examples) {
     LH_TRY(ChatTokens tokens,
-           example.text.empty() ? encoder.encode(example.messages) : encoder.encode_text(example.text));
+           at_line(example.line, example.text.empty() ? encoder.encode(example.messages, false, example.tools)
+                                                      : encoder.encode_text(example.text)));
     if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
       ++made.too_long;
     else
@@ -112,8 +117,11 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
                                                   const ChatEncoder& encoder, std::int64_t sequence_length) {
   TokenizedPreferences made;
   for (const PreferenceExample& example : examples) {
-    LH_TRY(ChatTokens chosen, encoder.encode_answer(example.prompt, example.chosen));
-    LH_TRY(ChatTokens rejected, encoder.encode_answer(example.prompt, example.rejected));
+    const auto answered = [&](const std::string& answer) {
+      return at_line(example.line, encoder.encode_answer(example.prompt, answer, example.tools));
+    };
+    LH_TRY(ChatTokens chosen, answered(example.chosen));
+    LH_TRY(ChatTokens rejected, answered(example.rejected));
     PreferencePair pair{std::move(chosen), std::move(rejected)};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
     if (static_cast<std::int64_t>(longest) > sequence_length + 1)

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/data/samples/row_limit.h"
 
 namespace longhaul {
@@ -79,12 +80,9 @@ Result<std::string> content_at(const Value& value, std::string_view place) {
 }
 
 Result<std::string> role_named(const std::string& name) {
-  for (const SpeakerName& speaker : speaker_names()) {
-    if (name != speaker.name) continue;
-    if (speaker.role) return std::string(speaker.role);
-    return wrong(format("messages of '{}' are not used: the form of conversations has no place for tools", name));
-  }
-  return wrong(format("unknown role '{}'", name), "use " + join(chat_roles(), ", "));
+  for (const SpeakerName& speaker : speaker_names())
+    if (name == speaker.name) return std::string(speaker.role);
+  return wrong(format("unknown role '{}'", name), "use " + join(chat_roles(), ", ") + ", tool");
 }
 
 // Whether its answer is trained on, by `weight` (0 or 1) and `train`; nothing: not said.
@@ -106,19 +104,55 @@ Result<std::optional<bool>> trained_of(const Keys& keys) {
   return trained;
 }
 
+// Calls that stand in the text of a message, as LLaMA-Factory writes them: one of {"name", "arguments"}, or a list.
+Status take_written_calls(ChatMessage& message, std::string_view place) {
+  const Result<Value> written = parse_json(message.content, std::string(place));
+  if (!written.ok()) return wrong(format("'{}' is no JSON of a call: {}", place, written.error().what));
+  const Value list = written->is_array() ? *written : Value(ValueArray{*written});
+  LH_TRY(message.tool_calls, read_tool_calls(list, place));
+  message.content.clear();
+  message.no_content = true;
+  return {};
+}
+
+Status take_calls(const Keys& keys, ChatMessage& message) {
+  const Value* calls = keys.find("tool_calls");
+  if (!calls || (calls->is_array() && calls->size() == 0)) return {};
+  LH_TRY(message.tool_calls, read_tool_calls(*calls, "tool_calls"));
+  return {};
+}
+
+// What a message of the role may have beside who speaks and what.
+std::vector<std::string> message_keys(const std::string& role, bool by_from) {
+  std::vector<std::string> keys = {by_from ? "from" : "role", by_from ? "value" : "content", "weight", "train"};
+  if (role == "assistant") keys.emplace_back("tool_calls");
+  if (role == "tool") keys.insert(keys.end(), {"tool_call_id", "name"});
+  return keys;
+}
+
 Result<ChatMessage> message_of(const Keys& keys) {
-  static const std::vector<std::string> spoken = {"from", "value", "weight", "train"};
-  static const std::vector<std::string> written = {"role", "content", "weight", "train"};
   const bool by_from = keys.find("from") && !keys.find("role");
   const char *who = by_from ? "from" : "role", *what = by_from ? "value" : "content";
-  LH_CHECK(keys.check_known(by_from ? spoken : written, "a message"));
   const Value *name = keys.find(who), *content = keys.find(what);
-  if (!name) return wrong(format("'{}' is missing", who));
-  if (!content) return wrong(format("'{}' is missing", what));
-  LH_TRY(const std::string speaker, text_at(*name, who));
   ChatMessage message;
-  LH_TRY(message.role, role_named(speaker));
-  LH_TRY(message.content, content_at(*content, what));
+  std::string speaker;
+  if (name) {
+    LH_TRY(speaker, text_at(*name, who));
+    LH_TRY(message.role, role_named(speaker));
+  }
+  LH_CHECK(keys.check_known(message_keys(message.role, by_from), "a message"));
+  if (!name) return wrong(format("'{}' is missing", who));
+  LH_CHECK(take_calls(keys, message));
+  message.no_content = !content && !message.tool_calls.empty();
+  if (!content && !message.no_content) return wrong(format("'{}' is missing", what));
+  if (content) {
+    LH_TRY(message.content, content_at(*content, what));
+  }
+  if (speaker == "function_call") LH_CHECK(take_written_calls(message, what));
+  for (const auto& [key, into] : {std::pair{"tool_call_id", &message.tool_call_id}, {"name", &message.name}})
+    if (const Value* value = keys.find(key)) {
+      LH_TRY(*into, text_at(*value, key));
+    }
   LH_TRY(const auto trained, trained_of(keys));
   if (trained.value_or(false) && message.role != "assistant")
     return wrong(format("is from {}: only answers of the assistant are trained on", message.role));
@@ -161,6 +195,14 @@ Status put_system(const Keys& row, Messages& messages) {
   return {};
 }
 
+// What the answers may call.
+Status put_tools(const Keys& row, Value& tools) {
+  const Value* written = row.find("tools");
+  if (!written) return {};
+  LH_TRY(tools, read_tools(*written, "tools"));
+  return {};
+}
+
 // [[question, answer], ...] before all else.
 Status put_history(const Keys& row, Messages& messages) {
   const Value* history = row.find("history");
@@ -186,7 +228,8 @@ Status check_answered(std::span<const ChatMessage> messages) {
   bool trained = false;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "assistant") continue;
-    if (messages[i].content.empty()) return wrong(format("message {}: the answer is empty", i + 1));
+    if (messages[i].content.empty() && messages[i].tool_calls.empty())
+      return wrong(format("message {}: the answer is empty", i + 1));
     trained = trained || messages[i].trained;
   }
   return trained ? Status() : wrong("none of its answers is trained on");
@@ -261,8 +304,9 @@ Result<Messages> conversation_of(const Keys& row, const TuningRowForm& form) {
 
 bool begins_with(const Messages& all, const Messages& first) {
   return all.size() >= first.size() &&
-         std::equal(first.begin(), first.end(), all.begin(),
-                    [](const auto& a, const auto& b) { return a.role == b.role && a.content == b.content; });
+         std::equal(first.begin(), first.end(), all.begin(), [](const auto& a, const auto& b) {
+           return a.role == b.role && a.content == b.content && a.tool_calls == b.tool_calls;
+         });
 }
 
 // An answer as messages: those before its last one, which is the assistant's, and that one.
@@ -279,6 +323,8 @@ Result<Answered> answer_at(const Keys& row, const char* key, const Messages& pro
   LH_TRY(Messages messages, messages_at(value, key, row.ignored()));
   if (messages.empty() || messages.back().role != "assistant")
     return wrong(format("'{}' does not end with a message of the assistant", key));
+  if (!messages.back().tool_calls.empty())
+    return wrong(format("'{}' ends with a call of a tool: answers that are compared are texts", key));
   Answered answered{{}, std::move(messages.back().content)};
   messages.pop_back();
   const bool has_system = !messages.empty() && messages.front().role == "system";
@@ -295,7 +341,8 @@ Result<Answered> answer_at(const Keys& row, const char* key, const Messages& pro
 
 Status check_pair(const PreferenceExample& pair) {
   LH_CHECK(check_conversation(pair.prompt).with_context("prompt"));
-  if (pair.prompt.back().role != "user") return wrong("the prompt does not end with the user");
+  if (pair.prompt.back().role != "user" && pair.prompt.back().role != "tool")
+    return wrong("the prompt does not end with the user");
   for (const auto& [key, answer] : {std::pair{"chosen", &pair.chosen}, {"rejected", &pair.rejected}}) {
     if (answer->empty()) return wrong(format("'{}' is empty", key));
     if (!is_valid_utf8(*answer)) return wrong(format("'{}' is not valid UTF-8", key));
@@ -317,6 +364,7 @@ Result<PreferenceExample> pair_of(const Keys& row) {
   if (!begins_with(chosen.before, rejected.before) || chosen.before.size() != rejected.before.size())
     return wrong("'chosen' and 'rejected' differ before their last message");
   PreferenceExample pair{std::move(chosen.before), std::move(chosen.answer), std::move(rejected.answer)};
+  LH_CHECK(put_tools(row, pair.tools));
   LH_CHECK(put_system(row, pair.prompt));
   LH_CHECK(check_pair(pair));
   return pair;
@@ -376,6 +424,7 @@ Result<InstructExample> instruction_of_row(const Value& value, std::span<const s
   LH_TRY(example.messages, conversation_of(row, *form));
   LH_CHECK(put_history(row, example.messages));
   LH_CHECK(put_system(row, example.messages));
+  LH_CHECK(put_tools(row, example.tools));
   LH_CHECK(check_answered(example.messages));
   return example;
 }

@@ -20,12 +20,14 @@ struct InstructExample {
   std::vector<ChatMessage> messages;
   std::string text;  // of the form `text`: trained on as it stands
   int line = 0;      // of its file, from 1; 0: not set
+  Value tools = {};  // that its answers may call: a list (read_tools), or null
 };
 
 struct PreferenceExample {
-  std::vector<ChatMessage> prompt;  // ends with the user
+  std::vector<ChatMessage> prompt;  // ends with the user, or with the answer of a tool
   std::string chosen, rejected;     // the two answers
   int line = 0;
+  Value tools = {};  // as of an InstructExample
 };
 
 // The first form of the table, for `use` where it is given, whose keys the row has; null: none. An entry of

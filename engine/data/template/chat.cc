@@ -5,12 +5,22 @@
 
 #include "base/text/text.h"
 #include "engine/data/template/template_encoder.h"
+#include "engine/data/template/template_tools.h"
 
 namespace longhaul {
 namespace {
 
 std::string role_token(std::string_view role) {
   return format("<|{}|>", role);
+}
+
+// Longhaul's own form has no place for them.
+Status check_no_tools(std::span<const ChatMessage> messages, const Value& tools) {
+  if (tools.is_null() && !speaks_of_tools(messages)) return {};
+  return make_error(ErrorCode::unsupported,
+                    format("{} not used: Longhaul's own form of conversations has no place for tools",
+                           tools.is_null() ? "calls of tools are" : "'tools' is"),
+                    "use a model whose folder has a chat template with tools");
 }
 
 }  // namespace
@@ -32,17 +42,25 @@ Status check_conversation(std::span<const ChatMessage> messages) {
     return make_error(ErrorCode::invalid_input, format("message {}: {}", i + 1, what), std::move(hint));
   };
   if (messages.empty()) return make_error(ErrorCode::invalid_input, "the conversation has no messages");
-  bool begun = false;
+  bool begun = false, called = false;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
-    if (std::find(chat_roles().begin(), chat_roles().end(), message.role) == chat_roles().end())
-      return wrong(i, format("unknown role '{}'", message.role), "use " + join(chat_roles(), ", "));
+    const bool tool = message.role == "tool";
+    if (!tool && std::find(chat_roles().begin(), chat_roles().end(), message.role) == chat_roles().end())
+      return wrong(i, format("unknown role '{}'", message.role), "use " + join(chat_roles(), ", ") + ", tool");
     if (!is_valid_utf8(message.content)) return wrong(i, "the content is not valid UTF-8");
     if (message.role == "system") continue;
     if (!begun && message.role != "user") return wrong(i, format("is from {}, expected user", message.role));
     begun = true;
+    if (tool && !called) return wrong(i, "is the answer of a tool, and nothing before it calls one");
+    called = called || !message.tool_calls.empty();
   }
   return {};
+}
+
+bool speaks_of_tools(std::span<const ChatMessage> messages) {
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const ChatMessage& message) { return message.role == "tool" || !message.tool_calls.empty(); });
 }
 
 std::string render_chat(std::span<const ChatMessage> messages, bool open) {
@@ -79,30 +97,37 @@ Result<ChatEncoder> ChatEncoder::create(const Tokenizer& tokenizer, const std::s
   encoder.end_of_turn_ = encoder.end_of_text_ = -1;
   if (const JinjaValue* end = chat->special_tokens().find("eos_token"))
     encoder.end_of_text_ = encoder.end_of_turn_ = tokenizer.added_id(end->as_text()).value_or(-1);
+  encoder.marks_tool_calls_ = writes_marked_calls(*chat);
   encoder.template_ = std::make_shared<const TemplateEncoder>(tokenizer, std::move(*chat));
   return encoder;
 }
 
-Result<std::vector<std::int32_t>> ChatEncoder::encode_prompt(std::span<const ChatMessage> messages) const {
+Result<std::vector<std::int32_t>> ChatEncoder::encode_prompt(std::span<const ChatMessage> messages,
+                                                             const Value& tools) const {
   const bool begun = !messages.empty() && messages.back().role == "assistant";
-  if (template_) return begun ? template_->encode_begun(messages) : template_->encode(messages, true);
-  LH_TRY(ChatTokens tokens, encode(messages, !begun));
+  if (begun && !messages.back().tool_calls.empty())
+    return make_error(ErrorCode::invalid_input,
+                      format("message {}: calls tools, and their answers are missing", messages.size()));
+  if (template_) return begun ? template_->encode_begun(messages, tools) : template_->encode(messages, true, tools);
+  LH_TRY(ChatTokens tokens, encode(messages, !begun, tools));
   if (begun) tokens.ids.pop_back();  // the token that ends its turn
   return std::move(tokens.ids);
 }
 
-Result<ChatTokens> ChatEncoder::encode_answer(std::span<const ChatMessage> messages, const std::string& answer) const {
+Result<ChatTokens> ChatEncoder::encode_answer(std::span<const ChatMessage> messages, const std::string& answer,
+                                              const Value& tools) const {
   std::vector<ChatMessage> all(messages.begin(), messages.end());
   for (ChatMessage& message : all) message.trained = false;  // earlier turns are given
   all.push_back({"assistant", answer});
-  return encode(all);
+  return encode(all, false, tools);
 }
 
-Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bool open) const {
-  if (template_ && !open) return template_->encode_trained(messages);
+Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bool open, const Value& tools) const {
+  if (template_ && !open) return template_->encode_trained(messages, tools);
   ChatTokens tokens;
+  if (!template_) LH_CHECK(check_no_tools(messages, tools));
   if (template_) {
-    LH_TRY(tokens.ids, template_->encode(messages, true));
+    LH_TRY(tokens.ids, template_->encode(messages, true, tools));
     tokens.loss_mask.assign(tokens.ids.size(), 0);
     return tokens;
   }

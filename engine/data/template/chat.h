@@ -2,6 +2,7 @@
 // How a conversation becomes tokens: Longhaul's own form, or the chat template of a model's folder.
 // Start with chat.h; chat_template.h finds and runs a template, template_encoder.h finds which tokens are answers.
 // end_tokens.h gathers the tokens that end an answer, post_processor.h adds those that begin a text.
+// chat_tools.h reads tools and calls of them.
 // It reads no training files: rows become conversations in engine/data/samples.
 //
 // How a conversation becomes tokens: by the chat template of the model's folder (engine/data/template), or, where it
@@ -21,6 +22,7 @@
 
 #include "base/error/result.h"
 #include "base/value/value.h"
+#include "engine/data/template/chat_tools.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
 namespace longhaul {
@@ -29,9 +31,12 @@ inline constexpr const char* end_of_text_token = "<|endoftext|>";
 inline constexpr const char* end_of_turn_token = "<|end|>";
 
 struct ChatMessage {
-  std::string role;  // system, user or assistant
+  std::string role;  // system, user, assistant or tool
   std::string content;
-  bool trained = true;  // of the assistant, in training: its answer is learnt
+  bool trained = true;                       // of the assistant, in training: its answer is learnt
+  bool no_content = false;                   // of the assistant: it is null beside calls
+  std::vector<ToolCall> tool_calls = {};     // of the assistant
+  std::string tool_call_id = {}, name = {};  // of a tool: the call that it answers, and what was called; "": not given
   bool operator==(const ChatMessage&) const = default;
 };
 
@@ -39,9 +44,12 @@ const std::vector<std::string>& chat_roles();
 // Every special token that pretraining and chat need, in order of their ids.
 std::vector<std::string> default_special_tokens();
 
-// Roles known, at least one message, a user's before the first of the assistant, contents UTF-8. Several messages of
-// one role may follow each other, and system messages stand anywhere. The error's text names the message (1-based).
+// Roles known, at least one message, a user's before the first of the assistant, a call before the first of a tool,
+// contents UTF-8. Several messages of one role may follow each other, and system messages stand anywhere. The error's
+// text names the message (1-based).
 Status check_conversation(std::span<const ChatMessage> messages);
+// Whether a message calls a tool, or is one's answer.
+bool speaks_of_tools(std::span<const ChatMessage> messages);
 
 // The text of the conversation; `open` adds the start of the assistant's turn. As the Jinja template renders it.
 std::string render_chat(std::span<const ChatMessage> messages, bool open);
@@ -62,14 +70,18 @@ class ChatEncoder {
   // By the template of a model's folder where it has one of its own.
   static Result<ChatEncoder> create(const Tokenizer& tokenizer, const std::string& folder);
 
-  // `open` adds <|assistant|>, for generation. Thread-safe.
-  Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false) const;
+  // `open` adds <|assistant|>, for generation. `tools`: a list (read_tools), or null. Tools, calls and answers of tools
+  // need a template of the folder that writes them: ErrorCode::unsupported says what it leaves out. Thread-safe.
+  Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false, const Value& tools = {}) const;
   // What a model goes on from: the assistant's turn is opened, or, where it has the last message, goes on.
-  Result<std::vector<std::int32_t>> encode_prompt(std::span<const ChatMessage> messages) const;
+  Result<std::vector<std::int32_t>> encode_prompt(std::span<const ChatMessage> messages, const Value& tools = {}) const;
   // A conversation and an answer to it, which alone is learnt.
-  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, const std::string& answer) const;
+  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, const std::string& answer,
+                                   const Value& tools = {}) const;
   // A text that is no conversation: learnt whole, with the token that ends a text.
   Result<ChatTokens> encode_text(const std::string& text) const;
+  // The folder's template writes a call as <tool_call>{"name": ..., "arguments": ...}</tool_call>.
+  bool marks_tool_calls() const { return marks_tool_calls_; }
   // -1 where the folder's own template names none.
   std::int32_t end_of_turn() const { return end_of_turn_; }
   std::int32_t end_of_text() const { return end_of_text_; }
@@ -79,6 +91,7 @@ class ChatEncoder {
   std::vector<std::int32_t> role_ids_;  // as chat_roles()
   std::int32_t end_of_turn_ = 0, end_of_text_ = 0;
   std::shared_ptr<const TemplateEncoder> template_;  // null: Longhaul's form
+  bool marks_tool_calls_ = false;
 };
 
 // tokenizer_config.json for an exported tokenizer: class, special tokens, chat_template.

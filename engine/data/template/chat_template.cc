@@ -49,6 +49,27 @@ Result<std::optional<std::string>> default_of(const Value& config, const std::st
                     "name the one that is to be used 'default'");
 }
 
+// {"role", "content"}, and of calls and tools what OpenAI's form has besides.
+JinjaValue message_value(const ChatMessage& message) {
+  JinjaTable one;
+  one.set("role", JinjaValue::of(message.role));
+  one.set("content", message.no_content ? JinjaValue() : JinjaValue::of(message.content));
+  JinjaList calls;
+  for (const ToolCall& call : message.tool_calls) {
+    JinjaTable written, function;
+    if (!call.id.empty()) written.set("id", JinjaValue::of(call.id));
+    written.set("type", JinjaValue::of(std::string("function")));
+    function.set("name", JinjaValue::of(call.name));
+    function.set("arguments", JinjaValue::from(call.arguments));
+    written.set("function", JinjaValue::of(std::move(function)));
+    calls.push_back(JinjaValue::of(std::move(written)));
+  }
+  if (!calls.empty()) one.set("tool_calls", JinjaValue::of(std::move(calls)));
+  if (!message.tool_call_id.empty()) one.set("tool_call_id", JinjaValue::of(message.tool_call_id));
+  if (!message.name.empty()) one.set("name", JinjaValue::of(message.name));
+  return JinjaValue::of(std::move(one));
+}
+
 std::tm local_time() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -94,23 +115,19 @@ Result<ChatTemplate> ChatTemplate::parse(const std::string& source, const std::s
   return made;
 }
 
-Result<JinjaRendering> ChatTemplate::render(std::span<const ChatMessage> messages, bool open) const {
+Result<JinjaRendering> ChatTemplate::render(std::span<const ChatMessage> messages, bool open,
+                                            const Value& tools) const {
   JinjaList list;
-  for (const ChatMessage& message : messages) {
-    JinjaTable one;
-    one.set("role", JinjaValue::of(message.role));
-    one.set("content", JinjaValue::of(message.content));
-    list.push_back(JinjaValue::of(std::move(one)));
-  }
+  for (const ChatMessage& message : messages) list.push_back(message_value(message));
   JinjaTable variables = special_;
   variables.set("messages", JinjaValue::of(std::move(list)));
-  variables.set("tools", {});
+  variables.set("tools", JinjaValue::from(tools));
   variables.set("documents", {});
   variables.set("add_generation_prompt", JinjaValue::of(open));
   return template_->render(variables, local_time());
 }
 
-Result<std::string> ChatTemplate::render_begun(std::span<const ChatMessage> messages) const {
+Result<std::string> ChatTemplate::render_begun(std::span<const ChatMessage> messages, const Value& tools) const {
   // A mark behind the content tells where it ends, whatever the template trims or adds.
   static const std::string mark =
       "\xEF\xB7\xAF"
@@ -118,7 +135,7 @@ Result<std::string> ChatTemplate::render_begun(std::span<const ChatMessage> mess
   static const std::string bare = mark.substr(0, mark.size() - 1);
   std::vector<ChatMessage> marked(messages.begin(), messages.end());
   marked.back().content += mark;
-  LH_TRY(JinjaRendering made, render(marked, false));
+  LH_TRY(JinjaRendering made, render(marked, false, tools));
   const std::size_t at = made.text.rfind(bare);
   if (at == std::string::npos)
     return make_error(ErrorCode::unsupported, "the chat template leaves out the message that is to be continued",

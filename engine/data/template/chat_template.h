@@ -24,11 +24,11 @@ class ChatTemplate {
   // The texts of bos_token, eos_token, pad_token, ... that the folder names.
   const JinjaTable& special_tokens() const { return special_; }
 
-  // As transformers' apply_chat_template renders it: with `messages`, `tools` and `documents` (none), and
+  // As transformers' apply_chat_template renders it: with `messages`, `tools` (a list or null), `documents` (none), and
   // `add_generation_prompt` = `open`. strftime_now() shows the local time.
-  Result<JinjaRendering> render(std::span<const ChatMessage> messages, bool open) const;
+  Result<JinjaRendering> render(std::span<const ChatMessage> messages, bool open, const Value& tools = {}) const;
   // The same where the last message is begun: up to the end of its content.
-  Result<std::string> render_begun(std::span<const ChatMessage> messages) const;
+  Result<std::string> render_begun(std::span<const ChatMessage> messages, const Value& tools = {}) const;
 
  private:
   std::string source_;

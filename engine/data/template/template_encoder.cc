@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "engine/data/template/template_tools.h"
 #include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
@@ -12,6 +13,7 @@ namespace {
 // the template carries through like any other.
 struct Guarded {
   std::vector<ChatMessage> messages;
+  Value tools;
   std::string guard;  // "": there was nothing to break
 };
 
@@ -48,16 +50,45 @@ std::string broken_up(const SpecialTokens& specials, const std::string& text, co
   return out;
 }
 
-Result<Guarded> guarded(const Tokenizer& tokenizer, std::span<const ChatMessage> messages) {
-  Guarded made{{messages.begin(), messages.end()}, {}};
+// Every text of a value, keys among them.
+template <class Change>
+Value changed_texts(const Value& value, const Change& change) {
+  if (value.is_string()) return change(value.as_string());
+  if (value.is_array()) {
+    Value list = Value::make_array();
+    for (const Value& one : value.as_array()) list.push_back(changed_texts(one, change));
+    return list;
+  }
+  if (!value.is_table()) return value;
+  Value table = Value::make_table();
+  for (const ValueMember& member : value.as_table()) table.set(change(member.key), changed_texts(member.value, change));
+  return table;
+}
+
+// Everything that somebody wrote in a conversation and its tools.
+template <class Change>
+void change_texts(Guarded& made, const Change& change) {
+  for (ChatMessage& message : made.messages) {
+    for (std::string* text : {&message.content, &message.tool_call_id, &message.name}) *text = change(*text);
+    for (ToolCall& call : message.tool_calls) {
+      call.id = change(call.id);
+      call.name = change(call.name);
+      call.arguments = changed_texts(call.arguments, change);
+    }
+  }
+  made.tools = changed_texts(made.tools, change);
+}
+
+Result<Guarded> guarded(const Tokenizer& tokenizer, std::span<const ChatMessage> messages, const Value& tools) {
+  Guarded made{{messages.begin(), messages.end()}, tools, {}};
   const SpecialTokens specials(tokenizer);
   bool needed = false;
   std::string all;
-  for (const ChatMessage& message : messages) {
-    all += message.content;
-    for (std::size_t at = 0; at < message.content.size() && !needed; ++at)
-      needed = specials.at(message.content, at) != nullptr;
-  }
+  change_texts(made, [&](const std::string& text) {
+    all += text;
+    for (std::size_t at = 0; at < text.size() && !needed; ++at) needed = specials.at(text, at) != nullptr;
+    return text;
+  });
   if (!needed) return made;
   for (std::uint32_t c = 0xFDD0; c < 0xFDEF && made.guard.empty(); ++c) {
     std::string candidate;
@@ -66,7 +97,7 @@ Result<Guarded> guarded(const Tokenizer& tokenizer, std::span<const ChatMessage>
   }
   if (made.guard.empty())
     return make_error(ErrorCode::invalid_input, "the messages hold special tokens and all of U+FDD0 to U+FDEE");
-  for (ChatMessage& message : made.messages) message.content = broken_up(specials, message.content, made.guard);
+  change_texts(made, [&](const std::string& text) { return broken_up(specials, text, made.guard); });
   return made;
 }
 
@@ -101,19 +132,23 @@ Result<std::vector<std::int32_t>> TemplateEncoder::tokens_of(const std::string& 
   return ids;
 }
 
-Result<std::vector<std::int32_t>> TemplateEncoder::encode(std::span<const ChatMessage> messages, bool open) const {
-  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages));
-  LH_TRY(const JinjaRendering made, template_.render(safe.messages, open));
+Result<std::vector<std::int32_t>> TemplateEncoder::encode(std::span<const ChatMessage> messages, bool open,
+                                                          const Value& tools) const {
+  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages, tools));
+  LH_TRY(const JinjaRendering made, template_.render(safe.messages, open, safe.tools));
+  LH_CHECK(check_tools_written(template_, messages, open, tools));
   return tokens_of(made.text, safe.guard);
 }
 
-Result<std::vector<std::int32_t>> TemplateEncoder::encode_begun(std::span<const ChatMessage> messages) const {
-  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages));
-  LH_TRY(const std::string text, template_.render_begun(safe.messages));
+Result<std::vector<std::int32_t>> TemplateEncoder::encode_begun(std::span<const ChatMessage> messages,
+                                                                const Value& tools) const {
+  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages, tools));
+  LH_TRY(const std::string text, template_.render_begun(safe.messages, safe.tools));
+  LH_CHECK(check_tools_written(template_, messages, false, tools));
   return tokens_of(text, safe.guard);
 }
 
-Result<TemplateEncoder::Spans> TemplateEncoder::answers_of(std::span<const ChatMessage> messages,
+Result<TemplateEncoder::Spans> TemplateEncoder::answers_of(std::span<const ChatMessage> messages, const Value& tools,
                                                            const JinjaRendering& whole) const {
   Spans spans;
   const auto answers =
@@ -137,8 +172,8 @@ Result<TemplateEncoder::Spans> TemplateEncoder::answers_of(std::span<const ChatM
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "assistant" || !messages[i].trained) continue;
     if (i == 0) return make_error(ErrorCode::unsupported, "an answer stands before any question");
-    LH_TRY(const JinjaRendering before, template_.render(messages.subspan(0, i), true));
-    LH_TRY(const JinjaRendering behind, template_.render(messages.subspan(0, i + 1), false));
+    LH_TRY(const JinjaRendering before, template_.render(messages.subspan(0, i), true, tools));
+    LH_TRY(const JinjaRendering behind, template_.render(messages.subspan(0, i + 1), false, tools));
     if (!starts_with(behind.text, before.text) || !starts_with(whole.text, behind.text))
       return make_error(
           ErrorCode::unsupported,
@@ -153,10 +188,11 @@ Result<TemplateEncoder::Spans> TemplateEncoder::answers_of(std::span<const ChatM
   return spans;
 }
 
-Result<ChatTokens> TemplateEncoder::encode_trained(std::span<const ChatMessage> messages) const {
-  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages));
-  LH_TRY(const JinjaRendering whole, template_.render(safe.messages, false));
-  LH_TRY(Spans spans, answers_of(safe.messages, whole));
+Result<ChatTokens> TemplateEncoder::encode_trained(std::span<const ChatMessage> messages, const Value& tools) const {
+  LH_TRY(const Guarded safe, guarded(*tokenizer_, messages, tools));
+  LH_TRY(const JinjaRendering whole, template_.render(safe.messages, false, safe.tools));
+  LH_CHECK(check_tools_written(template_, messages, false, tools));
+  LH_TRY(Spans spans, answers_of(safe.messages, safe.tools, whole));
   ChatTokens tokens;
   LH_TRY(tokens.ids, tokens_of(whole.text, safe.guard));
   // Places in the text without guards, where each token's bytes lie.

@@ -9,6 +9,7 @@
 #include "contracts/model/hf_config.h"
 #include "engine/data/template/end_tokens.h"
 #include "engine/data/template/post_processor.h"
+#include "engine/data/template/template_tools.h"
 #include "engine/infer/generate/generator.h"
 #include "engine/model/inference/inference_memory.h"
 #include "engine/model/inference/inference_model.h"
@@ -38,6 +39,7 @@ class InferenceTextModel final : public TextModel {
     seen_until_.resize(static_cast<std::size_t>(info_.slots), -1);
     if (auto chat = ChatEncoder::create(tokenizer_, folder)) {
       chat_ = *chat;
+      info_.marks_tool_calls = chat_->marks_tool_calls();
     } else {
       no_chat_ = chat.error().message();
     }
@@ -51,13 +53,16 @@ class InferenceTextModel final : public TextModel {
     LH_TRY(std::vector<std::int32_t> ids, encode(text));
     return around_.around(std::move(ids));
   }
-  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
+  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
+                                                const Value& tools) const override {
     if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
     LH_CHECK(check_conversation(messages));
-    return chat_->encode_prompt(messages);
+    return chat_->encode_prompt(messages, tools);
   }
   std::string token_bytes(std::int32_t token) const override {
-    return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
+    std::string bytes(tokenizer_.token_bytes(token));
+    const bool marks = info_.marks_tool_calls && (bytes == tool_call_begin || bytes == tool_call_end);
+    return tokenizer_.is_special(token) && !marks ? std::string() : bytes;
   }
 
   std::string token_name(std::int32_t token) const override { return std::string(tokenizer_.token_bytes(token)); }

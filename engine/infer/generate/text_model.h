@@ -21,6 +21,7 @@ struct TextModelInfo {
   int slots = 1;                         // sequences that can be held at the same time
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
   bool draws = false;                    // it draws tokens itself: TextStep::draw
+  bool marks_tool_calls = false;         // calls of tools stand between <tool_call> and </tool_call>
 };
 
 // Where texts lie in pages of one pool; all 0 where each slot has memory of its own.
@@ -58,9 +59,10 @@ class TextModel {
   // The same with what the tokenizer's post-processor puts around a text, such as a begin token.
   virtual Result<std::vector<std::int32_t>> encode_with_special(std::string_view text) const { return encode(text); }
   // The prompt of a conversation, ready for the assistant's answer; where the last message is the assistant's, its
-  // answer is begun and goes on.
-  virtual Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const = 0;
-  // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens.
+  // answer is begun and goes on. `tools`: what it may call, a list or null.
+  virtual Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
+                                                        const Value& tools) const = 0;
+  // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens, but those that mark calls.
   virtual std::string token_bytes(std::int32_t token) const = 0;
   // What a person calls the token: its bytes, or the name of a control token.
   virtual std::string token_name(std::int32_t token) const { return token_bytes(token); }

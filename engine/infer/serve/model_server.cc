@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/infer/serve/own_requests.h"
+#include "engine/infer/serve/tool_calls.h"
 
 namespace longhaul {
 namespace {
@@ -72,28 +73,25 @@ class BodyQueue {
 // One call: collects or streams its answers. Every method runs on the generator's thread.
 class CallAnswer {
  public:
+  // `calls_tools`: what is marked as a call in the answer is given back as one.
   CallAnswer(std::shared_ptr<HttpExchange> exchange, AnswerFormat answer_format, const CompletionCall& call,
-             std::size_t answers)
+             std::size_t answers, bool calls_tools)
       : exchange_(std::move(exchange)),
         format_(std::move(answer_format)),
         chat_(call.chat),
         stream_(call.stream),
         include_usage_(call.include_usage),
+        calls_tools_(calls_tools),
         per_prompt_(static_cast<std::size_t>(call.answers)),
         parts_(answers),
+        readers_(answers),
         left_(answers) {
     for (std::size_t i = 0; i < answers; ++i) parts_[i].index = static_cast<std::int64_t>(i);
   }
 
   void on_text(std::size_t index, const std::string& text, const std::vector<GeneratedToken>& tokens) {
     if (failed_) return;
-    if (stream_) {
-      begin(index);
-      exchange_->write(format_.piece({static_cast<std::int64_t>(index), text, tokens, std::nullopt}));
-      return;
-    }
-    parts_[index].text += text;
-    parts_[index].tokens.insert(parts_[index].tokens.end(), tokens.begin(), tokens.end());
+    take(index, calls_tools_ ? readers_[index].push(text) : ToolCallReader::Part{text, {}}, tokens);
   }
 
   void on_end(std::size_t index, FinishReason reason, const GenerationUsage& usage, const std::string& error) {
@@ -102,10 +100,12 @@ class CallAnswer {
     usage_.completion_tokens += usage.completion_tokens;
     if (reason != FinishReason::stop && reason != FinishReason::length) return fail(reason, usage, error);
     if (failed_) return;
+    if (calls_tools_) take(index, readers_[index].finish(), {});
     parts_[index].finish = reason;
     if (stream_) {
       begin(index);
-      exchange_->write(format_.piece({static_cast<std::int64_t>(index), "", {}, reason}));
+      exchange_->write(
+          format_.piece({static_cast<std::int64_t>(index), "", {}, reason, {}, parts_[index].calls_before}));
     }
     if (left_ > 0) return;
     if (!stream_) return exchange_->respond({200, "application/json", {}, format_.whole(parts_, usage_)});
@@ -115,6 +115,21 @@ class CallAnswer {
   }
 
  private:
+  void take(std::size_t index, ToolCallReader::Part part, const std::vector<GeneratedToken>& tokens) {
+    AnswerPart& answer = parts_[index];
+    if (stream_) {
+      if (calls_tools_ && part.text.empty() && part.calls.empty() && tokens.empty()) return;  // held back
+      begin(index);
+      const auto calls = static_cast<std::int64_t>(part.calls.size());
+      exchange_->write(format_.piece({static_cast<std::int64_t>(index), std::move(part.text), tokens, std::nullopt,
+                                      std::move(part.calls), answer.calls_before}));
+      answer.calls_before += calls;
+      return;
+    }
+    answer.text += part.text;
+    answer.tokens.insert(answer.tokens.end(), tokens.begin(), tokens.end());
+    answer.calls.insert(answer.calls.end(), part.calls.begin(), part.calls.end());
+  }
   void begin(std::size_t index) {
     if (!begun_) exchange_->begin_stream({200, "text/event-stream", {{"Cache-Control", "no-cache"}}, ""});
     begun_ = true;
@@ -139,9 +154,10 @@ class CallAnswer {
 
   const std::shared_ptr<HttpExchange> exchange_;
   const AnswerFormat format_;
-  const bool chat_, stream_, include_usage_;
+  const bool chat_, stream_, include_usage_, calls_tools_;
   const std::size_t per_prompt_;
   std::vector<AnswerPart> parts_;
+  std::vector<ToolCallReader> readers_;
   std::size_t left_;
   GenerationUsage usage_;
   bool begun_ = false, failed_ = false;
@@ -287,7 +303,7 @@ void ModelServerImpl::handle(HttpRequest request, const std::shared_ptr<HttpExch
 Result<std::vector<GenerationRequest>> ModelServerImpl::requests_of(CompletionCall& call) {
   std::vector<std::vector<std::int32_t>> prompts;
   if (call.chat) {
-    LH_TRY(auto tokens, model_->encode_chat(call.messages));
+    LH_TRY(auto tokens, model_->encode_chat(call.messages, call.tools));
     prompts.push_back(std::move(tokens));
   }
   for (CompletionPrompt& prompt : call.prompts) {
@@ -336,11 +352,16 @@ void ModelServerImpl::complete(const std::string& body, bool chat, const std::sh
                    "model", "model_not_found"});
   }
   Result<std::vector<GenerationRequest>> requests = requests_of(call);
-  if (!requests) return refuse({400, requests.error().message(), chat ? "messages" : "prompt", "invalid_value"});
+  if (!requests) {
+    const bool by_tools = !call.tools.is_null() && requests.error().code == ErrorCode::unsupported;
+    const char* param = by_tools ? "tools" : chat ? "messages" : "prompt";
+    return refuse({400, requests.error().message(), param, "invalid_value"});
+  }
 
   const std::string id = format("{}-{:016x}{:08x}", chat ? "chatcmpl" : "cmpl", seed_base_, calls_.load());
   auto answer = std::make_shared<CallAnswer>(
-      exchange, AnswerFormat(call, id, clock_.wall_ms() / 1000, settings_.model_name, *model_), call, requests->size());
+      exchange, AnswerFormat(call, id, clock_.wall_ms() / 1000, settings_.model_name, *model_), call, requests->size(),
+      !call.tools.is_null() && model_->info().marks_tool_calls);
   std::vector<Generator::Submission> group;
   for (std::size_t i = 0; i < requests->size(); ++i) {
     group.push_back({std::move((*requests)[i]), std::make_shared<CallListener>(answer, i)});

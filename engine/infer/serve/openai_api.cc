@@ -129,10 +129,50 @@ bool read_role(Reader& reader, const std::string& param, const Value& message, s
       out = known.role;
       return true;
     }
-    reader.fail(param + ".role", format("{}.role is {}: not done here, models served here call no tools", param, name));
+    reader.fail(param + ".role",
+                format("{}.role is {}: not done here, the role of what a tool answers is tool", param, name));
     return false;
   }
-  reader.fail(param + ".role", format("{}.role must be system, user or assistant", param));
+  reader.fail(param + ".role", format("{}.role must be system, user, assistant or tool", param));
+  return false;
+}
+
+// Calls of the assistant, and which call a tool answers; of others they are refused.
+bool read_tool_fields(Reader& reader, const std::string& param, const Value& one, ChatMessage& message) {
+  const auto fail = [&](const char* key, std::string what) {
+    reader.fail(param + "." + key, std::move(what));
+    return false;
+  };
+  const Value* calls = one.find("tool_calls");
+  if (calls && (calls->is_null() || (calls->is_array() && calls->size() == 0))) calls = nullptr;
+  if (calls && message.role != "assistant")
+    return fail("tool_calls", format("{}.tool_calls: the assistant alone calls tools", param));
+  if (calls) {
+    Result<std::vector<ToolCall>> read = read_tool_calls(*calls, param + ".tool_calls");
+    if (!read.ok()) return fail("tool_calls", read.error().what);
+    message.tool_calls = std::move(*read);
+  }
+  const Value* id = one.find("tool_call_id");
+  if (!id || id->is_null()) return true;
+  if (!id->is_string() || message.role != "tool")
+    return fail("tool_call_id", format("{}.tool_call_id must be a string, of a message of the role tool", param));
+  message.tool_call_id = id->as_string();
+  return true;
+}
+
+bool read_message(Reader& reader, const std::string& param, const Value& one, ChatMessage& message) {
+  if (!read_role(reader, param, one, message.role)) return false;
+  for (const UndoneField& field : undone_message_fields())
+    if (const Value* value = one.find(field.key); value && !asks_for_nothing(field, *value)) {
+      reader.fail(param + "." + field.key, format("{}.{} is not done here: {}", param, field.key, field.why));
+      return false;
+    }
+  if (!read_tool_fields(reader, param, one, message)) return false;
+  if (message.role == "tool") message.name = one.get_string("name");
+  const Value* content = one.find("content");
+  message.no_content = !message.tool_calls.empty() && (!content || content->is_null());
+  if (message.no_content || (content && read_content(*content, message.content))) return true;
+  reader.fail(param + ".content", format("{}.content must be text: only text is understood here", param));
   return false;
 }
 
@@ -145,16 +185,28 @@ void read_messages(Reader& reader, CompletionCall& out) {
     const std::string param = format("messages[{}]", i);
     if (!one.is_table()) return reader.wrong(param, "a message: {role, content}", one);
     ChatMessage message;
-    if (!read_role(reader, param, one, message.role)) return;
-    for (const UndoneField& field : undone_message_fields())
-      if (const Value* value = one.find(field.key); value && !asks_for_nothing(field, *value))
-        return reader.fail(param + "." + field.key, format("{}.{} is not done here: {}", param, field.key, field.why));
-    const Value* content = one.find("content");
-    if (content == nullptr || !read_content(*content, message.content)) {
-      return reader.fail(param + ".content", format("{}.content must be text: only text is understood here", param));
-    }
+    if (!read_message(reader, param, one, message)) return;
     out.messages.push_back(std::move(message));
   }
+}
+
+// Tools are shown to the model unless none is to be called. That one is called cannot be made sure of: the answer is
+// not held to a grammar.
+void read_tool_choice(Reader& reader, bool chat, CompletionCall& out) {
+  const Value* tools = reader.get("tools");
+  if (tools) {
+    Result<Value> read = read_tools(*tools, "tools");
+    if (!read.ok()) return reader.fail("tools", read.error().what);
+    out.tools = std::move(*read);
+  }
+  if (!out.tools.is_null() && !chat) reader.fail("tools", "tools is not done here for prompts: a chat has them");
+  const Value* choice = reader.get("tool_choice");
+  const std::string chosen = choice && choice->is_string() ? choice->as_string() : choice ? "a function" : "auto";
+  if (chosen == "none") out.tools = Value();
+  if (chosen != "none" && chosen != "auto")
+    reader.fail("tool_choice", format("tool_choice = {} is not done here: answers are not held to a grammar, so that "
+                                      "a call cannot be made sure of; auto and none are done",
+                                      chosen));
 }
 
 // An answer that is begun goes on, as clients that say so and those that do not expect; what they say has to fit.
@@ -292,6 +344,7 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
     read_prompts(reader, limits, out);
     reader.read("echo", out.echo);
   }
+  read_tool_choice(reader, chat, out);
   read_special(reader, chat, out);
   out.answers = reader.integer("n", 1, limits.answers_max).value_or(1);
   constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
@@ -389,13 +442,33 @@ Value AnswerFormat::logprobs_of_chat(const AnswerPart& part) const {
   return out;
 }
 
+Value AnswerFormat::calls_of(const AnswerPart& part, bool piece) const {
+  Value calls = Value::make_array();
+  for (std::size_t i = 0; i < part.calls.size(); ++i) {
+    const auto number = static_cast<std::size_t>(part.calls_before) + i;
+    Value function, call;
+    function.set("name", part.calls[i].name);
+    function.set("arguments", to_json(part.calls[i].arguments));
+    if (piece) call.set("index", number);
+    call.set("id", format("call_{}{:02x}{:04x}", id_.substr(id_.find('-') + 1), part.index, number));
+    call.set("type", "function");
+    call.set("function", std::move(function));
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
 Value AnswerFormat::choice(const AnswerPart& part, bool piece) const {
   Value out;
   out.set("index", part.index);
   if (chat_) {
     Value message = Value::make_table();
     if (!piece) message.set("role", "assistant");
-    if (!piece || !part.text.empty()) message.set("content", part.text);
+    if (!part.text.empty() || (!piece && part.calls.empty()))
+      message.set("content", part.text);
+    else if (!piece)
+      message.set("content", Value());
+    if (!part.calls.empty()) message.set("tool_calls", calls_of(part, piece));
     out.set(piece ? "delta" : "message", std::move(message));
   } else {
     out.set("text", part.text);
@@ -403,7 +476,10 @@ Value AnswerFormat::choice(const AnswerPart& part, bool piece) const {
   Value logprobs;
   if (logprobs_) logprobs = chat_ ? logprobs_of_chat(part) : logprobs_of_completion(part);
   out.set("logprobs", std::move(logprobs));
-  out.set("finish_reason", part.finish ? Value(to_string(*part.finish)) : Value());
+  const bool called = part.calls_before > 0 || !part.calls.empty();
+  const char* finish = part.finish ? to_string(*part.finish) : nullptr;
+  if (part.finish == FinishReason::stop && called) finish = "tool_calls";
+  out.set("finish_reason", finish ? Value(finish) : Value());
   return out;
 }
 

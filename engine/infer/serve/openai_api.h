@@ -45,6 +45,7 @@ struct CompletionCall {
   std::string model;  // "" where the client names none
   std::vector<CompletionPrompt> prompts;
   std::vector<ChatMessage> messages;
+  Value tools;  // that the answer may call: a list, or null where there are none or tool_choice is "none"
   std::int64_t answers = 1;
   std::optional<std::int64_t> max_tokens;
   bool stream = false;
@@ -69,6 +70,8 @@ struct AnswerPart {
   std::string text;
   std::vector<GeneratedToken> tokens;
   std::optional<FinishReason> finish;  // stop or length
+  std::vector<ToolCall> calls = {};
+  std::int64_t calls_before = 0;  // of the answer, in earlier pieces
 };
 
 // Writes the JSON of one call; all pieces carry the same id.
@@ -84,6 +87,7 @@ class AnswerFormat {
  private:
   Value envelope(const char* object) const;
   Value choice(const AnswerPart& part, bool piece) const;
+  Value calls_of(const AnswerPart& part, bool piece) const;
   Value logprobs_of_completion(const AnswerPart& part) const;
   Value logprobs_of_chat(const AnswerPart& part) const;
   std::string token_text(std::int32_t token) const;

@@ -32,17 +32,17 @@ std::string border_section(const char* title, const char* text, std::span<const 
 std::string rows_section() {
   std::string out =
       "\n## Rows of tuning data\n\nThe forms in full are in [tuning-rows.md](reference/tuning-rows.md). `longhaul data "
-      "check FILE` says what a file is before anything is trained on it. Any key may stand under `ignore` of the "
-      "stage, and then counts as not there.\n\n| what | treated | how, or the words |\n|---|---|---|\n";
+      "check FILE` says what a file is before anything is trained on it. Any key of a row or a message may stand "
+      "under `ignore` of the stage (`ignore = [\"id\"]`), and then counts as not there; so `ignored on request` stands "
+      "at every key that is refused.\n\n| what | treated | how, or the words |\n|---|---|---|\n";
   for (const TuningRowForm& form : tuning_row_forms())
     out += format("| {} with {} | taken | {} |\n", quoted_list(form.keys),
                   *form.optional ? "perhaps " + quoted_list(form.optional) : "nothing else", table_cell(form.becomes));
   for (const RefusedRowKey& key : refused_row_keys())
-    out += format("| `{}` | refused | `'{}' is not used: {}` |\n", key.key, key.key, key.why);
+    out += format("| `{}` | refused, ignored on request | `'{}' is not used: {}` |\n", key.key, key.key, key.why);
   for (const SpeakerName& speaker : speaker_names())
-    out += speaker.role ? format("| messages of `{}` | taken | those of {} |\n", speaker.name, speaker.role)
-                        : format("| messages of `{}` | refused | `messages of '{}' are not used` |\n", speaker.name,
-                                 speaker.name);
+    out += format("| messages of `{}` | taken | those of {}{}{} |\n", speaker.name, speaker.role,
+                  *speaker.how ? "; " : "", speaker.how);
   return out + "| any other key | refused, ignored on request | `'...' is no key of the form ...` |\n";
 }
 
@@ -71,14 +71,21 @@ std::string requests_section() {
   out += "\nOf a message:\n\n| field | treated | how, or the words |\n|---|---|---|\n";
   out += "| `content` | taken | a text, or a list of parts of the type `text` |\n";
   for (const RequestRole& role : request_roles())
-    out += role.role
-               ? format("| `role` = {} | taken | {} |\n", role.name, role.role)
-               : format("| `role` = {} | refused | `role is {}: not done here, models served here call no tools` |\n",
-                        role.name, role.name);
+    out += role.role ? format("| `role` = {} | taken | {} |\n", role.name, role.role)
+                     : format(
+                           "| `role` = {} | refused | `role is {}: not done here, the role of what a tool answers is "
+                           "tool` |\n",
+                           role.name, role.name);
+  out +=
+      "| `tool_calls` of the assistant | taken | beside them `content` may be null; `arguments` are JSON text |\n"
+      "| `tool_calls` of others | refused | `tool_calls: the assistant alone calls tools` |\n"
+      "| `tool_call_id`, `name` of the role tool | taken | as the chat template writes them |\n";
   for (const UndoneField& field : undone_message_fields())
     out += format("| `{}`, but `null`{} | refused | `{} is not done here: {}` |\n", field.key, harmless_values(field),
                   field.key, field.why);
-  return out + "| `name` and others | change nothing | the form of conversations has no place for names |\n";
+  return out +
+         "| `name` of other roles, and other fields | change nothing | the form of conversations has no place for "
+         "names |\n";
 }
 
 }  // namespace

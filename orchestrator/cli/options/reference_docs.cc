@@ -210,10 +210,14 @@ ReferencePage tuning_rows_page() {
   text +=
       "\n## Messages\n\nA message is `{role, content}` or `{from, value}`, with `weight` (0 or 1) or `train` where an "
       "answer is not to be trained on. `content` is a text or a list of parts of the type `text`. Several messages of "
-      "one role may follow each other; the last is the assistant's.\n\n| speaker | becomes |\n|---|---|\n";
+      "one role may follow each other; the last is the assistant's.\n\nTools are `tools` beside the conversation (a "
+      "list, or its JSON text), `tool_calls` of the assistant (`content` may be null beside them; arguments are an "
+      "object or its JSON text), and messages of the role `tool` with perhaps `tool_call_id` and `name`. The chat "
+      "template of the model writes them; a row whose tools, calls or answers of tools it leaves out is refused with "
+      "its line, and so is every such row where the model has Longhaul's own form. Answers that are compared are "
+      "texts: a pair whose answer is a call is refused.\n\n| speaker | becomes |\n|---|---|\n";
   for (const SpeakerName& speaker : speaker_names())
-    text +=
-        format("| `{}` | {} |\n", speaker.name, speaker.role ? speaker.role : "refused: there is no place for tools");
+    text += format("| `{}` | {}{}{} |\n", speaker.name, speaker.role, *speaker.how ? "; " : "", speaker.how);
   text += "\n## Refused by name\n\n| key | why |\n|---|---|\n";
   for (const RefusedRowKey& refused : refused_row_keys()) text += format("| `{}` | {} |\n", refused.key, refused.why);
   return {"tuning-rows.md", text};

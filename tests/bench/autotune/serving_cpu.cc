@@ -112,7 +112,9 @@ class BenchTextModel final : public TextModel {
   }
   const TextModelInfo& info() const override { return info_; }
   Result<std::vector<std::int32_t>> encode(std::string_view) const override { return none(); }
-  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>&) const override { return none(); }
+  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>&, const Value&) const override {
+    return none();
+  }
   std::string token_bytes(std::int32_t) const override { return "a"; }
   void reset(int slot) override { caches_[static_cast<std::size_t>(slot)].truncate(0); }
   Status forward(std::span<const TextStep> steps, std::vector<float>& logits, std::vector<std::int32_t>&) override {

@@ -30,6 +30,7 @@ class FakeTextModel : public TextModel {
   int steps = 0, largest_batch = 0;
   std::int64_t largest_prefill = 0, drawn_tokens = 0;
   void draw_itself() { info_.draws = true; }
+  void mark_tool_calls() { info_.marks_tool_calls = true; }
 
   const TextModelInfo& info() const override { return info_; }
   Result<std::vector<std::int32_t>> encode(std::string_view text) const override {
@@ -37,7 +38,7 @@ class FakeTextModel : public TextModel {
     for (const char c : text) out.push_back(static_cast<unsigned char>(c));
     return out;
   }
-  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
+  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages, const Value&) const override {
     LH_CHECK(check_conversation(messages));
     return encode(messages.back().content);
   }

@@ -17,13 +17,28 @@ namespace {
 
 const std::string folder = std::string(LONGHAUL_SOURCE_DIR) + "/tests/cases/rows/";
 
-// [["user", "a"], ["assistant", "b", false]]
+// ["user", "a"], ["assistant", "b", false], ["assistant", null, true, [a call]], ["tool", "42", true, {"name": ...}]
+ChatMessage expected_message(const ValueArray& one) {
+  ChatMessage message{one[0].as_string(), one[1].is_null() ? "" : one[1].as_string(),
+                      one.size() < 3 || one[2].as_bool()};
+  message.no_content = one[1].is_null();
+  if (one.size() > 3 && one[3].is_array())
+    for (const Value& call : one[3].as_array())
+      message.tool_calls.push_back({call.get_string("id"), call.get_string("name"), *call.find("arguments")});
+  if (one.size() > 3 && one[3].is_table()) {
+    message.tool_call_id = one[3].get_string("tool_call_id");
+    message.name = one[3].get_string("name");
+  }
+  return message;
+}
 std::vector<ChatMessage> expected_messages(const Value& list) {
   std::vector<ChatMessage> messages;
-  for (const Value& one : list.as_array())
-    messages.push_back(
-        {one.as_array()[0].as_string(), one.as_array()[1].as_string(), one.size() < 3 || one.as_array()[2].as_bool()});
+  for (const Value& one : list.as_array()) messages.push_back(expected_message(one.as_array()));
   return messages;
+}
+Value expected_tools(const Value& one) {
+  const Value* tools = one.find("tools");
+  return tools ? *tools : Value();
 }
 
 std::vector<std::string> ignored(const Value& one) {
@@ -45,6 +60,7 @@ void check_instruction(const Value& one) {
   REQUIRE_MESSAGE(example.ok(), example.error().message());
   CHECK(example->text == one.get_string("text"));
   if (const Value* messages = one.find("messages")) CHECK(example->messages == expected_messages(*messages));
+  CHECK(example->tools == expected_tools(one));
 }
 
 void check_preference(const Value& one) {
@@ -62,6 +78,7 @@ void check_preference(const Value& one) {
   for (std::size_t i = 0; i < pairs->size(); ++i) {
     const auto& pair = expected.as_array()[i].as_array();
     CHECK((*pairs)[i].prompt == expected_messages(pair[0]));
+    CHECK((*pairs)[i].tools == expected_tools(one));
     CHECK((*pairs)[i].chosen == pair[1].as_string());
     CHECK((*pairs)[i].rejected == pair[2].as_string());
   }
@@ -104,12 +121,14 @@ TEST_CASE("files of rows: turns in pairs say the same as the prompt, and forms m
   CHECK(examples[0].messages[1] == ChatMessage{"assistant", "WRONG 0", false});
   CHECK(examples[8].messages.size() == 5);
   CHECK(examples[8].messages[0].content == "Answer in French");
-  const auto tools = read_instructions(folder + "tools.jsonl");
-  REQUIRE_FALSE(tools.ok());
-  CHECK(tools.error().message().find("tools.jsonl:1") != std::string::npos);
-  CHECK(tools.error().message().find("'tools' is not used") != std::string::npos);
-  // Ignored, the list of tools is no matter, but the calls in the conversation still are.
-  CHECK_FALSE(read_instructions(folder + "tools.jsonl", std::vector<std::string>{"tools"}).ok());
+  const auto tools = read_instructions(folder + "tools.jsonl").value();
+  REQUIRE(tools.size() == 8);
+  CHECK(tools[0].tools.size() == 1);
+  CHECK(tools[0].messages[1].tool_calls.size() == 1);
+  // Ignored, the list of tools counts as not there; the calls in the conversation are still in it.
+  const auto fewer = read_instructions(folder + "tools.jsonl", std::vector<std::string>{"tools"}).value();
+  CHECK(fewer[0].tools.is_null());
+  CHECK(fewer[0].messages[1].tool_calls.size() == 1);
 }
 
 TEST_CASE("what a row says reaches the tokens that are trained on") {
@@ -130,6 +149,11 @@ TEST_CASE("what a row says reaches the tokens that are trained on") {
         "yes<|end|>");
   CHECK(trained_text(R"({"history": [["h", "g"]], "instruction": "i", "output": "o"})") == "g<|end|>o<|end|>");
   CHECK(trained_text(R"({"text": "as it stands"})") == "as it stands<|endoftext|>");
+  // Longhaul's own form has no place for tools: the line is named.
+  const auto called = parse_instructions("\n" + read_file(folder + "tools.jsonl").value(), "x").value();
+  const auto refused = tokenize_instructions(called, encoder, 128);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("line 2: 'tools' is not used: Longhaul's own form") != std::string::npos);
 }
 
 TEST_CASE(
@@ -149,5 +173,6 @@ TEST_CASE(
     }
   }
   for (const SpeakerName& speaker : speaker_names())
-    if (speaker.role) CHECK(std::find(chat_roles().begin(), chat_roles().end(), speaker.role) != chat_roles().end());
+    CHECK((speaker.role == std::string("tool") ||
+           std::find(chat_roles().begin(), chat_roles().end(), speaker.role) != chat_roles().end()));
 }

@@ -77,7 +77,8 @@ TEST_CASE("conversations that make no sense are refused with the message's numbe
   CHECK(check_conversation(std::vector<ChatMessage>{{"user", "x"}, {"user", "y"}}).ok());  // one after the other
   CHECK(check_conversation(std::vector<ChatMessage>{{"user", "x"}, {"system", "y"}, {"user", "z"}}).ok());
   refused({}, "no messages");
-  refused({{"user", "x"}, {"tool", "y"}}, "message 2: unknown role 'tool'");
+  refused({{"user", "x"}, {"narrator", "y"}}, "message 2: unknown role 'narrator'");
+  refused({{"user", "x"}, {"tool", "y"}}, "message 2: is the answer of a tool, and nothing before it calls one");
   refused({{"assistant", "x"}}, "message 1");
   refused({{"system", "s"}, {"assistant", "x"}}, "message 2");
   refused({{"user", "\xFF"}}, "UTF-8");

@@ -34,6 +34,10 @@ void check_taken(const Value& one, const std::optional<ApiError>& error, const C
     }
   }
   CHECK(static_cast<std::int64_t>(call.prompts.size()) == one.get_integer("prompts"));
+  CHECK(static_cast<std::int64_t>(call.tools.size()) == one.get_integer("tools"));
+  std::size_t calls = 0;
+  for (const ChatMessage& one_message : call.messages) calls += one_message.tool_calls.size();
+  CHECK(static_cast<std::int64_t>(calls) == one.get_integer("calls"));
 }
 
 // A call that says the least.
@@ -56,7 +60,7 @@ TEST_CASE("requests as clients send them are taken as they say, or refused by th
     one.find("error") ? check_refused(one, error) : check_taken(one, error, call);
     ++cases;
   }
-  CHECK(cases >= 20);
+  CHECK(cases >= 37);
 }
 
 TEST_CASE("fields that are done are looked at: one of a wrong kind is refused by its name") {
