@@ -97,6 +97,7 @@ HEADERS = [
     (r"toml\+\+/|toml\.hpp$", ["base/toml.cc"]),
     (r"spdlog/", ["base/process/log.cc"]),
     (r"xxhash\.h$", ["base/digest/hash.cc"]),
+    (r"Eigen/", ["autotune/calibrate/least_squares.cc"]),
     (r"CLI/", ["orchestrator/cli/*", "engine/main.cc", "worker/main.cc"]),
     (r"httplib\.h$", ["engine/infer/http/*", "orchestrator/web/*"]),
     (r"(oneapi/)?dnnl", ["engine/ops/cpu/*", "engine/core/*"]),
@@ -306,6 +307,40 @@ def check_docs(root, names, findings):
                 findings.add(f"{name}:{number}", "docs", f"{len(line)} characters; the limit is {DOCS_COLUMNS}")
 
 
+DECISION_GROUPS = ["house", "controller", "scheduler", "worker", "engine", "gpu", "data", "tuning", "trust"]
+DECISION_LINES_MAX = 12
+
+
+def check_decisions(root, names, findings):
+    """docs/decisions.md: numbered in order, dated, in a group that the table at its top lists, short, replaced ones marked."""
+    page = "docs/decisions.md"
+    if page not in names:
+        return
+    lines = [line.rstrip("\n") for line in lines_of(root, page)]
+    heads = [at for at, line in enumerate(lines) if line.startswith("## ")]
+    listed = {row[1]: row[2].split(", ") for line in lines[:heads[0] if heads else None]
+              if (row := re.match(r"\| (\w+) \| [^|]+ \| ([\d, ]+) \|$", line))}
+    of_group = collections.defaultdict(list)
+    for number, (at, end) in enumerate(zip(heads, heads[1:] + [len(lines)]), 1):
+        where = f"{page}:{at + 1}"
+        if not lines[at].startswith(f"## {number}. "):
+            findings.add(where, "decisions", f"decisions are numbered in order: this one begins with '## {number}. '")
+        body = lines[at + 1:end]
+        day = re.match(r"\*\d{4}-\d\d-\d\d, (\w+)\*$", body[0] if body else "")
+        if not day or day[1] not in DECISION_GROUPS:
+            findings.add(where, "decisions", f"the line below the title is '*YYYY-MM-DD, GROUP*', GROUP one of {', '.join(DECISION_GROUPS)}")
+        else:
+            of_group[day[1]].append(str(number))
+        text = "\n".join(body[1:]).strip().splitlines()
+        if len(text) > DECISION_LINES_MAX:
+            findings.add(where, "decisions", f"{len(text)} lines; the limit is {DECISION_LINES_MAX}: keep context, choice, what was rejected")
+        if text and (by := re.match(r"\*Superseded by (\d+)\.\*", text[0])) and not number < int(by[1]) <= len(heads):
+            findings.add(where, "decisions", f"superseded by {by[1]}, which is no later decision")
+    for group in DECISION_GROUPS if sum(map(len, of_group.values())) == len(heads) else []:
+        if of_group[group] != listed.get(group, []):
+            findings.add(f"{page}:1", "decisions", f"the table's row of {group} lists {', '.join(of_group[group]) or 'none'}")
+
+
 def check_folders(root, names, findings):
     """A folder shows a reader no more sources than one look takes in."""
     touched = {os.path.dirname(name) for name in names if is_source(name)}
@@ -501,7 +536,7 @@ def check_tidy(root, names, findings, database):
 
 
 def main():
-    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
+    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "decisions": check_decisions, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
              "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)

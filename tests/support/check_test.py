@@ -10,7 +10,10 @@ CHECK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check.py"
 UNFINISHED = "TO" + "DO"
 MACHINE_PATH = "/wo" + "rk/data"
 
+DECISIONS = "# Decisions\n\n| house | a | 1 |\n\n## 1. A\n*2026-11-21, house*\n\nText\n"
+
 CLEAN = {
+    "docs/decisions.md": DECISIONS,
     ".clang-format": (CHECK.parents[1] / ".clang-format").read_text(),
     "base/text/text.h": '// Room base/text\n#pragma once\n#include <string>\n',
     "contracts/tasks/task.h": '// Room contracts/tasks\n#pragma once\n#include "base/text/text.h"\n',
@@ -49,11 +52,18 @@ CASES = [
     ("the root of a hall is a room, too", "contracts/plan/a.cc", '#include "contracts/records/launch.h"\n', "walls", 1),
     ("a room has an entry", "base/value/a.h", "#pragma once\n", "entries", 1),
     ("lines of pages are short", "docs/a.md", "# A\n\n" + "word " * 30 + "\n", "docs", 3),
+    ("a decision has a number", "docs/decisions.md", DECISIONS.replace("## 1. A", "## A"), "decisions", 5),
+    ("a decision has a day and a group", "docs/decisions.md", DECISIONS.replace("house*", "kitchen*"), "decisions", 5),
+    ("a decision is in the table", "docs/decisions.md", DECISIONS.replace("| 1 |", "| 1, 2 |"), "decisions", 1),
+    ("a decision is short", "docs/decisions.md", DECISIONS + "line\n" * 13, "decisions", 5),
+    ("a decision is superseded by a later one", "docs/decisions.md",
+     DECISIONS.replace("Text", "*Superseded by 1.* Text"), "decisions", 5),
     ("a new folder needs a row", "engine/misc/a.cc", "int a;\n", "walls", 1),
     ("includes start at the root", "base/a.cc", '#include "text.h"\n', "walls", 1),
     ("nlohmann only in its wrapper", "base/a.cc", "#include <nlohmann/json.hpp>\n", "headers", 1),
     ("toml++ only in its wrapper", "base/a.cc", "#include <toml++/toml.h>\n", "headers", 1),
     ("spdlog only in its wrapper", "worker/main.cc", "#include <spdlog/spdlog.h>\n", "headers", 1),
+    ("Eigen only in its wrapper", "autotune/calibrate/a.cc", "#include <Eigen/Dense>\n", "headers", 1),
     ("CLI11 only in the command line", "orchestrator/state/a.cc", "#include <CLI/CLI.hpp>\n", "headers", 1),
     ("httplib only in the servers", "engine/infer/a.cc", "#include <httplib.h>\n", "headers", 1),
     ("oneDNN only in ops", "engine/model/a.cc", "#include <dnnl.hpp>\n", "headers", 1),
@@ -78,7 +88,7 @@ CASES = [
 ]
 
 
-def run_check(root, rules="walls,folders,entries,docs,headers,opens,length,words,output,shell,format"):
+def run_check(root, rules="walls,folders,entries,docs,decisions,headers,opens,length,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 
