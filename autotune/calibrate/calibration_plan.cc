@@ -69,7 +69,8 @@ Result<CalibrationPlan> plan_calibration(const CalibrationSite& site) {
     return make_error(ErrorCode::invalid_input, format("a calibration cannot have {} ranks", site.ranks),
                       "use 1, 2 or 4: the heads of its models have to divide");
   if (site.nodes < 1 || site.ranks % site.nodes != 0)
-    return make_error(ErrorCode::invalid_input, format("{} ranks cannot be dealt to {} nodes", site.ranks, site.nodes),
+    return make_error(ErrorCode::invalid_input,
+                      format("{} ranks cannot be divided among {} nodes", site.ranks, site.nodes),
                       "use as many nodes as divide the ranks");
   if (site.threads < 1) return make_error(ErrorCode::invalid_input, "a rank has at least one thread");
   CalibrationPlan plan;

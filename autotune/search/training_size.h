@@ -22,7 +22,7 @@ struct SizeRequest {
   hyper::ShapeWish wish;                // its parameters are found; with vocabulary and sequence length
   std::optional<ModelShape> shape;      // resolved, where the model is there already: given.parameters are
                                         // counted_parameters of it
-  std::int64_t batch_tokens = 1 << 22;  // of a step, about: it has to be dealt to the ranks
+  std::int64_t batch_tokens = 1 << 22;  // of a step, about: it has to be divided among the ranks
   std::optional<SearchRequest> where;   // without: no GPU is known, and nothing is predicted. Its task and number of
                                         // GPUs are found
   int gpus_per_node = 1;

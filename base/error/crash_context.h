@@ -1,5 +1,5 @@
 // What this thread is at, for the words of a process that ends on a broken invariant (die() in base/error/result.h): a
-// call that a GPU refuses is told together with the rank and the step. The text is made only then.
+// call that a GPU refuses is reported with the rank and the step. The text is made only then.
 #pragma once
 
 #include <functional>

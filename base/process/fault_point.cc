@@ -164,7 +164,7 @@ namespace fault_detail {
 std::atomic<bool> armed{false};
 
 namespace {
-// What happens at this passage, which is counted; told outside before it does.
+// What happens at this passage, which is counted; announced outside before it does.
 std::optional<Action> fired_at(FaultPoint point) {
   Plan& p = plan();
   std::optional<Action> fired;

@@ -36,7 +36,7 @@ struct FaultEvent {
   std::string tier;         // "skip" | "in_process" | "in_job" | "swap" | "shrink" | "new_job" | "stop"
   std::string next;         // what is done about it, in words: "launch 3 without n7"
   std::string reason;       // why so: "retry 1 of 5 (infrastructure)"
-  double detect_s = -1;     // from the last sign of life of the culprit to this event
+  double detect_s = -1;     // from the last recorded activity of the culprit to this event
 };
 Value to_value(const FaultEvent& event);
 FaultEvent fault_event_from_value(const Value& value);  // what is missing keeps its default

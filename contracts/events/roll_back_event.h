@@ -2,7 +2,7 @@
 // (on_spike.action = "rollback", engine/train/step/spike_guard.h), written when all ranks are back and about to take
 // step to_step + 1. Beside these fields it has those of `spike`: loss, grad_norm, problem; and `path`, of the
 // checkpoint. The lead makes a `fault` of it (contracts/events/fault_event.h) with the further field `to_step`, by
-// which such a fault is told from one whose step was left out alone.
+// which such a fault is distinguished from one whose step was left out alone.
 #pragma once
 
 #include <cstdint>

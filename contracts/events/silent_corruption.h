@@ -16,9 +16,9 @@ inline constexpr const char* silent_corruption_words = "silent corruption: ";
 inline constexpr const char* silent_corruption_class = "silent_corruption";
 
 struct SilentCorruption {
-  int rank = -1;                 // of the launch: to blame, or the sending end of a way
-  int other = -1;                // the receiving end, where it cannot be told from the way between; -1: it is the rank
-  std::int64_t step = -1;        // whose update was not made
+  int rank = -1;           // of the launch: to blame, or the sending end of a way
+  int other = -1;          // the receiving end, where it cannot be distinguished from the link; -1: it is the rank
+  std::int64_t step = -1;  // whose update was not made
   std::int64_t sound_step = -1;  // newest step after which the weights are known to be right; -1: not known
   // False: one of two results is wrong, and another run has to tell which.
   bool decided = true;

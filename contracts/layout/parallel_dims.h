@@ -50,7 +50,7 @@ RankCoordinates coordinates_of(const ParallelDims& dims, int global_rank);
 int global_rank_of(const ParallelDims& dims, const RankCoordinates& at);
 
 // The same ranks as the expert layers see them (Liu et al. 2025, arXiv 2504.14960, section 3.2): those of one pipeline
-// stage, in the mesh's order, are dealt to etp (fastest), then ep, so that ep * etp neighbours hold all experts
+// stage, in the mesh's order, are assigned to etp (fastest), then ep, so that ep * etp neighbours hold all experts
 // together. Neighbours beyond the tp * cp ranks of one micro-batch bring others of their own.
 struct ExpertDims {
   int ranks = 1;         // ep * etp: what holds all experts, and sends tokens to each other
@@ -63,7 +63,7 @@ struct ExpertCoordinates {
   int etp = 0, ep = 0, copy = 0, dp_shard = 0, dp_replicate = 0;
   bool operator==(const ExpertCoordinates&) const = default;
 };
-// invalid_input where the ranks cannot be dealt so: the error names the pair that does not divide.
+// invalid_input where the ranks cannot be assigned so: the error names the pair that does not divide.
 Result<ExpertDims> expert_dims_of(const ParallelDims& dims);
 // Of a layout that expert_dims_of accepts.
 ExpertCoordinates expert_coordinates_of(const ParallelDims& dims, const RankCoordinates& at);

@@ -15,7 +15,7 @@ namespace longhaul {
 struct MeshPlace {
   ParallelDims dims;
   RankCoordinates at;
-  StageLayout stages = {};  // of dims.pp and dims.vp; without layers: dealt evenly
+  StageLayout stages = {};  // of dims.pp and dims.vp; without layers: split evenly
 };
 
 // Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments) hold

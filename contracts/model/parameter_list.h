@@ -50,7 +50,7 @@ std::string layer_prefix(const ModelShape& shape, int layer);
 std::string embedding_name(const ModelShape& shape);
 
 // Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0. Without a stage layout
-// the layers are dealt evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.
+// the layers are split evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.
 Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
              const RankCoordinates& at);
 Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,

@@ -17,7 +17,7 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// The range of one of `stages` when `layers` are dealt as evenly as possible, earlier stages first.
+// The range of one of `stages` when `layers` are split as evenly as possible, earlier stages first.
 LayerRange layers_of_stage(int layers, int stages, int stage);
 
 inline int stage_of_chunk(int pp, int pp_rank, int chunk) {
@@ -38,7 +38,7 @@ struct StageLayout {
 StageLayout even_stages(int layers, int pp, int vp = 1);
 
 struct StageLayoutSettings {
-  // Layers per global stage, pp * vp numbers that add up to the model's; empty: dealt automatically.
+  // Layers per global stage, pp * vp numbers that add up to the model's; empty: balanced automatically.
   std::vector<std::int64_t> stage_layers;
   // What the embedding (first stage) and the final norm, output and loss (last stage) cost, in layers, when dealing
   // automatically. 0 and 0 deal evenly; 1 and 1 is Megatron-LM's account_for_embedding_in_pipeline_split and

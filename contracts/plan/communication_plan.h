@@ -3,8 +3,8 @@
 // them with what the communicators counted, byte by byte, for every rank of many layouts.
 //
 // Left out is what the world's own communicator carries: a few numbers per step (agreement, norms, orders), checkpoints
-// and evaluations. Where experts are dealt to several ranks, how many rows each gets depends on the data: planned is
-// the even spread, which is exact for the sum over all ranks while no token is dropped.
+// and evaluations. Where experts are sharded over several ranks, how many rows each gets depends on the data: planned
+// is the even spread, which is exact for the sum over all ranks while no token is dropped.
 #pragma once
 
 #include "contracts/plan/traffic.h"

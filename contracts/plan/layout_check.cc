@@ -68,7 +68,7 @@ std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
   if (!s.is_moe()) check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
   check_experts(check, input);
   const std::int64_t stages = std::int64_t{d.pp} * d.vp;
-  if (stages > s.num_hidden_layers)  // dealt as evenly as possible
+  if (stages > s.num_hidden_layers)  // split as evenly as possible
     check.problems.push_back(
         {format("parallel.pp({}) * parallel.vp({}) = {} stages are more than model.num_hidden_layers = {}", d.pp, d.vp,
                 stages, s.num_hidden_layers),

@@ -46,7 +46,7 @@ struct Attempt {
   // What of this program's nodes listens for the others does so there: "60001-63000"; "any": anywhere; "": in the range
   // that Slurm's own srun has (SrunPortRange), anywhere where it has none.
   std::string ports;
-  // Words of a container, or none: options of srun, which then makes one for each rank, in which the rank's starter
+  // Container arguments, or none: options of srun, which then makes one for each rank, in which the rank's starter
   // (longhaul-rank) runs as well; or a program that a rank's starter starts, with the rank's program behind it.
   std::vector<std::string> container;
   std::vector<JobStep> steps;  // several programs at the same time, instead of the one; empty otherwise

@@ -35,7 +35,7 @@ Value changed_part(Value value, const Value& otherwise) {
   if (value == otherwise) return {};
   if (!value.is_table() || !otherwise.is_table()) return value;
   for (const ValueMember& member : otherwise.as_table())
-    if (!value.find(member.key)) return value;  // it is told by its absence
+    if (!value.find(member.key)) return value;  // its absence says so
   Value changed = Value::make_table();
   for (ValueMember& member : value.as_table()) {
     const Value* before = otherwise.find(member.key);

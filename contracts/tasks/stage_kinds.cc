@@ -157,7 +157,7 @@ StageKind search_kind() {
   return kind;
 }
 
-// A size that cannot be read is told where the list stands.
+// A size that cannot be read is reported at the place of the list.
 StageKind benchmark_kind() {
   StageKind kind =
       kind_of("benchmark", 1, "times products, memory and messages of the ranks it is given", {}, benchmark_fields());

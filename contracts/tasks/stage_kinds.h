@@ -1,5 +1,5 @@
-// The list of stage kinds: what each takes, makes and can be told. The workflow reader, the documentation generator,
-// the shell completion and the key of a stage all ask here.
+// The list of stage kinds: what each takes, makes and can be ordered to do. The workflow reader, the documentation
+// generator, the shell completion and the key of a stage all ask here.
 #pragma once
 
 #include <functional>

@@ -100,7 +100,7 @@ void RunMessages::look_and_send(const RunLedger& ledger) {
   }
 }
 
-// Also of what waits in the queue for good: told when it has stayed so for as long.
+// Also of what waits in the queue for good: reported when it has stayed so for as long.
 void RunMessages::look_for_held_up(const RunLedger& ledger) {
   const std::int64_t now_ms = clock_.wall_ms();
   const auto look = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {

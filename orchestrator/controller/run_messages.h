@@ -1,4 +1,4 @@
-// What a controller has to do with messages: it leaves one for every fact that the site wants told, looks for stages
+// What a controller has to do with messages: it leaves one for every fact that the site subscribes to, looks for stages
 // that show no progress, and sends what waits where it may. Nothing here ever stops a run: problems are logged.
 #pragma once
 

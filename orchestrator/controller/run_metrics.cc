@@ -14,7 +14,7 @@ constexpr std::int64_t metrics_every_ms = 30'000;
 
 RunMetrics::RunMetrics(const std::string& run_dir, std::string run, Clock& clock, Logger& log)
     : run_dir_(run_dir), run_(std::move(run)), clock_(clock), log_(log) {
-  // Its absence is told by whoever needs more of it than this one key.
+  // Its absence is reported by whoever needs more of it than this one key.
   if (const auto site = read_toml_file(join_path(run_dir, "site.toml")); site.ok())
     site_folder_ = site->get_string("metrics_folder");
 }

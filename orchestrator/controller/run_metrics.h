@@ -32,7 +32,7 @@ class RunMetrics {
   std::int64_t next_ns_ = 0;
   bool wrote_end_ = false;
   std::string last_problem_;           // of reading
-  std::set<std::string> not_written_;  // paths, told once
+  std::set<std::string> not_written_;  // paths, reported once
 };
 
 }  // namespace longhaul

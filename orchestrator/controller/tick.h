@@ -35,7 +35,7 @@ struct TickOptions {
   std::optional<JobRecord> unwritten_record = {};
   // What the scheduler refuses for now is left to a later round: every minute of this one has its price.
   bool leave_refused = false;
-  bool attended = false;  // a person waits: a full disk is told soon, other errors are waited for all the same
+  bool attended = false;  // a person waits: a full disk is reported soon, other errors are waited for all the same
 };
 
 struct TickOutcome {

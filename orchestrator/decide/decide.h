@@ -52,7 +52,7 @@ struct PreparedStage {
   std::optional<ArtifactSeen> cached;
   std::string disbelieved = {};            // why the artifact that there is was not taken
   std::vector<InputFiles> raw_files = {};  // of its raw inputs, one by one
-  std::string why = {};                    // it is not taken from an earlier run: for people (outlook/stage_reason.h)
+  std::string why = {};                    // it is not taken from an earlier run: for people (reuse/stage_reason.h)
 };
 
 // What the site makes of the stages.
@@ -80,7 +80,7 @@ struct Observations {
   std::vector<RequestSeen> requests;
   std::vector<SchedulerNotice> notices = {};      // all that the scheduler has found
   std::vector<HostSeen> hosts = {};               // the scheduler's; empty: not asked, or not known
-  std::map<std::string, JobInfo> jobs;            // by submission key: what the scheduler, or only records, told
+  std::map<std::string, JobInfo> jobs;            // by submission key: as the scheduler, or only records, report it
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
   std::map<std::string, SavedState> saved;        // by stage, of those whose job has ended
   // By stage, of those that were looked at after their jobs: milestones that the ledger does not know, by step.

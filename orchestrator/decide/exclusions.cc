@@ -76,7 +76,7 @@ std::vector<NodeSuspicion> suspects_of(const RunLedger& ledger, std::int64_t now
       if (!attempt.node.empty())
         evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
                             format("{} of {}", attempt.fault, where), attempt.cause});
-      // Its lead had its reasons, which it told (event `fault`).
+      // Its lead had its reasons, which it reported (event `fault`).
       for (const std::string& node : attempt.nodes_left)
         if (node != attempt.node)
           evidence.push_back({node, FaultClass::host_unreachable, attempt.ended_ms, "left by " + where, {}});

@@ -27,7 +27,7 @@ struct JobTimes {
 JobTimes times_by_our_clock(JobTimes told, std::int64_t wanted_ms, std::int64_t now_ms);
 
 // Of a job that is `ended` with a bad record, or `lost`. `own_program`: the engine, whose exit codes we know.
-// nullopt: somebody told it to stop, and the scheduler has not said yet why: look again later.
+// nullopt: somebody asked it to stop, and the scheduler has not said yet why: look again later.
 std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_cancelled);
 
 }  // namespace longhaul

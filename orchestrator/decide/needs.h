@@ -24,7 +24,7 @@ std::string blocked_by(const RunPlan& plan, const RunLedger& ledger, const Plann
 bool runs_after_failure(const PlannedStage& planned, const RunLedger& ledger);
 
 // A stage that was skipped because a training went well and yet left no such milestone: something is missing that the
-// plan promised. One that was told to end early promised nothing.
+// plan promised. One that was ordered to end early promised nothing.
 bool lacks_milestone(const PlannedStage& planned, const RunLedger& ledger);
 
 }  // namespace longhaul

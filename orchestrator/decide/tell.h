@@ -1,4 +1,4 @@
-// `longhaul tell`: what may be told to which stage. Pure; the controller places what was accepted where the stage's
+// `longhaul tell`: which orders a stage may be given. Pure; the controller places what was accepted where the stage's
 // lead finds it (contracts/control/order.h), and writes down what became of it.
 #pragma once
 
@@ -21,8 +21,8 @@ struct TellAnswer {
 // `arguments` of the request: what, value, stage ("": the one that trains now).
 TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value& arguments);
 
-// The words of a command line, "checkpoint", "stop-after 500", "set lr=1e-4 checkpoint_interval=100", as arguments of
-// one request each. invalid_input names what can be told.
+// The arguments of a command line, "checkpoint", "stop-after 500", "set lr=1e-4 checkpoint_interval=100", as arguments
+// of one request each. invalid_input names the known orders.
 Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words, const std::string& stage);
 
 }  // namespace longhaul

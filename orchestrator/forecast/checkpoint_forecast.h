@@ -20,7 +20,7 @@ struct CheckpointForecast {
 double moment_bytes(const OptimizerSettings& optimizer);
 CheckpointForecast checkpoint_forecast(const ModelShape& shape, const OptimizerSettings& optimizer,
                                        const SiteConfig& site, int nodes);
-// In a sentence; a site that says no rate is told which key would.
+// In a sentence; for a site without a rate it names the key that would say it.
 std::string checkpoint_text(const CheckpointForecast& forecast);
 
 }  // namespace longhaul

@@ -34,7 +34,7 @@ const FieldTable<BudgetRequest>& budget_request_fields() {
           .field("vocab_size", &Q::vocab_size, {.unit = "tokens", .help = "of the tokenizer", .min = 1})
           .field("sequence_length", &Q::sequence_length, {.unit = "tokens", .help = "of a training sequence", .min = 1})
           .field("batch_tokens", &Q::batch_tokens,
-                 {.unit = "tokens", .help = "of a step, about: it has to be dealt to the ranks", .min = 1})
+                 {.unit = "tokens", .help = "of a step, about: it has to be divided among the ranks", .min = 1})
           .field("key_value_heads", &Q::key_value_heads, {.help = "at most", .min = 1})
           .field("head_dim", &Q::head_dim, {.help = "of the shape; half of it for narrow models", .min = 2});
   return table;

@@ -57,7 +57,7 @@ struct JobPlan {
 // option that the site forbids, ...) go to `diagnostics` with the place where the user wrote it.
 // A site whose scheduler is not Slurm gives shape, time and container, and no directives.
 JobPlan plan_job(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics);
-// Of every stage, in order; a problem that several stages share is told once.
+// Of every stage, in order; a problem that several stages share is reported once.
 std::vector<JobPlan> plan_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics);
 
 // One job.sbatch. Every value is quoted as data; nothing of the user's is interpolated into shell. invalid_input: a

@@ -4,8 +4,8 @@
 // http_post.h alone calls libcurl; secret.h reads an address that must not be written down.
 // It lies below the site, whose files configure it, and knows neither runs nor the ledger.
 //
-// From what happened in a run to what people are told. Pure: the same facts give the same messages with the same ids,
-// in every controller, so that two of them do not tell a thing twice.
+// From what happened in a run to the messages that people get. Pure: the same facts give the same messages with the
+// same ids, in every controller, so that two of them do not tell a thing twice.
 #pragma once
 
 #include <cstdint>

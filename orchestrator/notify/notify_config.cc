@@ -20,7 +20,7 @@ const FieldTable<NotifyConfig>& notify_fields() {
   static const auto table =
       FieldTable<N>()
           .field("format", &N::format, {.help = "of the message's body", .choices = {"json", "slack"}})
-          .field("events", &N::events, {.help = "what is told", .choices = notify_events()})
+          .field("events", &N::events, {.help = "which messages are sent", .choices = notify_events()})
           .field("url_file", &N::url_file, {.help = "file (mode 0600) that holds the webhook's address"})
           .field("url_env", &N::url_env, {.help = "variable that holds the webhook's address, instead of a file"})
           .field("token_file", &N::token_file, {.help = "file (mode 0600) with a bearer token to send along"})
@@ -29,7 +29,7 @@ const FieldTable<NotifyConfig>& notify_fields() {
           .field("timeout", &N::timeout, {.help = "of one try", .min = 0.1, .max = 300})
           .field("tries", &N::tries, {.help = "of one message, with growing pauses", .min = 1, .max = 100})
           .field("no_progress_after", &N::no_progress_after,
-                 {.help = "a running stage that wrote nothing for so long is told; 0s: never", .min = 0});
+                 {.help = "a running stage that wrote nothing for so long is reported; 0s: never", .min = 0});
   return table;
 }
 

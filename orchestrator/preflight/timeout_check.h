@@ -19,7 +19,7 @@ TimeoutHierarchy job_timeouts(const Site& site, const PlannedStage& stage, const
 // All contradictions that somebody can mend. What nobody can is the lead's to tell of, when it comes to that.
 void check_timeouts(const Site& site, const PlannedStage& stage, const JobPlan& job, Diagnostics& diagnostics,
                     const SlurmConfiguration* slurm = nullptr);
-// Of every stage, with what Slurm says; `jobs` in the order of the plan's stages. What several stages share is told
+// Of every stage, with what Slurm says; `jobs` in the order of the plan's stages. What several stages share is said
 // once.
 void check_timeouts(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                     const SlurmConfiguration& slurm, Diagnostics& diagnostics);

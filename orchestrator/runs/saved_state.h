@@ -15,10 +15,10 @@
 namespace longhaul {
 
 std::string checkpoints_folder(const std::string& run_dir, const std::string& stage);
-// Of the whole ones in such a folder, ascending; none where there is no such folder. Errors: it cannot be told.
+// Of the whole ones in such a folder, ascending; none where there is no such folder. Errors: it cannot be known.
 Result<std::vector<std::int64_t>> checkpoint_steps(const std::string& folder);
 // A digest of names, sizes and times below a stage's state folder: two that differ say that something has changed
-// there. "" for an empty folder or none. For programs that are not ours; what ours save is told by checkpoint_steps().
+// there. "" for an empty folder or none. For programs that are not ours; checkpoint_steps() says what ours save.
 Result<std::string> digest_saved_state(const std::string& state_dir);
 // What a stage keeps when its job has ended: of which checkpoint its record speaks, else the newest whole one that lies
 // there. `own_program`: the engine.

@@ -39,7 +39,7 @@ enum class FactKind {
   skipped,      // will not run                                        cause
   reset,        // by a resume: as if it had never been tried
   run_ended,    //                                                     state
-  order_ended,  // what became of something that was told to a stage   id, done, text
+  order_ended,  // what became of an order to a stage                id, done, text
   milestone,    // a training published one, whatever becomes of it    step, artifact, digest, figures
   lift_exclusions,    // intent: a waiting job may use these hosts     exclude, used_all_the_same, why
   exclusions_lifted,  // outcome

@@ -17,15 +17,15 @@ namespace longhaul {
 // `end` is a fact; whether it says that a job ended for a fault. A wall time that is over is none, nor is a
 // cancellation.
 bool is_faulty_end(const Fact& end);
-// Whether the lead itself told of this end before it came (event `fault`, tier `new_job` or `stop`). `events` are those
-// of the attempt, by time.
+// Whether the lead itself reported this end before it came (event `fault`, tier `new_job` or `stop`). `events` are
+// those of the attempt, by time.
 bool told_by_lead(const Fact& end, const std::vector<Event>& events);
 
-// What the accounting has to know of it: a fault that was detected when the controller knew, counted from the last sign
-// of life of the attempt, and the end of the job. Nothing where a lead has told of it.
+// What the accounting has to know of it: a fault that was detected when the controller knew, counted from the attempt's
+// last recorded activity, and the end of the job. Nothing where a lead has reported it.
 std::vector<GoodputFact> facts_of_end(const Fact& end, const std::vector<Event>& events);
 
-// From the last sign of life of the attempt to the first step that the next job completes; `started_ms`: when that
+// From the last recorded activity of the attempt to the first step that the next job completes; `started_ms`: when that
 // job's lead was there. nullopt: it has not come that far.
 std::optional<RecoveredEvent> recovery_after_end(const Fact& end, const std::vector<Event>& before,
                                                  std::int64_t started_ms, const std::vector<Event>& after);

@@ -110,7 +110,7 @@ struct LedgerStage {
   bool job_open() const { return state == StageState::submitted || state == StageState::running; }
 };
 
-// Something that was told to a stage and accepted.
+// An order that was given to a stage and accepted.
 struct LedgerOrder {
   std::string stage;
   Order order;

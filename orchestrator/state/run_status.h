@@ -54,7 +54,7 @@ struct StageStatus {
   std::vector<std::string> set_aside;  // results of trials that are damaged, by name
 };
 
-// Something that was told to a stage.
+// An order that was given to a stage.
 struct OrderStatus {
   std::string stage, text;  // "pretrain", "stop after step 500"
   std::string outcome;      // "" while it is on its way

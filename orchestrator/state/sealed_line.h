@@ -1,5 +1,5 @@
 // A line of an epoch log says how long it is, what its bytes hash to, and where it stands: in which append of its log,
-// as which of how many lines. So text that was never whole is told from text that somebody damaged. Pure.
+// as which of how many lines. So text that was never whole is distinguished from damaged text. Pure.
 //
 //   {"t":"2026-03-02T04:11:09.201Z",...,"sum":"4.0.3.118.9f86d081884c7d65"}
 //

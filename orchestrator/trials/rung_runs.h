@@ -49,8 +49,8 @@ class RungRuns {
   // What was damaged, or missing where it was needed, by name.
   const std::vector<std::string>& set_aside() const { return set_aside_; }
   // Gives back the checkpoints that nobody goes on from: of the trials `left_behind` (Halving::left_behind of what
-  // poll() told), and of earlier starts of a trial that has come to the end of a later one. Nobody ever sees half of
-  // one; what cannot be removed is left for the next time. conflict: another controller drives the run above.
+  // poll() returned), and of earlier starts of a trial that has come to the end of a later one. Nobody ever sees half
+  // of one; what cannot be removed is left for the next time. conflict: another controller drives the run above.
   Status give_back(const std::set<std::string>& left_behind);
   // All checkpoints, once no trial goes on any more.
   Status remove_states();

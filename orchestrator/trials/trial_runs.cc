@@ -173,7 +173,7 @@ Status TrialRuns::stop(const std::string& name) {
   if (is_over(found->outcome) || !open() || !round_->is_ours()) return {};
   const std::string stage = "trial/" + name;
   for (const LedgerOrder& order : round_->ledger().orders)
-    if (order.stage == stage) return {};  // it has been told
+    if (order.stage == stage) return {};  // it has been sent
   const LedgerStage* at = round_->ledger().find(stage);
   if (!at || !at->job_open()) return {};  // asked again when it has begun
   Value arguments = Value::make_table();

@@ -98,7 +98,7 @@ def what_cannot_be_measured_is_refused_before_anything_is_started(here):
     (here / "here.toml").write_text(SITE)
     (here / "gpus.toml").write_text(SITE + '[node]\ngpus = 4\ngpu = "NVIDIA H100"\n')
     longhaul(here, *CALIBRATE[:-1], "3", code=3, says=["3 ranks", "1, 2 or 4"])
-    longhaul(here, *CALIBRATE, "--nodes", "4", code=3, says="cannot be dealt to 4 nodes")
+    longhaul(here, *CALIBRATE, "--nodes", "4", code=3, says="cannot be divided among 4 nodes")
     longhaul(here, "tune", "w.toml", "--calibrate", "--site", "here.toml", code=3, says="has its own trainings")
     longhaul(here, "tune", "--calibrate", "--site", "gpus.toml", code=3, says=["NVIDIA H100", "processors only", "--processors"])
     longhaul(here, "tune", "--calibrate", "--site", "gpus.toml", "--processors", "--ranks", "1", "--dry-run", code=0, says="wide-steps")

@@ -27,10 +27,10 @@ struct JobOptions {
   std::string switches;    // "1" or "1@01:00:00"
   int segment = 0;         // nodes of a block; 0: none
   Seconds stop_before{
-      0};                // this long before the end of the job the ranks are told to save and stop; 0: as the site says
-  std::string requeue;   // "yes" | "no": may Slurm start the same job again after a node failure
-  bool no_kill = false;  // the allocation outlives the loss of a node
-  int throttle = 0;      // tasks of a matrix that run at the same time; 0: no limit
+      0};  // this long before the end of the job the ranks are ordered to save and stop; 0: as the site says
+  std::string requeue;    // "yes" | "no": may Slurm start the same job again after a node failure
+  bool no_kill = false;   // the allocation outlives the loss of a node
+  int throttle = 0;       // tasks of a matrix that run at the same time; 0: no limit
   std::string resumable;  // "yes" | "no": goes on from its saved state in another job; "": as the kind does
   std::vector<std::string> modules;
   std::map<std::string, std::string> environment;

@@ -61,7 +61,7 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                        "spare once a checkpoint is there",
                .choices = {"report", "swap"}})
           .field("on_nan", &R::on_nan,
-                 {.help = "a program told of a loss that is no number: reported, started again from what it saved, or "
+                 {.help = "a program reported a loss that is no number: reported, started again from what it saved, or "
                           "ended; which samples come then is the program's to say. The engine answers by itself before "
                           "it makes the update: on_spike.action, whose rollback leaves samples out",
                   .choices = {"report", "restart", "stop"}})
@@ -74,10 +74,11 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                           "blocked by a file system, or where ranks of many nodes are still there: that is waited for, "
                           "at most startup",
                   .min = 0.1})
-          .field("health", &R::health,
-                 {.help = "GPUs, network ports, memory and file systems of every node: watched and told of, not looked "
-                          "at, or also acted upon: a node that is not fit to work is left while a spare is there",
-                  .choices = {"off", "watch", "act"}})
+          .field(
+              "health", &R::health,
+              {.help = "GPUs, network ports, memory and file systems of every node: watched and reported, not looked "
+                       "at, or also acted upon: a node that is not fit to work is left while a spare is there",
+               .choices = {"off", "watch", "act"}})
           .field("health_interval", &R::health_interval,
                  {.help = "between two looks at a node; the GPU driver's errors (XID) are heard at once", .min = 0.5})
           .field("health_command", &R::health_command,
@@ -89,7 +90,7 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
               "preflight_floor", &R::preflight_floor,
               {.help = "every node multiplies matrices, copies memory and exchanges bytes with other nodes before the "
                        "first launch; one below this share of the median of all is left where a spare is there, else "
-                       "told of; 0: not measured",
+                       "reported; 0: not measured",
                .min = 0,
                .max = 0.99});
   return table;

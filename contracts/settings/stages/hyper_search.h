@@ -1,4 +1,4 @@
-// What a search for hyperparameters is told: which settings vary and over what, and how much may be spent.
+// The settings of a search for hyperparameters: which settings vary and over what, and how much may be spent.
 //
 //   trials = 16
 //   max_steps = 2000
@@ -45,7 +45,7 @@ struct HyperSearchSettings {
   std::int64_t min_steps = 0;  // of the first rung, at least; 0: max_steps / 16
   std::int64_t max_steps = 0;  // of the last rung: a whole training
   int first = 0;               // tpe: spread before the first proposal by model; 0: 4 and 2 per parameter
-  int brackets = 1;            // rounds: so many halvings one after the other, trials dealt evenly over them
+  int brackets = 1;            // rounds: so many halvings one after the other, trials distributed evenly
   int losses_max = 3;          // a trial whose host was lost so often is given up
   int at_once = 4;             // asha: places, of one trial each
   std::int64_t seed = 0;

@@ -105,7 +105,7 @@ void add_contexts(std::vector<EngineFeature>& rows) {
                   .refusal =
                       [](const EngineCase&) {
                         return std::string(
-                            "cp_attention = \"a2a+ring\": heads dealt within a node and a ring between "
+                            "cp_attention = \"a2a+ring\": heads divided within a node and a ring between "
                             "nodes are not there yet");
                       },
                   .hint = "use \"ring\", which hides most of its messages, or \"a2a\" where there are heads enough",

@@ -19,21 +19,22 @@ const FieldTable<PipelineSettings>& pipeline_fields() {
                   .min = 0,
                   .max = 1 << 26,
                   .speed_only = true})
-          .field("stage_layers", &P::stage_layers,
-                 {.unit = "layers",
-                  .help = "layers of each of the pp * vp stages, in the order of the model; empty: dealt automatically",
-                  .min = 0,
-                  .max = 1e6,
-                  .speed_only = true})
+          .field(
+              "stage_layers", &P::stage_layers,
+              {.unit = "layers",
+               .help = "layers of each of the pp * vp stages, in the order of the model; empty: balanced automatically",
+               .min = 0,
+               .max = 1e6,
+               .speed_only = true})
           .field("embedding_as_layers", &P::embedding_as_layers,
                  {.unit = "layers",
-                  .help = "what the embedding costs the first stage when layers are dealt automatically",
+                  .help = "what the embedding costs the first stage when layers are balanced automatically",
                   .min = 0,
                   .max = 1e6,
                   .speed_only = true})
           .field("loss_as_layers", &P::loss_as_layers,
                  {.unit = "layers",
-                  .help = "what final norm, output and loss cost the last stage when layers are dealt automatically",
+                  .help = "what final norm, output and loss cost the last stage when layers are balanced automatically",
                   .min = 0,
                   .max = 1e6,
                   .speed_only = true});

@@ -89,7 +89,7 @@ void add_corruption(std::vector<EngineFeature>& rows) {
                   .hint = "use corruption.check = \"contributions\" or \"off\"",
                   .keys = keys});
   rows.push_back({.area = area,
-                  .name = "replay where experts are dealt over replicas",
+                  .name = "replay where experts are sharded over replicas",
                   .families = {F::mixtral, F::experts},
                   .processor = refused,
                   .gpu = refused,
@@ -101,7 +101,7 @@ void add_corruption(std::vector<EngineFeature>& rows) {
                   .refusal =
                       [](const EngineCase&) {
                         return std::string(
-                            "corruption.check = \"replay\" where experts are dealt over data-parallel "
+                            "corruption.check = \"replay\" where experts are sharded over data-parallel "
                             "ranks: a gradient of theirs is made of the micro-batches of several");
                       },
                   .hint = "use corruption.check = \"contributions\", or an ep that fits into tp * cp",

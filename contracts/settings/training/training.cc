@@ -251,8 +251,9 @@ const FieldTable<TraceSettings>& trace_fields() {
                   .max = 1000,
                   .speed_only = true})
           .field("kernels", &T::kernels,
-                 {.help = "time every kernel of a GPU (CUPTI): how long ranks compute is then told without NCCL's, and "
-                          "the longest kernels every 100 steps",
+                 {.help =
+                      "time every kernel of a GPU (CUPTI): how long ranks compute is then reported without NCCL's, and "
+                      "the longest kernels every 100 steps",
                   .speed_only = true});
   return table;
 }

@@ -130,7 +130,8 @@ class DriveSession {
   }
 
   // Its controller ends the jobs while it has one, and this process does as soon as it has none: a controller may be
-  // killed, or be the last round of a job, at any moment. Over the deadline, or told to stop: the status as it is then.
+  // killed, or be the last round of a job, at any moment. Over the deadline, or stopped by a signal: the status as it
+  // is then.
   Result<RunStatus> cancel() {
     LH_CHECK(request(run_dir_, "cancel", Value::make_table(), clock_));
     watch_.go_on();

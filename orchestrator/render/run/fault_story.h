@@ -16,7 +16,7 @@ struct RunFault {
   std::int64_t wall_ms = 0;
   std::string stage;  // id
   int attempt = 0;
-  bool by_controller = false;  // the end of a job; otherwise a lead told of it
+  bool by_controller = false;  // the end of a job; otherwise a lead reported it
   FaultEvent fault;            // of the end of a job: launch 0
   std::optional<RecoveredEvent> recovered;
   std::int64_t launched_ms = 0;  // when the next launch of the same job began, 0: none did

@@ -12,7 +12,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t cause_width = 100;  // in the table; longer ones are told below it
+constexpr std::size_t cause_width = 100;  // in the table; longer ones are shown below it
 
 // Figures that say most about a stage, in that order; others follow as written.
 const std::vector<std::string>& telling_figures() {
