@@ -3,6 +3,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(FMT REQUIRED IMPORTED_TARGET fmt)
 find_package(nlohmann_json REQUIRED)
+find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # headers alone
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)

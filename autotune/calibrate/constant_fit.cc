@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autotune/calibrate/least_squares.h"
 #include "base/text/text.h"
 
 namespace longhaul {
 namespace {
-
-using Matrix = std::vector<std::vector<double>>;
 
 // x: logarithms of the parameters over their starts. Residuals: one for each run, then one for each parameter.
 class FitProblem {
@@ -37,9 +36,9 @@ class FitProblem {
   }
 
   // d residuals / d x, a column for each parameter; forward differences.
-  Result<Matrix> slopes(const std::vector<double>& x, const std::vector<double>& r) {
+  Result<JacobianColumns> slopes(const std::vector<double>& x, const std::vector<double>& r) {
     constexpr double step = 1e-4;
-    Matrix columns(x.size());
+    JacobianColumns columns(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       auto moved = x;
       moved[i] += step;
@@ -70,60 +69,18 @@ double square(const std::vector<double>& r) {
   return sum;
 }
 
-Matrix normal_matrix(const Matrix& columns) {
-  const std::size_t n = columns.size();
-  Matrix normal(n, std::vector<double>(n));
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < columns[i].size(); ++k) sum += columns[i][k] * columns[j][k];
-      normal[i][j] = normal[j][i] = sum;
-    }
-  return normal;
-}
-
-// Solves a * x = b, a symmetric and positive definite, by Cholesky; a and b are used up.
-std::vector<double> solve(Matrix a, std::vector<double> b) {
-  const std::size_t n = b.size();
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t k = 0; k < j; ++k)
-      for (std::size_t i = j; i < n; ++i) a[i][j] -= a[i][k] * a[j][k];
-    const double root = std::sqrt(std::max(a[j][j], 1e-12));
-    for (std::size_t i = j; i < n; ++i) a[i][j] /= root;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
-    b[i] /= a[i][i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k][i] * b[k];
-    b[i] /= a[i][i];
-  }
-  return b;
-}
-
-// The diagonal of the inverse is the variance that is left (the residuals are in units of their noise).
-std::vector<double> spread_left(const Matrix& normal, std::span<const FitParameter> parameters) {
-  std::vector<double> left;
-  for (std::size_t i = 0; i < normal.size(); ++i) {
-    std::vector<double> unit(normal.size());
-    unit[i] = 1;
-    left.push_back(std::sqrt(solve(normal, unit)[i]) / parameters[i].spread);
-  }
+// What the runs leave of each parameter's spread; the residuals are in units of their noise.
+std::vector<double> spread_left(const JacobianColumns& columns, std::span<const FitParameter> parameters) {
+  std::vector<double> left = standard_deviations(columns);
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] /= parameters[i].spread;
   return left;
 }
 
 // One step downhill with as much damping as it needs; false where there is none.
 Result<bool> descend(FitProblem& problem, std::vector<double>& x, std::vector<double>& r, double& damping) {
-  LH_TRY(const Matrix columns, problem.slopes(x, r));
-  const Matrix normal = normal_matrix(columns);
-  std::vector<double> gradient(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i)
-    for (std::size_t k = 0; k < r.size(); ++k) gradient[i] -= columns[i][k] * r[k];
+  LH_TRY(const JacobianColumns columns, problem.slopes(x, r));
   for (int attempt = 0; attempt < 6; ++attempt) {
-    Matrix damped = normal;
-    for (std::size_t i = 0; i < x.size(); ++i) damped[i][i] *= 1 + damping;
-    const auto move = solve(damped, gradient);
+    const std::vector<double> move = damped_step(columns, r, damping);
     auto moved = x;
     for (std::size_t i = 0; i < x.size(); ++i) moved[i] = problem.within(i, x[i] + std::clamp(move[i], -0.5, 0.5));
     LH_TRY(auto next, problem.residuals(moved));
@@ -175,8 +132,8 @@ Result<FitReport> fit_constants(ConstantTable& table, std::span<const FitParamet
     LH_TRY(const bool further, descend(problem, x, r, damping));
     if (!further) break;
   }
-  LH_TRY(const Matrix columns, problem.slopes(x, r));
-  report.left = spread_left(normal_matrix(columns), parameters);
+  LH_TRY(const JacobianColumns columns, problem.slopes(x, r));
+  report.left = spread_left(columns, parameters);
   LH_CHECK(problem.residuals(x));  // leaves the table at the best
   report.after = square(r), report.evaluations = problem.evaluations;
   return report;

@@ -25,6 +25,7 @@ class Longhaul(CMakePackage, CudaPackage):
     depends_on("nlohmann-json@3.11:")
     depends_on("tomlplusplus@3.3:")
     depends_on("cli11@2:")
+    depends_on("eigen@3.3:3")
     depends_on("cpp-httplib@0.11:")
     depends_on("xxhash@0.8:")
     depends_on("zlib-api")
