@@ -22,7 +22,6 @@ class SafetensorsModelWriter {
   Status write(const std::string& name, std::string_view bytes, std::int64_t offset = 0);
   // ErrorCode::internal if a tensor was not written whole.
   Status finish();
-  std::size_t file_count() const { return files_.size(); }
 
  private:
   struct File {

@@ -75,7 +75,6 @@ class Llama {
   void poll();
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
-  bool has_output() const { return link_.last(); }
   // The flat range of an embedding that both ends of a pipeline hold: each has a part of its gradient. Empty elsewhere.
   std::pair<std::int64_t, std::int64_t> tied_gradient() const;
   // Flat ranges whose gradient is this rank's addend only: with sequence parallelism the norms', over other tokens than

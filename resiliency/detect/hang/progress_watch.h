@@ -20,7 +20,6 @@ class ProgressWatch {
   std::optional<std::string> launch_ended(std::int64_t resume_step);
   // The step that ranks are at; call it as often as you like. The reason, once.
   std::optional<std::string> at_step(std::int64_t step);
-  int launches_without_progress() const { return launches_; }
 
  private:
   ProgressOptions options_;
