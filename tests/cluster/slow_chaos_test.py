@@ -5,7 +5,11 @@ for which two controllers submit at the same time. It must complete with the wei
 bit for bit.
 
 usage: slow_chaos_test.py LONGHAUL [--faults N] [--seed N] [--seeds N] [--step-ms N] [--save-ms N] [--submission-ms N]
-                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--keep]
+                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--beside N] [--keep]
+
+A training mostly waits: for steps that are slow on purpose, for ranks that take their time to go. `--beside 4` plays the faults of a
+seed in four trainings on the same four hosts at the same time, a fourth of them in each; every training has its standstills, its
+lost leads and its rival controllers. A host that freezes would take all of them: that fault comes last, in a training alone.
 
 By default three seeds of 200 faults each, steps of 8 s, saves of 60 s, submissions of 40 s, ranks that take 30 s to go, ten
 standstills of 90 s: five to six hours a seed. `--faults 8 --seeds 1 --step-ms 1500 --save-ms 8000 --stall-ms 60000 --stalls 1`
@@ -42,14 +46,14 @@ STEPS_APART, EVERY_STEPS = 12, 10  # between faults, and between checkpoints
 FAULTS = [*RANK_FAULTS, "dropped_heartbeat", "dead_standby"]
 AHEAD_HOURS, AHEAD_HOST, LIMIT_HOURS = 20, "n2", 15
 SILENCE = "8s"  # of an agent: longer than a control network is quick, shorter than a step and its save
+ALONE = 4  # faults of the training whose host freezes, where others are played side by side
 AFTER_STALL_S = 30  # in which what was told for a standstill would be told
 DRIVER_AGAIN_S, RIVAL_S = 3, 60
 
 
-def drawn_faults(draw, count):
-    """One every STEPS_APART steps or so, some two at the same moment."""
+def drawn_faults(draw, count, frozen=-1):
+    """One every STEPS_APART steps or so, some two at the same moment; that of number `frozen` is a host that freezes."""
     faults, damaged, step = [], -100, EVERY_STEPS + 2
-    frozen = draw.randrange(count // 3, count) if count >= 20 else -1
     for number in range(count):
         left = [n for n in FAULTS if n != "corrupted_shard" or step > max(3 * EVERY_STEPS, damaged + 3 * EVERY_STEPS)]
         name = "frozen_host" if number == frozen else draw.choice(left)
@@ -59,6 +63,18 @@ def drawn_faults(draw, count):
         if draw.random() < 0.75:
             step += STEPS_APART + draw.randrange(3)
     return faults
+
+
+def trainings_of(seed, count, beside):
+    """[(name, draw, faults)] that are played at the same time, and those of one that is played after them."""
+    if beside == 1:
+        draw = random.Random(seed)
+        return [(f"seed-{seed}", draw, drawn_faults(draw, count, draw.randrange(count // 3, count) if count >= 20 else -1))], []
+    alone = ALONE if count >= 20 else 0
+    draws = [random.Random(f"{seed} {number}") for number in range(beside + 1)]
+    shares = [(count - alone) // beside + (number < (count - alone) % beside) for number in range(beside)]
+    together = [(f"seed-{seed}-{number}", draws[number], drawn_faults(draws[number], share)) for number, share in enumerate(shares) if share]
+    return together, [(f"seed-{seed}-alone", draws[beside], drawn_faults(draws[beside], alone, alone // 2))] if alone else []
 
 
 def slow_workflow(tokens, steps, faults):
@@ -121,7 +137,8 @@ class SlowTraining(Training):
     def patience(self):
         """For as long as every fault costs a restart with all that is slow in it."""
         fault_s = 2 * (self.given.step_ms + self.given.teardown_ms) / 1000 + 60
-        return 300 + (len(self.faults) + 2) * fault_s + self.steps * (self.given.step_ms / 1000 + 1) + self.given.stalls * (self.given.stall_ms / 1000 + 120)
+        alone = 300 + (len(self.faults) + 2) * fault_s + self.steps * (self.given.step_ms / 1000 + 1) + self.given.stalls * (self.given.stall_ms / 1000 + 120)
+        return alone * (1 + (self.given.beside - 1) / 4)
 
     def over(self):
         if self.run and self.facts("run_ended"):
@@ -173,7 +190,18 @@ class SlowTraining(Training):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        self.cluster.cancel_all(120)
+        self.cancel_jobs()
+
+    def cancel_jobs(self):
+        """Its own, for others may be at work; those that its log does not know as well."""
+        deadline = time.monotonic() + 120
+        while self.run and time.monotonic() < deadline:
+            lines = self.cluster.call("squeue", "--noheader", "--format=%i %Z").stdout.splitlines()
+            jobs = [line.split(" ", 1)[0] for line in lines if line.split(" ", 1)[1].strip() == str(self.run)]
+            if not jobs:
+                return
+            self.cluster.call("scancel", *jobs, check=False)
+            time.sleep(1)
 
     # ------------------------------------------------------------------------------------------------------------ what is held
     def launches(self):
@@ -201,7 +229,7 @@ class SlowTraining(Training):
                 raise Wrong(f"two jobs of the stage at the same time: {led}\n{self.story()}")
 
     def new_records(self):
-        return [r for r in self.cluster.records() if r["JobId"] not in self.jobs_before]
+        return [r for r in self.cluster.records() if r["JobId"] not in self.jobs_before and r.get("WorkDir") == str(self.run)]
 
     def check_jobs(self):
         told = {str(fact["with"].get("job")) for fact in self.facts("submitted")}
@@ -273,6 +301,7 @@ def arguments():
     parser.add_argument("--teardown-ms", type=int, default=30_000)
     parser.add_argument("--stall-ms", type=int, default=90_000)
     parser.add_argument("--stalls", type=int, default=10)
+    parser.add_argument("--beside", type=int, default=1, help="trainings that share the faults of a seed, at the same time")
     parser.add_argument("--keep", action="store_true")
     return parser.parse_args()
 
@@ -286,20 +315,24 @@ def main():
     tokens = make_tokens(here)
     whole, tally, failed, cases = Whole(here, longhaul, tokens), Tally(), 0, 0
     for seed in range(given.seed, given.seed + given.seeds):
-        draw = random.Random(seed)
-        faults = drawn_faults(draw, given.faults)
-        steps = faults[-1]["step"] + 2 * STEPS_APART
-        untouched = whole.of(steps)
-        training = SlowTraining(here / f"seed-{seed}", longhaul, tokens, steps, faults, cluster, given, draw)
-        while not training.over():
-            time.sleep(0.5)
-        cases += 1
-        try:
-            outcome = judge(training, untouched, tally)
-        except Wrong as wrong:
-            failed, outcome = failed + 1, f"FAILED: {wrong}"
-        print(f"seed {seed} ({time.monotonic() - training.begun:.0f} s, {steps} steps): {outcome}", flush=True)
-        cluster.play("heal")
+        for group in filter(None, trainings_of(seed, given.faults, given.beside)):
+            begun = []
+            for name, draw, faults in group:
+                steps = faults[-1]["step"] + 2 * STEPS_APART
+                begun.append((whole.of(steps), here / name, steps, faults, draw))
+            going = {SlowTraining(folder, longhaul, tokens, steps, faults, cluster, given, draw): untouched
+                     for untouched, folder, steps, faults, draw in begun}
+            while going:
+                time.sleep(0.5)
+                for training in [t for t in going if t.over()]:
+                    untouched = going.pop(training)
+                    cases += 1
+                    try:
+                        outcome = judge(training, untouched, tally)
+                    except Wrong as wrong:
+                        failed, outcome = failed + 1, f"FAILED: {wrong}"
+                    print(f"{training.folder.name} ({time.monotonic() - training.begun:.0f} s, {training.steps} steps): {outcome}", flush=True)
+            cluster.play("heal")
     tally.print()
     if tally.count:
         cases += 1
