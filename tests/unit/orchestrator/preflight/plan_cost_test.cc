@@ -79,7 +79,7 @@ TEST_CASE("work on processors is in the cost with its interval, and trials are n
   CHECK(cost.node_hours.expected == doctest::Approx(2));
   CHECK(cost.node_hours.high == doctest::Approx(6));
   CHECK(cost_text(cost) ==
-        "cost of corpus: 2 node-hours (0.667 to 6), 2h 00m 00s (40m 00s to 6h 00m 00s) without queues and faults\n"
+        "cost of corpus: 2 node-hours (0.667 to 6), 2h 00m (40m 00s to 6h 00m) without queues and faults\n"
         "corpus: by rates of one machine's processors, a third to three times as long elsewhere\n"
         "not predicted: the trials of layout, rates, whose number and length are decided on the way\n");
   CHECK(cost_value(cost).find("trials_not_predicted")->size() == 2);
