@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import check_classes
 from check_rooms import INSIDE
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -386,6 +387,16 @@ def check_length(root, names, findings):
             findings.add(f"{name}:{LINES_MAX + 1}", "length", f"{count} lines; split it, the limit is {LINES_MAX}")
 
 
+def check_classes_of(root, names, findings):
+    """A class has one reason to change, which its size tells best: all its files are read, whichever of them has changed."""
+    texts = {name: (root / name).read_text(encoding="utf-8", errors="replace") for name in all_files(root)
+             if is_source(name) and not name.startswith("tests/")}
+    exceptions = check_classes.EXCEPTIONS if (root / "scripts/check_classes.py").is_file() else {}
+    for one, text in check_classes.findings_of(texts, exceptions):
+        if one.files & set(names) or "scripts/check_classes.py" in names:
+            findings.add(one.place, "classes", text)
+
+
 def check_output(root, names, findings):
     """What reaches a terminal passes base/text/print.h, which makes the control characters of strangers visible."""
     for name in filter(is_source, names):
@@ -536,7 +547,7 @@ def check_tidy(root, names, findings, database):
 
 
 def main():
-    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "decisions": check_decisions, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
+    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "decisions": check_decisions, "headers": check_headers, "opens": check_opens, "length": check_length, "classes": check_classes_of, "words": check_words,
              "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)

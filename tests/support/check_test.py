@@ -2,6 +2,7 @@
 its own and expects one finding of that rule, at that line; the same tree without it must be green."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -88,7 +89,7 @@ CASES = [
 ]
 
 
-def run_check(root, rules="walls,folders,entries,docs,decisions,headers,opens,length,words,output,shell,format"):
+def run_check(root, rules="walls,folders,entries,docs,decisions,headers,opens,length,classes,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 
@@ -129,7 +130,7 @@ def circle_fails():
         scripts = pathlib.Path(root) / "scripts"
         plant(root, CLEAN)
         scripts.mkdir(exist_ok=True)
-        for name in ("check.py", "check_rooms.py"):
+        for name in ("check.py", "check_rooms.py", "check_classes.py"):
             (scripts / name).write_text((CHECK.parent / name).read_text())
         rooms = scripts / "check_rooms.py"
         rooms.write_text(rooms.read_text().replace('"base/text": [],', '"base/text": ["base/value"],'))
@@ -138,6 +139,55 @@ def circle_fails():
         if done.returncode == 1 and "a circle of rooms" in done.stdout:
             return None
         return f"a circle of rooms: {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def lines_class(count):
+    """A class of `count` lines: its definition in a header, and one function outside it."""
+    body = "".join(f"  a_ += {i};\n" for i in range(count - 9))
+    header = "// Room base/value\n#pragma once\nclass Big {\n public:\n  void f();\n\n private:\n  int a_ = 0;\n};\n"
+    return {"base/value/big.h": header, "base/value/big.cc": '#include "base/value/big.h"\n\nvoid Big::f() {\n' + body + "}\n"}
+
+
+def class_of(functions, members):
+    lines = "".join(f"  int f{i}(int a = 0) const {{ return a; }}\n" for i in range(functions))
+    return {"base/value/big.h": "// Room base/value\n#pragma once\nclass Big {\n public:\n  Big() = default;\n" + lines + "\n private:\n" +
+            "  void hidden();\n  static constexpr int limit = 1;\n  struct Part {\n    int a, b;\n  };\n" +
+            "".join(f"  std::function<void(int)> m{i}_;\n" for i in range(members)) + "};\n"}
+
+
+def run_classes(files, exceptions):
+    """What the rule says of `files` with a list of exceptions of its own."""
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN | files | {f"scripts/{name}": (CHECK.parent / name).read_text() for name in ("check.py", "check_rooms.py", "check_classes.py")})
+        rule = pathlib.Path(root) / "scripts/check_classes.py"
+        head, end = re.split(r"^EXCEPTIONS = \{[^}]*\}$", rule.read_text(), flags=re.MULTILINE)
+        rule.write_text(f"{head}EXCEPTIONS = {exceptions!r}{end}")
+        done = subprocess.run([sys.executable, str(rule.parent / "check.py"), "--root", root, "--only", "classes"], capture_output=True, text=True,
+                              timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+
+def classes_fail():
+    """Each limit at its edge and one above it; then the list of exceptions, which only shrinks."""
+    record = {"base/value/big.h": "#pragma once\nstruct Big {\n" + "".join(f"  int m{i} = 0;\n" for i in range(16)) + "};\n"}
+    big = "base/value/big.h Big"
+    wanted = [
+        ("300 lines", lines_class(300), {}, None),
+        ("301 lines", lines_class(301), {}, "base/value/big.h:3: classes: class Big has 301 lines"),
+        ("25 functions and 15 members", class_of(25, 15), {}, None),
+        ("26 functions", class_of(26, 15), {}, "base/value/big.h:3: classes: class Big has 26 public functions"),
+        ("16 members", class_of(25, 16), {}, "base/value/big.h:3: classes: class Big has 16 data members"),
+        ("the fields of a record", record, {}, None),
+        ("an exception", lines_class(310), {big: (310, 1, 1)}, None),
+        ("an exception that grows", lines_class(311), {big: (310, 1, 1)}, "class Big has grown to 311 lines (at most 310)"),
+        ("an exception that is none any more", lines_class(300), {big: (310, 1, 1)}, "class Big is within the limits"),
+        ("an exception of a class that is gone", {}, {big: (310, 1, 1)}, "there is no class base/value/big.h Big"),
+    ]
+    for name, files, exceptions, text in wanted:
+        code, said = run_classes(files, exceptions)
+        if code != (1 if text else 0) or (text and text not in said):
+            return f"classes: {name}: wanted {text or 'nothing'}, got {code}\n{said}"
+    return None
 
 
 def git(root, *words):
@@ -170,7 +220,7 @@ def alone_fails():
 
 def main():
     failures = []
-    for more in (alone_fails, folders_fail, circle_fails):
+    for more in (alone_fails, folders_fail, circle_fails, classes_fail):
         if problem := more():
             failures.append(problem)
     with tempfile.TemporaryDirectory() as root:
@@ -183,7 +233,7 @@ def main():
             failures.append(problem)
     for failure in failures:
         print("FAILED:", failure)
-    total = len(CASES) + 4
+    total = len(CASES) + 5
     print(f"test cases: {total} | {total - len(failures)} passed | {len(failures)} failed | 0 skipped")
     return 1 if failures else 0
 
