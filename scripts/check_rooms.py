@@ -162,7 +162,7 @@ INSIDE = {
     "worker/lead/monitor": ["worker/lead/agents"],
     "worker/lead/orders": ["worker/lead/agents", "worker/lead/monitor"],
     "worker/lead/placement": ["worker/lead/monitor"],
-    "worker/lead/recovery": ["worker/lead/monitor"],
+    "worker/lead/recovery": ["worker/lead/monitor", "worker/lead/placement"],
     # worker/protocol
     "worker/protocol/node": ["worker/protocol/wire"],
     "worker/protocol/ranks": ["worker/protocol/node"],

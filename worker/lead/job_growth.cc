@@ -23,7 +23,7 @@ bool holds_name(const std::vector<std::string>& names, const std::string& name) 
 
 // A node that was not heard of, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
 // twice is not asked back.
-void JobLead::give_up(const std::string& host, const FaultView& view, const End& end) {
+void JobLead::give_up(const std::string& host, const FaultView& view, const LaunchOutcome& end) {
   const bool gone = end.finding && (end.finding->kind == GuardFinding::Kind::host_lost ||
                                     end.finding->kind == GuardFinding::Kind::unhealthy);
   const auto faults = std::count_if(history_.begin(), history_.end(), [&](const PastRestart& past) {
@@ -49,7 +49,7 @@ std::vector<GrowBack::Sight> JobLead::lost_sights() const {
 
 void JobLead::look_at_growth(RankGroup& ranks) {
   const bool ending = cancelled_ || time_limit_passed_ || wall_time_over_ || !growing_.empty();
-  if (ending || !agents_ || !steps_can_be_made({}) || !lead_.attempt.resiliency.shrink ||
+  if (ending || !agents_ || !steps_can_be_made(false) || !lead_.attempt.resiliency.shrink ||
       hosts_.wanted() >= lead_.task.resources.nodes)
     return;
   std::vector<std::string> back = growth_.look(clock_.monotonic_ns() / 1'000'000, lost_sights());
@@ -105,7 +105,7 @@ void JobLead::note_growth(const std::vector<Event>& events) {
 }
 
 // Ranks that have ended as they were told to; whatever else ended them is a fault like any other.
-bool JobLead::grow_after(const End& end) {
+bool JobLead::grow_after(const LaunchOutcome& end) {
   std::vector<std::string> back = std::exchange(growing_, {});
   if (watch_.newest_step() >= 0) trial_.over();  // they have proved themselves
   const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
@@ -140,21 +140,6 @@ void JobLead::blame_nodes_back(FaultView& view, const std::optional<GuardFinding
   using Kind = GuardFinding::Kind;
   const bool lost_or_hung = finding && (finding->kind == Kind::host_lost || finding->kind == Kind::hang);
   if (watch_.newest_step() < 0 && trial_.is_theirs(view, lost_or_hung)) trial_.blame(view);
-}
-
-// A training that went on before these nodes came does not end because of them.
-TierDecision JobLead::decide_without_nodes_back(const TierDecision& decision, FaultView& view) {
-  if (!trial_.under_way() || watch_.newest_step() >= 0) return decision;
-  if (launches_again(decision.tier) && !trial_.has_any_of(decision.hosts_to_leave)) return decision;
-  if (view.group == FaultGroup::wall_time || view.group == FaultGroup::preemption) return decision;
-  TierHistory before = history_;
-  history_.pop_back();
-  trial_.forgive(history_);
-  trial_.blame(view);
-  const TierDecision without = decide(view, {false, "ranks that have ended cannot go on"});
-  if (launches_again(without.tier)) return without;
-  history_ = std::move(before);  // not even so
-  return decision;
 }
 
 }  // namespace longhaul

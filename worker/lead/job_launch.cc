@@ -51,7 +51,7 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
   }
 }
 
-Result<JobLead::End> JobLead::launch_once() {
+Result<LaunchOutcome> JobLead::launch_once() {
   adopted_ = false;
   LH_TRY(spec_, prepare_in_time());
   if (!goodput_) goodput_.emplace(clock_.monotonic_ns() / 1'000'000);
@@ -70,7 +70,7 @@ Result<JobLead::End> JobLead::launch_once() {
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
-  LH_TRY(const End end, watch(ranks));
+  LH_TRY(const LaunchOutcome end, watch(ranks));
   ranks_ended_ns_ = clock_.monotonic_ns();
   if (guard_.learned() != LearnedTimes{}) keep_learned_times();
   Value ended = Value::make_table();
@@ -81,7 +81,7 @@ Result<JobLead::End> JobLead::launch_once() {
   return end;
 }
 
-Result<JobLead::End> JobLead::adopt_launch() {
+Result<LaunchOutcome> JobLead::adopt_launch() {
   spec_ = {};
   spec_.attempt = lead_.attempt;
   spec_.task = lead_.task;
@@ -187,7 +187,7 @@ void JobLead::obey_signal(RankGroup& ranks) {
   }
 }
 
-Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
+Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
   const auto limit_ms = static_cast<std::int64_t>(lead_.attempt.time_limit_s * 1000);
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
@@ -201,7 +201,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     if (superseded_) {
       log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
       ranks.release();
-      return End{};
+      return LaunchOutcome{};
     }
     look_at_ranks();
     look_at_health();
@@ -210,7 +210,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     look_at_stacks();
     old_launches_.look();
     inject_faults();
-    if (end) return End{*end, std::nullopt};
+    if (end) return LaunchOutcome{*end, std::nullopt};
     look_at_growth(ranks);
     if (const auto finding = look_for_faults()) {
       const bool stuck = finding->kind == GuardFinding::Kind::stuck_collective;
@@ -219,7 +219,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       // Its own cut looks like the loss of all others: ranks that another lead has adopted are not ended.
       if (is_followed()) continue;
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
-      return End{put, finding};
+      return LaunchOutcome{put, finding};
     }
     if (!cancelled_) leave_to_later(later.look(), ranks);
     if (milestones.look()) rounds_.ask();
@@ -233,7 +233,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     look_at_end_time();
     if (lost_with_job_) {
       LH_TRY(const LaunchEnd put, put_down(ranks, *lost_with_job_));
-      return End{put, lost_with_job_};
+      return LaunchOutcome{put, lost_with_job_};
     }
   }
 }

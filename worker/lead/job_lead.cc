@@ -285,7 +285,7 @@ Status JobLead::launch_until_done() {
   for (;;) {
     ++record_.launches;
     if (record_.launches > 1 && !agents_ && !taken_over_) bring_agents();
-    LH_TRY(const End end, taken_over_ ? adopt_launch() : launch_once());
+    LH_TRY(const LaunchOutcome end, taken_over_ ? adopt_launch() : launch_once());
     if (is_followed()) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());

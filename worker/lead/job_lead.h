@@ -13,11 +13,9 @@
 #include "base/system/clock.h"
 #include "contracts/events/event.h"
 #include "contracts/events/fault_event.h"
-#include "contracts/events/silent_corruption.h"
 #include "contracts/records/record.h"
 #include "contracts/settings/job/port_range.h"
 #include "resiliency/taxonomy/restart_tier.h"
-#include "resiliency/taxonomy/verdict.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agents/agent_step.h"
 #include "worker/lead/agents/agent_table.h"
@@ -46,8 +44,9 @@
 #include "worker/lead/placement/launch_plan.h"
 #include "worker/lead/placement/old_launches.h"
 #include "worker/lead/recovery/event_facts.h"
-#include "worker/lead/recovery/failure_lines.h"
+#include "worker/lead/recovery/fault_diagnosis.h"
 #include "worker/lead/recovery/recovery_clock.h"
+#include "worker/lead/recovery/recovery_plan.h"
 #include "worker/lead/recovery/restart_order.h"
 #include "worker/lead/recovery/skipped_steps.h"
 #include "worker/lead/teardown.h"
@@ -73,13 +72,6 @@ class JobLead {
   int nodes_held() const { return static_cast<int>(hosts_.all().size()); }
 
  private:
-  // How a launch ended, and what the guard had found before that.
-  struct End {
-    LaunchEnd launch;
-    std::optional<GuardFinding> finding;
-    bool ok() const { return launch.ok() && !finding; }
-  };
-
   void fail(const std::string& cause);
   Status lead_to_artifact();
   Status prepare();
@@ -109,8 +101,8 @@ class JobLead {
   Status launch_until_done();
   Result<LaunchSpec> prepare_launch_folder();
   Result<LaunchSpec> prepare_in_time();
-  Result<End> launch_once();
-  Result<End> adopt_launch();
+  Result<LaunchOutcome> launch_once();
+  Result<LaunchOutcome> adopt_launch();
   // Of ranks that somebody else has started: what their pages say, once all have ended.
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
@@ -125,7 +117,7 @@ class JobLead {
   void inject_faults();
   void report_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
-  Result<End> watch(RankGroup& ranks);
+  Result<LaunchOutcome> watch(RankGroup& ranks);
   void look_at_ranks();
   void open_beat_sockets();
   void note_processes(const RankGroup& ranks);
@@ -157,9 +149,8 @@ class JobLead {
   std::string learned_path() const;
 
   // Whether another launch follows; if so the nodes for it are chosen.
-  bool go_on_after(const End& end);
-  void end_with_lost_host(const End& end);
-  TierDecision decide(const FaultView& view, const TierOffer& in_process);
+  bool go_on_after(const LaunchOutcome& end);
+  void end_with_lost_host(const LaunchOutcome& end);
   TierOffer in_process_offer(const GuardFinding& finding) const;
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
@@ -169,46 +160,34 @@ class JobLead {
   bool take_end_time(const JobTimes& times);
   void allow_what_is_left();
   void await_end_time();
-  bool was_asked_to_stop(const End& end) const;
-  bool may_be_stopped_from_outside(const End& end) const;
+  bool was_asked_to_stop(const LaunchOutcome& end) const;
+  bool may_be_stopped_from_outside(const LaunchOutcome& end) const;
   // Whether the scheduler, or a person, has stopped the ranks, and takes the job before another launch would be of use.
-  bool is_being_taken(const End& end);
+  bool is_being_taken(const LaunchOutcome& end);
   void pass_on_end_time();
   void must_end_in(std::int64_t left_ms);
   std::int64_t end_left_ms() const;
   void hear(const std::vector<Event>& events);
   void tell_skipped();
-  // What ranks have said of the fault that is to be decided, where it is that.
-  std::optional<SilentCorruption> corruption_of(const End& end) const;
   void leave_dead_spares();
-  bool steps_can_be_made(const std::vector<std::string>& hosts_lost) const;
+  bool steps_can_be_made(bool accused) const;  // a fault names the node that makes them
   void tell_step_maker();
   void look_at_growth(RankGroup& ranks);
   std::vector<GrowBack::Sight> lost_sights() const;
   void leave_nodes_of_no_job(std::vector<std::string>& back);
   void note_growth(const std::vector<Event>& events);
-  bool grow_after(const End& end);  // whether the next launch has more ranks
-  void give_up(const std::string& host, const FaultView& view, const End& end);
+  bool grow_after(const LaunchOutcome& end);  // whether the next launch has more ranks
+  void give_up(const std::string& host, const FaultView& view, const LaunchOutcome& end);
   void leave_who_is_gone_again(std::vector<std::string>& back);
   void blame_nodes_back(FaultView& view, const std::optional<GuardFinding>& finding) const;
-  TierDecision decide_without_nodes_back(const TierDecision& decision, FaultView& view);
-  // Why a launch ended: one sentence, and the line of a log that says so, if one does.
-  struct Cause {
-    std::string text;
-    std::optional<LogRoot> root;
-  };
-  FaultView view_of(const End& end, const Cause& cause);
-  FaultRecord verdict(const End& end, const Cause& cause) const;
   std::vector<Observation> found_on_hosts() const;
-  TierOffers offers(const FaultView& view) const;
-  void report_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
-  Cause cause_of(const End& end);
-  Cause cause_of_launch(const LaunchEnd& end);
-  ExitStatus end_of_culprit(const LaunchEnd& end) const;
-  Cause cause_of_survived(const GuardFinding& finding);
-  std::vector<RankLog> rank_logs(int first, int ranks) const;
-  RecentGoodput recent_goodput(const End& end) const;
-  Status try_to_write() const;
+  void report_fault(const LaunchOutcome& end, const Diagnosis& found, const TierDecision& decision);
+  FaultEvidence evidence() const;
+  RecoveryInput recovery_input(const TierOffer& in_process) const;
+  void add_history_of_job(FaultView& view, const std::optional<GuardFinding>& finding) const;
+  void keep_history(const RecoveryPlan& plan);
+  bool carry_out(const RecoveryPlan& plan, const LaunchOutcome& end, const std::string& cause);
+  RecentGoodput recent_goodput(const std::optional<GuardFinding>& finding) const;
 
   LeadOf lead_;
   NextRound& rounds_;
@@ -244,7 +223,6 @@ class JobLead {
   PortRange slurm_ports_;                 // of its own srun
   GrowthTrial trial_;                     // of the nodes that came back last
   std::set<std::string> left_unaccused_;  // nodes that were left for what was not their fault
-  int culprit_ = -1;                      // rank that the newest cause speaks of
   std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
   std::optional<GoodputWatch> goodput_;   // since the first launch
   Value seen_ = Value::make_table();      // what the events have told, up to a place in their file

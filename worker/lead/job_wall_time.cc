@@ -82,19 +82,19 @@ void JobLead::await_end_time() {
 
 // Slurm's SIGTERM of a preemption goes to the ranks alone (slurm.conf(5), GraceTime), and so does a person's scancel
 // --signal. The engine says that it was asked to stop; of other programs an end by itself may be that.
-bool JobLead::may_be_stopped_from_outside(const End& end) const {
+bool JobLead::may_be_stopped_from_outside(const LaunchOutcome& end) const {
   if (lead_.job.scheduler_job.empty() || !growing_.empty()) return false;
   if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended) return false;
   return was_asked_to_stop(end) || !has_own_program(lead_.task);
 }
 
-bool JobLead::was_asked_to_stop(const End& end) const {
+bool JobLead::was_asked_to_stop(const LaunchOutcome& end) const {
   const ExitStatus& status = end.launch.status;
   return told_.stopped() == stopped_as_asked || status.signal == SIGTERM || status.code == 128 + SIGTERM;
 }
 
 // A job that is preempted is not worked in any more, however long its grace time is: somebody waits for the nodes.
-bool JobLead::is_being_taken(const End& end) {
+bool JobLead::is_being_taken(const LaunchOutcome& end) {
   if (end.ok() || cancelled_ || time_limit_passed_ || !may_be_stopped_from_outside(end)) return false;
   end_question_.begin();
   await_end_time();

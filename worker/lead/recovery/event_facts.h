@@ -1,8 +1,9 @@
 // Room worker/lead/recovery
 // What a lead needs between a fault and the next completed step: facts of the past, causes, times.
 // event_facts.h collects what events have said so far; failure_lines.h finds the cause in the ranks' logs.
+// fault_diagnosis.h says why a launch ended; recovery_plan.h which restart follows (resiliency/taxonomy).
 // skipped_steps.h treats steps that the engine left out; restart_order.h waits for an in-process restart.
-// Which restart follows is resiliency/taxonomy/restart_tier.h's; agents and the lead itself are unknown here.
+// Agents and the lead itself are unknown here: what they know comes in as values.
 //
 // What the events of an attempt have told so far of which a decision about a fault is made. Every event is taken once,
 // so that a training of weeks with hundreds of faults reads its events no more often than one without. Pure.

@@ -1,0 +1,116 @@
+// What a lead makes of the end of a launch: cause, culprit and the fault as the policy sees it.
+#include "worker/lead/recovery/fault_diagnosis.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "base/files/files.h"
+#include "tests/support/scratch.h"
+#include "worker/launch/rank_files.h"
+
+using namespace longhaul;
+
+namespace {
+namespace fault_diagnosis {
+
+// Two ranks on two nodes, started by a launcher.
+struct Rig {
+  testing::Scratch folder;
+  Attempt attempt;
+  Task task;
+  Launch launch;
+  SystemClock clock;
+  RankWatch ranks = RankWatch(clock);
+  EventFacts events;
+  JobRecord record;
+  std::vector<Observation> of_hosts;
+  std::vector<std::string> hosts_left;
+
+  Rig() {
+    attempt.launcher = {"srun"};
+    task.kind = "pretrain";
+    task.resources.ranks = task.resources.nodes = 2;
+    launch.ranks = 2, launch.hosts = {"n1", "n2"}, launch.rank_host = {0, 1};
+    launch.launch_dir = folder.path();
+    ranks.new_launch(launch, {});
+  }
+  FaultEvidence evidence() const { return {attempt, task, launch, ranks, events, record, of_hosts, hosts_left, 5'000}; }
+  void log_of(int rank, const std::string& text) {
+    REQUIRE(write_file_renamed(rank_log_path(launch.launch_dir, rank), text).ok());
+  }
+};
+
+LaunchOutcome killed(int rank) {
+  return {{rank, ExitStatus{-1, SIGKILL}, {}}, std::nullopt};
+}
+
+}  // namespace fault_diagnosis
+}  // namespace
+
+TEST_CASE("fault diagnosis: the rank whose log says why is the culprit, not the one that ended first") {
+  fault_diagnosis::Rig rig;
+  rig.log_of(0, "longhaul-engine: rank 1: no space left on device\n");
+  rig.log_of(1, "longhaul-engine: cannot write a checkpoint: No space left on device\n");
+  const Diagnosis found = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  CHECK(found.culprit == 1);
+  CHECK(found.view.host == "n2");
+  CHECK(found.view.fault == "disk_full");
+  CHECK(found.cause.find("the ranks ended: killed by signal 9") == 0);
+  CHECK(found.status.signal == SIGKILL);
+  CHECK(found.view.at_ms == 5'000);
+}
+
+TEST_CASE("fault diagnosis: a node that was lost is at fault itself, whatever its ranks say") {
+  fault_diagnosis::Rig rig;
+  rig.log_of(0, "longhaul-engine: connection closed by peer\n");
+  GuardFinding finding;
+  finding.kind = GuardFinding::Kind::host_lost;
+  finding.host = "n2", finding.cause = "node n2 was not heard of for 10 s";
+  const Diagnosis found = diagnose({LaunchEnd{}, finding}, rig.evidence());
+  CHECK(is_of_host(finding));
+  CHECK(found.culprit == -1);
+  CHECK(found.cause == finding.cause);
+  CHECK(found.view.fault == "host_unreachable");
+  CHECK(found.view.cause == "host_unreachable n2");
+  CHECK(found.view.hosts_lost == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("fault diagnosis: nodes of the launch that were left count as lost, others do not") {
+  fault_diagnosis::Rig rig;
+  rig.hosts_left = {"n9", "n1"};
+  CHECK(diagnose(fault_diagnosis::killed(0), rig.evidence()).view.hosts_lost == std::vector<std::string>{"n1"});
+}
+
+TEST_CASE("fault diagnosis: ranks that wait for a file system accuse no node") {
+  fault_diagnosis::Rig rig;
+  GuardFinding finding;
+  finding.kind = GuardFinding::Kind::hang, finding.of_storage = true;
+  finding.rank = 1, finding.host = "n2", finding.cause = "rank 1 waits for a file system";
+  const Diagnosis found = diagnose({LaunchEnd{}, finding}, rig.evidence());
+  CHECK(found.view.fault == "file_system");
+  CHECK(found.view.host.empty());
+  CHECK(found.view.accuses == Accusation::never);
+}
+
+TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's that the others blame") {
+  fault_diagnosis::Rig rig;
+  GuardFinding finding;
+  finding.kind = GuardFinding::Kind::faulted, finding.rank = 0, finding.step = 7, finding.cause = "rank 0 has a fault";
+  CHECK(diagnose_survived(finding, rig.evidence()).culprit == 0);
+  CHECK(diagnose_survived(finding, rig.evidence()).cause == "rank 0 has a fault");
+  Event event;
+  event.kind = "faulted", event.rank = 0;
+  event.fields = Value::make_table();
+  event.fields.set("what", "another rank: rank 1: No space left on device");
+  rig.events.take({event});
+  const Diagnosis found = diagnose_survived(finding, rig.evidence());
+  CHECK(found.culprit == 1);
+  CHECK(found.cause.find("rank 1 has a fault at step 7 that all processes survived: ") == 0);
+}
+
+TEST_CASE("fault diagnosis: a disk without room is named beside the end that it may have caused") {
+  fault_diagnosis::Rig rig;
+  rig.launch.launch_dir = rig.folder.file("gone");  // nothing can be written below it
+  const Diagnosis found = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  CHECK(found.cause.size() > std::string("the ranks ended: killed by signal 9").size());
+}
