@@ -84,7 +84,7 @@ RecoveryInput JobLead::recovery_input(const TierOffer& in_process) const {
 
 void JobLead::keep_history(const RecoveryPlan& plan) {
   history_ = plan.history;
-  state_changed_ = true;
+  leadership_.note_change();
 }
 
 // What the job has made since the fault before, and whether the nodes on trial are at fault.

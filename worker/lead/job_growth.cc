@@ -54,7 +54,9 @@ void JobLead::look_at_growth(RankGroup& ranks) {
     return;
   std::vector<std::string> back = growth_.look(clock_.monotonic_ns() / 1'000'000, lost_sights());
   // Ranks that load have nothing to save yet, and a lead without majority decides nothing.
-  if (back.empty() || watch_.newest_step() < 0 || recovery_.under_way() || !has_majority()) return;
+  if (back.empty() || watch_.newest_step() < 0 || recovery_.under_way() ||
+      !leadership_.has_majority(agents_.get(), hosts_))
+    return;
   if (!grown(lead_, hosts_, static_cast<int>(back.size()))) return;
   leave_nodes_of_no_job(back);
   const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
@@ -88,7 +90,7 @@ void JobLead::leave_nodes_of_no_job(std::vector<std::string>& back) {
     if (!holds_name(*nodes, host)) {
       log_.warn("event=node_not_of_this_job host=" + host + " next=leave_host");
       hosts_.leave(host);
-      state_changed_ = true;
+      leadership_.note_change();
     }
   std::erase_if(back, [&](const std::string& host) { return !holds_name(*nodes, host); });
 }
@@ -114,7 +116,7 @@ bool JobLead::grow_after(const LaunchOutcome& end) {
     if (rank_ended) recovery_.fault(clock_.monotonic_ns() / 1'000'000, end.finding->detect_s, watch_.newest_step());
     return false;
   }
-  state_changed_ = true;
+  leadership_.note_change();
   leave_who_is_gone_again(back);
   if (const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()))) {
     hosts_.grow_to(layout->nodes, back);

@@ -39,12 +39,12 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
   for (const Deadline room(clock_, room_within_ms);;) {
     auto spec = prepare_launch_folder();
     const bool may_come = !spec.ok() && spec.error().code == ErrorCode::io && record_.launches > 1 && !room.passed();
-    if (!may_come || cancelled_ || wall_time_over_ || superseded_) return spec;
+    if (!may_come || cancelled_ || wall_time_over_ || superseded()) return spec;
     if (!std::exchange(told, true))
       log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
                        spec.error().message(), human_duration(static_cast<double>(room_within_ms) * 1e-3)));
     RankGroup none(clock_);
-    for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded_;) {
+    for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded();) {
       look_at_agents();
       obey_signal(none);
     }
@@ -65,7 +65,7 @@ Result<LaunchOutcome> JobLead::launch_once() {
   LH_CHECK(ranks.start(spec_));
   launched_ns_ = clock_.monotonic_ns();
   trial_.launched();
-  state_changed_ = true;
+  leadership_.note_change();
   note_processes(ranks);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   tell_launched(spec_);
@@ -89,7 +89,8 @@ Result<LaunchOutcome> JobLead::adopt_launch() {
   spec_.launch = *taken_over_;
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
-  adopted_ = state_changed_ = true;
+  adopted_ = true;
+  leadership_.note_change();
   growing_ = told_growth_;
   begin_watch();
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
@@ -148,7 +149,7 @@ void JobLead::report_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ns_, launch.words_dir);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), deadline_.end_by_ns(), launch.words_dir);
 }
 
 // Ranks that another lead has started are told through their agents.
@@ -168,22 +169,24 @@ void JobLead::obey_signal(RankGroup& ranks) {
     // the round that asks for another job has to be made while there is time.
     if (agents_)
       lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_observations(), host_observations());
-    if (agents_ && !lost_with_job_) lost_with_job_ = gone_by_scheduler();
+    if (agents_ && !lost_with_job_)
+      lost_with_job_ = leadership_.lost_by_scheduler(*agents_, hosts_, watch_.newest_step());
     if (lost_with_job_) {
       log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
       return;
     }
     log_.info("event=told_to_stop next=stop_ranks");
-    grace_s_ = lead_.attempt.grace_s;  // also where a notice before the wall time had given them longer
-    must_end_in(static_cast<std::int64_t>(grace_s_ * 1000));
+    deadline_.allow_grace();  // also where a notice before the wall time had given them longer
+    pass_on_end_time();
     stop_ranks(ranks);
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
-    allow_what_is_left();
+    deadline_.allow_what_is_left();
+    pass_on_end_time();
     stop_ranks(ranks);
-    end_question_
-        .begin();  // a preemption gives the same signal (PreemptParameters=send_user_signal), and much less time
+    // A preemption gives the same signal (PreemptParameters=send_user_signal), and much less time.
+    deadline_.ask_again();
   }
 }
 
@@ -194,11 +197,12 @@ Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
   LaterAttempt later(lead_.attempt, clock_);
   for (;;) {
     // Ranks that end for a larger layout are in no hurry; one that hangs meanwhile is found as ever.
-    LH_TRY(const auto end, poll_ranks(ranks, growing_.empty() ? grace_s_ : lead_.attempt.resiliency.startup.value, {}));
+    LH_TRY(const auto end,
+           poll_ranks(ranks, growing_.empty() ? deadline_.grace_s() : lead_.attempt.resiliency.startup.value, {}));
     look_at_agents();
     // Whose ranks they were is another lead's to say, if there is one.
-    if (end && !has_majority()) (void)is_followed();
-    if (superseded_) {
+    if (end && !leadership_.has_majority(agents_.get(), hosts_)) (void)leadership_.check_superseded(agents_.get());
+    if (superseded()) {
       log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
       ranks.release();
       return LaunchOutcome{};
@@ -217,7 +221,7 @@ Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
       if (stuck || finding->kind == GuardFinding::Kind::hang) finish_stacks();
       if (restart_in_process(*finding)) continue;
       // Its own cut looks like the loss of all others: ranks that another lead has adopted are not ended.
-      if (is_followed()) continue;
+      if (leadership_.check_superseded(agents_.get())) continue;
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return LaunchOutcome{put, finding};
     }

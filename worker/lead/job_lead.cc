@@ -7,9 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "contracts/control/control_times.h"
 #include "contracts/records/host_list.h"
-#include "worker/lead/agents/heard_hosts.h"
 #include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/placement/lead_ways.h"
 #include "worker/lead/placement/leftovers.h"
@@ -21,7 +19,6 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t agents_end_ms = 2'000;
-constexpr std::int64_t news_interval_ms = 10'000;  // to the standby, of what changes all the time
 
 }  // namespace
 
@@ -41,11 +38,14 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, AllocationInfo job
       tail_(clock),
       training_(lead_.attempt.resiliency),
       unwatched_gpus_(lead_.attempt.gpus_per_node),
-      end_question_(lead_.job.scheduler_job, clock) {}
+      deadline_(lead_.job.scheduler_job, clock, log),
+      leadership_(own_node(), lead_.job.scheduler_job, clock, log) {}
 
 void JobLead::describe(std::int64_t started_ms) {
   started_ms_ = started_ms;
-  begun_ns_ = clock_.monotonic_ns() - std::max<std::int64_t>(0, clock_.wall_ms() - started_ms) * 1'000'000;
+  const std::int64_t begun_ns =
+      clock_.monotonic_ns() - std::max<std::int64_t>(0, clock_.wall_ms() - started_ms) * 1'000'000;
+  deadline_.begin(begun_ns, lead_.attempt.grace_s, own_node());
   record_.key = lead_.attempt.key;
   record_.attempt = lead_.attempt.attempt;
   record_.host = host_name();
@@ -76,7 +76,7 @@ JobRecord JobLead::record_of_end() {
 }
 
 JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable> agents, SchedulerVote vote) {
-  vote_.emplace(std::move(vote));
+  leadership_.take_over(std::move(vote));
   describe(state.started_ms);
   batch_host_ = state.lead_host;
   record_.launches = state.launch.launch - 1;
@@ -88,7 +88,7 @@ JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable>
   goodput_ = state.goodput;
   taken_over_ = state.launch;
   lost_lead_ns_ = state.lost.since_ns;
-  end_by_ns_ = state.end_by_ns;
+  deadline_.take_over(state.end_by_ns);
   agents_ = std::move(agents);
   Status status = prepare();
   told_.set_judged(state.judged);
@@ -120,10 +120,9 @@ Status JobLead::prepare() {
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   if (lead_.attempt.resiliency.checkpoint_interval == "online")
     interval_.emplace(lead_.task.resources.nodes, set_interval_steps(lead_.task.settings) > 0);
-  grace_s_ = attempt.grace_s;
   timeouts_.emplace(attempt, lead_.task.kind);
   timeouts_->take(learned);
-  if (end_by_ns_ > 0)
+  if (deadline_.is_known())
     pass_on_end_time();  // the scheduler may take a second to answer, and ranks wait for who takes over
   else
     ask_end_time();
@@ -186,7 +185,7 @@ Status JobLead::lead_to_artifact() {
 Status JobLead::launch_and_publish() {
   const Attempt& attempt = lead_.attempt;
   const Status launched = launch_until_done();
-  if (superseded_) {
+  if (superseded()) {
     if (agent_step_) agent_step_->release();
     if (replacements_) replacements_->release();
     return {};
@@ -242,8 +241,8 @@ void JobLead::look_at_agents() {
   if (!agents_) return;
   agents_->look();
   if (agent_step_ && !cancelled_) agent_step_->look(agents_->connected() == 0);
-  superseded_ = superseded_ || agents_->superseded();
-  if (!cancelled_ && !superseded_) replace_agents();
+  leadership_.note(*agents_);
+  if (!cancelled_ && !superseded()) replace_agents();
   keep_standby();
 }
 
@@ -286,11 +285,12 @@ Status JobLead::launch_until_done() {
     ++record_.launches;
     if (record_.launches > 1 && !agents_ && !taken_over_) bring_agents();
     LH_TRY(const LaunchOutcome end, taken_over_ ? adopt_launch() : launch_once());
-    if (is_followed()) return {};
+    if (leadership_.check_superseded(agents_.get())) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
     hear(tail_.look_now());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ns_ > 0 && told_.stopped() == stopped_by_own_timer) {
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && deadline_.is_known() &&
+        told_.stopped() == stopped_by_own_timer) {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
@@ -299,7 +299,7 @@ Status JobLead::launch_until_done() {
     else
       wall_time_over_ = is_being_taken(end);
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
-    if (wall_time_over_ && !end.ok()) record_.ended_by = preempted_ ? "preempted" : "wall_time";
+    if (wall_time_over_ && !end.ok()) record_.ended_by = deadline_.preempted() ? "preempted" : "wall_time";
     // Told to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
     if (!cancelled_ && told_to_stop_waits()) {
       cancelled_ = true;
@@ -308,46 +308,25 @@ Status JobLead::launch_until_done() {
     if (lost_with_job_) end_with_lost_host(end);
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty())
-      fail(preempted_ ? "the scheduler takes the job's nodes before its wall time is over: its ranks were told to save "
-                        "and stop"
-                      : "the job's wall time is nearly over: its ranks were told to save and stop");
+      fail(deadline_.preempted()
+               ? "the scheduler takes the job's nodes before its wall time is over: its ranks were told to save "
+                 "and stop"
+               : "the job's wall time is nearly over: its ranks were told to save and stop");
     if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
     if (!grow_after(end) && !go_on_after(end)) return {};
-    if (is_followed()) return {};
+    if (leadership_.check_superseded(agents_.get())) return {};
   }
 }
 
-// The standby is an agent of another node than this lead's; it is told of every change, and the others whom to turn to.
-// Agents hear of the lead twice a second in any case.
+// In between the place in the events moves on, or a standby of a calm training would read weeks of them; never past
+// something that is not decided upon yet.
 void JobLead::keep_standby() {
-  const std::int64_t now = clock_.monotonic_ns();
-  if (superseded_ || (now < next_ping_ns_ && !(state_changed_ && agents_->connected() > 0))) return;
-  next_ping_ns_ = now + ping_interval_ms * 1'000'000;
-  agents_->ping();
-  const auto lives = [&](const std::string& host) {
-    const auto agent = agents_->agents().find(host);
-    return agent != agents_->agents().end() && agent->second.connected;
-  };
-  if (!lives(standby_)) {
-    standby_.clear(), standby_port_ = 0;
-    for (const std::string& host : hosts_.all())
-      if (standby_.empty() && host != own_node() && lives(host)) standby_ = host;
-    state_changed_ = true;
-  }
-  if (standby_.empty() || spec_.launch.launch == 0) return;
-  // An agent that was started anew knows nothing of it.
-  if (agents_->agents().at(standby_).report.standby_port == 0) state_changed_ = true;
-  if (state_changed_ || now >= next_news_ns_) tell_state(now);
-  // Told again and again: agents come and go.
-  standby_port_ = agents_->agents().at(standby_).report.standby_port;
-  if (standby_port_ == 0) return;
-  AgentOrder standby;
-  standby.kind = AgentOrder::Kind::standby;
-  standby.host = standby_, standby.port = standby_port_;
-  standby.what = agents_->agents().at(standby_).peer.address;  // nobody who has lost us has to ask a name service
-  agents_->order_all(standby);
+  leadership_.keep_standby(*agents_, hosts_, spec_.launch.launch, [this] {
+    if (told_.at_rest() && skipped_.at_rest()) seen_ = seen();
+    return state();
+  });
 }
 
 LeadState JobLead::state() const {
@@ -361,71 +340,12 @@ LeadState JobLead::state() const {
   state.history = history_;
   state.step = record_.step;
   state.judged = told_.judged();
-  state.end_by_ns = end_by_ns_;
+  state.end_by_ns = deadline_.end_by_ns();
   state.trial = trial_;
   state.seen = seen_;
   state.goodput = goodput_;
   state.ports = agents_->ports();
   return state;
-}
-
-// Whole where it has changed. In between the place in the events moves on, or a standby of a calm training would read
-// weeks of them; never past something that is not decided upon yet.
-void JobLead::tell_state(std::int64_t now_ns) {
-  if (told_.at_rest() && skipped_.at_rest()) seen_ = seen();
-  AgentOrder order;
-  order.kind = AgentOrder::Kind::state;
-  const std::size_t room = wire_body_max - wire_greeting_max;  // for what is around it
-  const std::optional<Value> told = state_changed_ ? lead_state_within(state(), now_ns, clock_.wall_ms(), room)
-                                                   : lead_news_to_value(state(), now_ns, clock_.wall_ms());
-  if (told) order.state = *told;
-  if (told)
-    agents_->order(standby_, order);
-  else
-    log_.error("event=state_not_told why='it is larger than a message may be' next=lead_without_a_standby");
-  state_changed_ = false;
-  next_news_ns_ = now_ns + news_interval_ms * 1'000'000;
-}
-
-// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job:
-// before it tells of an end, and before it launches again, it looks whether it was followed.
-bool JobLead::is_followed() {
-  if (agents_ && !superseded_) {
-    agents_->look_for_successor();
-    superseded_ = agents_->superseded();
-    if (superseded_) log_.warn("event=superseded next=leave_all_to_the_new_lead");
-  }
-  return superseded_;
-}
-
-// Whether this lead may decide anything: where most agents are not heard of, another may have taken over.
-bool JobLead::has_majority() {
-  if (!agents_) return true;
-  std::vector<std::string> hosts;
-  const std::set<std::string> heard = heard_hosts(agents_->agents(), clock_.monotonic_ns());
-  const std::vector<std::string> left = hosts_.left();
-  for (const auto& [host, agent] : agents_->agents()) {
-    if (std::find(left.begin(), left.end(), host) == left.end()) hosts.push_back(host);
-  }
-  if (vote_) vote_->note_heard(heard);
-  if (is_majority(hosts, heard, {})) return true;
-  if (!vote_) vote_.emplace(ask_for_nodes_of(lead_.job.scheduler_job), own_node(), clock_);
-  return is_majority(hosts, heard, vote_->look(hosts));
-}
-
-std::optional<GuardFinding> JobLead::gone_by_scheduler() const {
-  if (!vote_) return std::nullopt;
-  for (const std::string& host : vote_->gone()) {
-    const auto agent = agents_->agents().find(host);
-    if (!hosts_.is_working(host) || (agent != agents_->agents().end() && agent->second.connected)) continue;
-    GuardFinding found;
-    found.kind = GuardFinding::Kind::host_lost;
-    found.host = host;
-    found.step = watch_.newest_step();
-    found.cause = format("node {} is gone: the scheduler has taken it out of the job", host);
-    return found;
-  }
-  return std::nullopt;
 }
 
 }  // namespace longhaul

@@ -22,8 +22,9 @@
 #include "worker/lead/agents/host_health_watch.h"
 #include "worker/lead/agents/replacement_agents.h"
 #include "worker/lead/agents/unwatched_gpus.h"
-#include "worker/lead/failover/end_time_request.h"
+#include "worker/lead/failover/job_deadline.h"
 #include "worker/lead/failover/lead_state.h"
+#include "worker/lead/failover/leadership.h"
 #include "worker/lead/failover/scheduler_vote.h"
 #include "worker/lead/injection/fault_injector.h"
 #include "worker/lead/monitor/event_tail.h"
@@ -64,7 +65,7 @@ class JobLead {
   // Goes on where another lead stood, with agents that have turned to this one: its ranks are let be.
   JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents, SchedulerVote vote);
   // Another lead has taken over while this one was cut off: what it has started belongs to that one now.
-  bool superseded() const { return superseded_; }
+  bool superseded() const { return leadership_.superseded(); }
   // The node that the job's script runs on is gone: Slurm does not end the job by itself.
   bool batch_host_lost() const { return batch_host_lost_; }
   // When the last rank of the newest launch had ended; 0: none was started.
@@ -86,7 +87,7 @@ class JobLead {
   void look_at_agents();
   void replace_agents();
   bool agent_comes(const std::string& host) const {
-    return replacements_ && replacements_->is_expected(host) && !(vote_ && vote_->gone().count(host) > 0);
+    return replacements_ && replacements_->is_expected(host) && !leadership_.is_gone(host);
   }
   void look_at_health();
   void look_for_unwatched_gpus();
@@ -106,14 +107,9 @@ class JobLead {
   // Of ranks that somebody else has started: what their pages say, once all have ended.
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
-  void tell_state(std::int64_t now_ns);
   LeadState state() const;
   Value seen() const;
   void go_on_from(const Value& seen);
-  bool has_majority();
-  bool is_followed();
-  // A node that works for this job no more, by the scheduler's word.
-  std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();
   void report_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
@@ -157,16 +153,12 @@ class JobLead {
   JobRecord record_of_end();
   void ask_end_time();  // and what else slurm.conf says
   void look_at_end_time();
-  bool take_end_time(const JobTimes& times);
-  void allow_what_is_left();
   void await_end_time();
   bool was_asked_to_stop(const LaunchOutcome& end) const;
   bool may_be_stopped_from_outside(const LaunchOutcome& end) const;
   // Whether the scheduler, or a person, has stopped the ranks, and takes the job before another launch would be of use.
   bool is_being_taken(const LaunchOutcome& end);
   void pass_on_end_time();
-  void must_end_in(std::int64_t left_ms);
-  std::int64_t end_left_ms() const;
   void hear(const std::vector<Event>& events);
   void tell_skipped();
   void leave_dead_spares();
@@ -226,7 +218,6 @@ class JobLead {
   std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
   std::optional<GoodputWatch> goodput_;   // since the first launch
   Value seen_ = Value::make_table();      // what the events have told, up to a place in their file
-  std::int64_t next_news_ns_ = 0;         // to the standby
   std::unique_ptr<AgentTable> agents_;    // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
   std::optional<ReplacementAgents> replacements_;  // none where there are no agents
@@ -239,25 +230,17 @@ class JobLead {
   bool time_limit_passed_ = false;
   std::optional<GuardFinding> lost_with_job_;  // the node for whose loss the scheduler ends the job
   bool wall_time_over_ = false;
-  bool preempted_ = false;  // the scheduler has moved the job's end up
-  EndTimeRequest end_question_;
-  std::int64_t scheduler_end_ms_ = 0;      // as it said last; 0: not known
+  JobDeadline deadline_;
+  Leadership leadership_;
   std::int64_t launched_ns_ = 0;           // this launch; 0: its first step is done
   std::int64_t launch_takes_ms_ = 60'000;  // until a step is done, as measured last
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted
   std::int64_t lost_lead_ns_ = 0;     // since when its lead is lost
   bool adopted_ = false;              // this launch was started by another lead
-  bool superseded_ = false, batch_host_lost_ = false;
-  std::string batch_host_, standby_;
-  std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
-  int standby_port_ = 0;
-  std::int64_t next_ping_ns_ = 0;
+  bool batch_host_lost_ = false;
+  std::string batch_host_;
   std::int64_t ranks_ended_ns_ = 0;
-  std::int64_t begun_ns_ = 0;   // when the first lead of this job began
-  std::int64_t end_by_ns_ = 0;  // when the ranks are ended by force; 0: not known
-  double grace_s_ = 10;         // between their SIGTERM and SIGKILL; after SIGUSR1 as long as the job has
-  bool state_changed_ = true;
 };
 
 }  // namespace longhaul

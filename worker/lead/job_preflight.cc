@@ -157,7 +157,7 @@ void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& m
   log_.info(format("event=preflight waited_s={:.2f} left='{}' unfit={} slow={} not_looked_at={}", waited_s,
                    join(left, " "), unfit.size(), slow.size(), missing.size()));
   events_.write("preflight", std::move(fields));
-  state_changed_ = true;
+  leadership_.note_change();
 }
 
 }  // namespace longhaul

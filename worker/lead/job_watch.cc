@@ -63,7 +63,7 @@ void JobLead::leave_unfit_spares() {
     if (!unfit) continue;
     log_.warn(format("event=spare_unfit host={} class={} next=leave_host", host, to_string(unfit->finding.fault)));
     hosts_.leave(host);
-    state_changed_ = true;
+    leadership_.note_change();
   }
 }
 
@@ -112,7 +112,7 @@ void JobLead::look_at_ranks() {
 void JobLead::inject_faults() {
   if (!injector_) return;
   for (const Order& order : orders_.take_faults()) orders_.report_fault(order, injector_->take(order));
-  injector_->look({spec_.launch, watch_, agents_.get(), standby_, own_node(), started_here_,
+  injector_->look({spec_.launch, watch_, agents_.get(), leadership_.standby(), own_node(), started_here_,
                    own_health_ ? &own_health_->report() : nullptr, &beat_sockets_});
 }
 
@@ -175,7 +175,7 @@ void JobLead::begin_watch() {
 std::optional<GuardFinding> JobLead::look_for_faults() {
   if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
   const std::vector<RankObservation> sights = rank_observations();
-  if (!has_majority()) {
+  if (!leadership_.has_majority(agents_.get(), hosts_)) {
     guard_.note_progress(clock_.monotonic_ns() / 1'000'000, sights);
     return std::nullopt;
   }
