@@ -54,7 +54,7 @@ EXCEPTIONS = {
     "resiliency/simulate/trial.cc Trial": (451, 1, 36),
     "worker/agent/agent.cc Agent": (514, 1, 53),
     "worker/lead/agents/agent_table.h AgentTable": (426, 23, 20),
-    "worker/lead/job_lead.h JobLead": (1514, 6, 60),
+    "worker/lead/job_lead.h JobLead": (1450, 6, 56),
     "worker/lead/monitor/launch_guard.h LaunchGuard": (390, 11, 16),
 }
 

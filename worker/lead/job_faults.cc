@@ -96,7 +96,7 @@ void JobLead::add_history_of_job(FaultView& view, const std::optional<GuardFindi
 }
 
 // Nothing is left to decide here: the scheduler takes the allocation, and the controller asks for another one, when it
-// has heard from the scheduler why.
+// knows the reason from the scheduler.
 void JobLead::end_with_lost_host(const LaunchOutcome& end) {
   if (file_exists(lead_.attempt.cancelled_path())) return;  // the run has asked for the end: no other job follows
   Diagnosis found = diagnose(end, evidence());

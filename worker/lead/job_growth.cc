@@ -21,7 +21,7 @@ bool holds_name(const std::vector<std::string>& names, const std::string& name) 
 
 }  // namespace
 
-// A node that was not heard of, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
+// A node that was silent, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
 // twice is not asked back.
 void JobLead::give_up(const std::string& host, const FaultView& view, const LaunchOutcome& end) {
   const bool gone = end.finding && (end.finding->kind == GuardFinding::Kind::host_lost ||
@@ -47,7 +47,7 @@ std::vector<GrowBack::Sight> JobLead::lost_sights() const {
   return sights;
 }
 
-void JobLead::look_at_growth(RankGroup& ranks) {
+void JobLead::look_at_growth(LaunchedRanks& ranks) {
   const bool ending = cancelled_ || time_limit_passed_ || wall_time_over_ || !growing_.empty();
   if (ending || !agents_ || !steps_can_be_made(false) || !lead_.attempt.resiliency.shrink ||
       hosts_.wanted() >= lead_.task.resources.nodes)
@@ -73,7 +73,7 @@ void JobLead::look_at_growth(RankGroup& ranks) {
   events_.write(grow_back_kind, std::move(fields));
   log_.info(format("event=grow_back launch={} text='{}'", record_.launches, told.text));
   growing_ = std::move(back);
-  stop_ranks(ranks);
+  ranks.stop(agents_.get());
 }
 
 // What Slurm held to be down it has taken out of the job; such a node comes back with another job.
@@ -106,7 +106,7 @@ void JobLead::note_growth(const std::vector<Event>& events) {
   }
 }
 
-// Ranks that have ended as they were told to; whatever else ended them is a fault like any other.
+// Ranks that have ended as they were asked to; whatever else ended them is a fault like any other.
 bool JobLead::grow_after(const LaunchOutcome& end) {
   std::vector<std::string> back = std::exchange(growing_, {});
   if (watch_.newest_step() >= 0) trial_.over();  // they have proved themselves
@@ -122,10 +122,10 @@ bool JobLead::grow_after(const LaunchOutcome& end) {
     hosts_.grow_to(layout->nodes, back);
     trial_.begin(std::move(back), clock_.wall_ms());
   }
-  return true;  // in any case: the ranks have saved and ended as they were told to, and nobody is at fault
+  return true;  // in any case: the ranks have saved and ended as they were asked to, and nobody is at fault
 }
 
-// Since the ranks were told to save. It has had its one chance.
+// Since the ranks were asked to save. It has had its one chance.
 void JobLead::leave_who_is_gone_again(std::vector<std::string>& back) {
   look_at_agents();
   const std::vector<GrowBack::Sight> sights = lost_sights();

@@ -11,7 +11,6 @@
 #include "contracts/records/launch.h"
 #include "worker/lead/failover/stop_signal.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/monitor/rank_end.h"
 #include "worker/lead/recovery/later_attempt.h"
 #include "worker/lead/teardown.h"
 
@@ -43,7 +42,7 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
     if (!std::exchange(told, true))
       log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
                        spec.error().message(), human_duration(static_cast<double>(room_within_ms) * 1e-3)));
-    RankGroup none(clock_);
+    LaunchedRanks none = ranks_of_launch(LaunchedRanks::Origin::started, 0);
     for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded();) {
       look_at_agents();
       obey_signal(none);
@@ -51,13 +50,16 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
   }
 }
 
+LaunchedRanks JobLead::ranks_of_launch(LaunchedRanks::Origin origin, int ranks) {
+  return {origin, lead_.attempt.key, ranks, watch_, clock_, log_};
+}
+
 Result<LaunchOutcome> JobLead::launch_once() {
-  adopted_ = false;
   LH_TRY(spec_, prepare_in_time());
   if (!goodput_) goodput_.emplace(clock_.monotonic_ns() / 1'000'000);
   old_launches_.new_launch(parent_path(spec_.launch.launch_dir), spec_.launch.launch);
   begin_watch();
-  RankGroup ranks(clock_);
+  LaunchedRanks ranks = ranks_of_launch(LaunchedRanks::Origin::started, spec_.launch.ranks);
   if (agents_)
     report_agents(spec_.launch);
   else
@@ -66,7 +68,7 @@ Result<LaunchOutcome> JobLead::launch_once() {
   launched_ns_ = clock_.monotonic_ns();
   trial_.launched();
   leadership_.note_change();
-  note_processes(ranks);
+  started_here_ = ranks.processes(lead_.attempt.steps);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
@@ -89,7 +91,6 @@ Result<LaunchOutcome> JobLead::adopt_launch() {
   spec_.launch = *taken_over_;
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
-  adopted_ = true;
   leadership_.note_change();
   growing_ = told_growth_;
   begin_watch();
@@ -101,26 +102,8 @@ Result<LaunchOutcome> JobLead::adopt_launch() {
   fields.set("epoch", agents_->epoch());
   fields.set("host", host_name());
   events_.write("taken_over", std::move(fields));
-  RankGroup none(clock_);
-  return watch(none);
-}
-
-Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host) {
-  if (!adopted_) return ranks.poll(grace_s);
-  // Nothing but the pages is known of them. Those on nodes that are not heard of keep this launch open: whether such a
-  // node is lost is the guard's to say.
-  std::optional<LaunchEnd> end = LaunchEnd{0, ExitStatus{0, 0}, {}};
-  for (int rank = 0; rank < spec_.launch.ranks; ++rank) {
-    const RankReport* report = watch_.rank(rank);
-    if (!lost_host.empty() && watch_.host_of(rank) == lost_host) {
-      if (end->ok()) end = LaunchEnd{rank, ExitStatus{-1, SIGKILL}, {}};
-      continue;
-    }
-    if (!report || report->state != ProcessState::ended) return std::optional<LaunchEnd>{};
-    if (report->beat.section == beat_finished || !end->ok()) continue;
-    end = LaunchEnd{rank, end_of_rank(report->beat.section, ExitStatus{-1, SIGKILL}), {}};
-  }
-  return end;
+  LaunchedRanks ranks = ranks_of_launch(LaunchedRanks::Origin::adopted, spec_.launch.ranks);
+  return watch(ranks);
 }
 
 void JobLead::tell_launched(const LaunchSpec& spec) {
@@ -144,7 +127,7 @@ void JobLead::tell_launched(const LaunchSpec& spec) {
   events_.write("launched", std::move(fields));
 }
 
-// Every agent of the job hears of it: those of spares and of nodes that were left have nothing to watch.
+// Every agent of the job gets it: those of spares and of nodes that were left have nothing to watch.
 void JobLead::report_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
@@ -152,16 +135,7 @@ void JobLead::report_agents(const Launch& launch) {
   agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), deadline_.end_by_ns(), launch.words_dir);
 }
 
-// Ranks that another lead has started are told through their agents.
-void JobLead::stop_ranks(RankGroup& ranks) {
-  const std::vector<int> alive = watch_.alive();
-  const bool all = static_cast<int>(alive.size()) == spec_.launch.ranks;
-  if (!adopted_ && !(ranks.by_mpirun() && all)) return ranks.stop();
-  ranks.told();
-  signal_ranks(alive, SIGTERM);
-}
-
-void JobLead::obey_signal(RankGroup& ranks) {
+void JobLead::obey_signal(LaunchedRanks& ranks) {
   const int told = wait_for_stop_signal(look_interval_ms);
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
@@ -178,19 +152,19 @@ void JobLead::obey_signal(RankGroup& ranks) {
     log_.info("event=told_to_stop next=stop_ranks");
     deadline_.allow_grace();  // also where a notice before the wall time had given them longer
     pass_on_end_time();
-    stop_ranks(ranks);
+    ranks.stop(agents_.get());
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
     deadline_.allow_what_is_left();
     pass_on_end_time();
-    stop_ranks(ranks);
+    ranks.stop(agents_.get());
     // A preemption gives the same signal (PreemptParameters=send_user_signal), and much less time.
     deadline_.ask_again();
   }
 }
 
-Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
+Result<LaunchOutcome> JobLead::watch(LaunchedRanks& ranks) {
   const auto limit_ms = static_cast<std::int64_t>(lead_.attempt.time_limit_s * 1000);
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
@@ -198,7 +172,7 @@ Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
   for (;;) {
     // Ranks that end for a larger layout are in no hurry; one that hangs meanwhile is found as ever.
     LH_TRY(const auto end,
-           poll_ranks(ranks, growing_.empty() ? deadline_.grace_s() : lead_.attempt.resiliency.startup.value, {}));
+           ranks.poll(growing_.empty() ? deadline_.grace_s() : lead_.attempt.resiliency.startup.value, {}));
     look_at_agents();
     // Whose ranks they were is another lead's to say, if there is one.
     if (end && !leadership_.has_majority(agents_.get(), hosts_)) (void)leadership_.check_superseded(agents_.get());
@@ -231,7 +205,7 @@ Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
     if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
       time_limit_passed_ = true;
       log_.warn("event=time_limit next=stop_ranks");
-      stop_ranks(ranks);
+      ranks.stop(agents_.get());
     }
     obey_signal(ranks);
     look_at_end_time();
@@ -243,12 +217,12 @@ Result<LaunchOutcome> JobLead::watch(RankGroup& ranks) {
 }
 
 // What this job still wrote would be written over, or write over that of the one that goes on.
-void JobLead::leave_to_later(int attempt, RankGroup& ranks) {
+void JobLead::leave_to_later(int attempt, LaunchedRanks& ranks) {
   if (attempt == 0) return;
   cancelled_ = true;
   fail(format("attempt {} of this stage has begun: this one ends", attempt));
   log_.warn("event=later_attempt next=stop_ranks cause='" + record_.cause + "'");
-  stop_ranks(ranks);
+  ranks.stop(agents_.get());
 }
 
 // For programs that speak text; without sockets they run as well, and less is known of them.
@@ -263,36 +237,7 @@ void JobLead::open_beat_sockets() {
   }
 }
 
-void JobLead::note_processes(const RankGroup& ranks) {
-  started_here_.clear();
-  for (const RankGroup::Process& process : ranks.processes()) {
-    int rank = process.rank;
-    for (const JobStep& step : lead_.attempt.steps) {
-      if (step.name == process.step) break;
-      rank += step.ranks;
-    }
-    started_here_[rank] = process.pid;
-  }
-}
-
-void JobLead::signal_here(int rank, int signal) {
-  const Status sent = watch_.signal(rank, signal, lead_.attempt.key);
-  if (!sent.ok())
-    log_.warn(format("event=not_signalled rank={} signal={} error='{}'", rank, signal, sent.error().message()));
-}
-
-void JobLead::signal_ranks(const std::vector<int>& ranks, int signal) {
-  std::map<std::string, std::vector<int>> remote;
-  for (const int rank : ranks) {
-    if (agents_)
-      remote[watch_.host_of(rank)].push_back(rank);
-    else
-      signal_here(rank, signal);
-  }
-  for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, signal);
-}
-
-Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& finding) {
+Result<LaunchEnd> JobLead::put_down(LaunchedRanks& ranks, const GuardFinding& finding) {
   std::optional<LaunchEnd> end;
   const bool by_rank = finding.kind == GuardFinding::Kind::rank_ended;
   const Deadline sees(clock_, by_rank ? launcher_sees_ms : 0);
@@ -302,10 +247,10 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
   bool killed = false, told = false;
   for (;;) {
     if (!end) {
-      LH_TRY(end, poll_ranks(ranks, 0, finding.rank < 0 ? finding.host : std::string()));
+      LH_TRY(end, ranks.poll(0, finding.rank < 0 ? finding.host : std::string()));
     }
     if ((end || sees.passed()) && clock_.monotonic_ns() >= next_kill_ns) {
-      signal_ranks(watch_.alive(), SIGKILL);
+      ranks.signal(watch_.alive(), SIGKILL, agents_.get());
       next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
     }
     look_at_agents();
@@ -318,7 +263,7 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
       ranks.kill();
       killed = true;
     }
-    if (end || adopted_) {
+    if (end || ranks.adopted()) {
       const std::int64_t killed_ms = (clock_.monotonic_ns() - begun_ns) / 1'000'000;
       const TeardownView view = look_at_teardown(alive, killed_ms);
       if (!view.waits_for.empty() && !std::exchange(told, true)) tell_teardown(view);

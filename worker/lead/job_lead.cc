@@ -119,7 +119,7 @@ Status JobLead::prepare() {
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   if (lead_.attempt.resiliency.checkpoint_interval == "online")
-    interval_.emplace(lead_.task.resources.nodes, set_interval_steps(lead_.task.settings) > 0);
+    interval_.emplace(lead_.task.resources.nodes, set_interval_steps(lead_.task.settings) > 0, clock_, events_, log_);
   timeouts_.emplace(attempt, lead_.task.kind);
   timeouts_->take(learned);
   if (deadline_.is_known())
@@ -134,7 +134,7 @@ Status JobLead::prepare() {
   return {};
 }
 
-// What the events tell that earlier leads of this attempt have heard, of another life of the job or of this one: all of
+// What earlier leads of this attempt have written as events, of another life of the job or of this one: all of
 // them, a piece at a time, or those since the place that `seen` knows.
 void JobLead::go_on_from(const Value& seen) {
   const auto part = [&](const char* name) {
@@ -279,45 +279,61 @@ void JobLead::end_agents() {
   agents_.reset();
 }
 
-// Launches until one ends well, we are told to stop, or the policy says that another would not help.
+// Launches until one ends well, the job is asked to stop, or the policy says that another launch would not help.
 Status JobLead::launch_until_done() {
   for (;;) {
     ++record_.launches;
     if (record_.launches > 1 && !agents_ && !taken_over_) bring_agents();
     LH_TRY(const LaunchOutcome end, taken_over_ ? adopt_launch() : launch_once());
     if (leadership_.check_superseded(agents_.get())) return {};
-    look_at_ranks();
-    record_.step = std::max(record_.step, watch_.newest_step());
-    hear(tail_.look_now());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && deadline_.is_known() &&
-        told_.stopped() == stopped_by_own_timer) {
-      wall_time_over_ = true;
-      log_.info("event=ranks_ended_in_time next=record");
-    }
-    if (wall_time_over_)
-      await_end_time();
-    else
-      wall_time_over_ = is_being_taken(end);
-    // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
-    if (wall_time_over_ && !end.ok()) record_.ended_by = deadline_.preempted() ? "preempted" : "wall_time";
-    // Told to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
-    if (!cancelled_ && told_to_stop_waits()) {
-      cancelled_ = true;
-      if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) lost_with_job_ = end.finding;
-    }
-    if (lost_with_job_) end_with_lost_host(end);
-    if (cancelled_) fail("told to stop (SIGTERM)");
-    if (!record_.ended_by.empty())
-      fail(deadline_.preempted()
-               ? "the scheduler takes the job's nodes before its wall time is over: its ranks were told to save "
-                 "and stop"
-               : "the job's wall time is nearly over: its ranks were told to save and stop");
-    if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
-    if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
+    take_in_end(end);
+    judge_wall_time(end);
+    judge_stop_request(end);
+    fail_for_requests();
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
     if (!grow_after(end) && !go_on_after(end)) return {};
     if (leadership_.check_superseded(agents_.get())) return {};
   }
+}
+
+// What the ranks and the events say, now that all ranks have ended.
+void JobLead::take_in_end(const LaunchOutcome& end) {
+  look_at_ranks();
+  record_.step = std::max(record_.step, watch_.newest_step());
+  hear(tail_.look_now());
+  const bool by_own_timer = told_.stopped() == stopped_by_own_timer;
+  if (end.ok() || cancelled_ || wall_time_over_ || !deadline_.is_known() || !by_own_timer) return;
+  wall_time_over_ = true;
+  log_.info("event=ranks_ended_in_time next=record");
+}
+
+void JobLead::judge_wall_time(const LaunchOutcome& end) {
+  if (wall_time_over_)
+    await_end_time();
+  else
+    wall_time_over_ = is_being_taken(end);
+  // A program that was asked to save and stop may end well by itself; what it made is then an artifact like any other.
+  if (wall_time_over_ && !end.ok()) record_.ended_by = deadline_.preempted() ? "preempted" : "wall_time";
+}
+
+// Asked to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
+void JobLead::judge_stop_request(const LaunchOutcome& end) {
+  if (!cancelled_ && told_to_stop_waits()) {
+    cancelled_ = true;
+    if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) lost_with_job_ = end.finding;
+  }
+  if (lost_with_job_) end_with_lost_host(end);
+}
+
+// The record names the first of the requests that ended the ranks.
+void JobLead::fail_for_requests() {
+  if (cancelled_) fail("told to stop (SIGTERM)");
+  if (!record_.ended_by.empty())
+    fail(deadline_.preempted() ? "the scheduler takes the job's nodes before its wall time is over: its ranks were "
+                                 "told to save and stop"
+                               : "the job's wall time is nearly over: its ranks were told to save and stop");
+  if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
+  if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
 }
 
 // In between the place in the events moves on, or a standby of a calm training would read weeks of them; never past

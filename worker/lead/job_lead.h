@@ -1,5 +1,14 @@
-// The lead of one job, between claim and record: starts the agents and the ranks, watches them, decides what follows a
-// fault, publishes the artifact. One thread.
+// The lead of one job, from the claim of its attempt to the record of its end: it starts the agents and the ranks,
+// watches them, decides what follows a fault, and publishes the artifact.
+//
+// Start at launch_until_done(), the launches of a job, and at watch(), one launch. What is judged there lies in parts
+// of its own: recovery/fault_diagnosis.h says why a launch ended and recovery/recovery_plan.h what follows;
+// failover/leadership.h whether this lead may decide, failover/job_deadline.h when the job ends; launched_ranks.h has
+// the processes, monitor/launch_guard.h finds faults.
+//
+// One thread. Clock, log and the controller's rounds are borrowed; agents and ranks that it has started end with it,
+// unless another lead has superseded it. Errors become the record's outcome and cause: run() and take_over() always
+// return a record.
 #pragma once
 
 #include <map>
@@ -27,9 +36,9 @@
 #include "worker/lead/failover/leadership.h"
 #include "worker/lead/failover/scheduler_vote.h"
 #include "worker/lead/injection/fault_injector.h"
+#include "worker/lead/launched_ranks.h"
 #include "worker/lead/monitor/event_tail.h"
 #include "worker/lead/monitor/goodput_watch.h"
-#include "worker/lead/monitor/interval_watch.h"
 #include "worker/lead/monitor/launch_guard.h"
 #include "worker/lead/monitor/milestone_watch.h"
 #include "worker/lead/monitor/rank_watch.h"
@@ -38,6 +47,7 @@
 #include "worker/lead/monitor/training_watch.h"
 #include "worker/lead/next_round.h"
 #include "worker/lead/orders/first_rank_orders.h"
+#include "worker/lead/orders/interval_orders.h"
 #include "worker/lead/orders/order_book.h"
 #include "worker/lead/placement/grow_back.h"
 #include "worker/lead/placement/growth_trial.h"
@@ -100,12 +110,15 @@ class JobLead {
   void end_agents();
 
   Status launch_until_done();
+  void take_in_end(const LaunchOutcome& end);
+  void judge_wall_time(const LaunchOutcome& end);
+  void judge_stop_request(const LaunchOutcome& end);
+  void fail_for_requests();
   Result<LaunchSpec> prepare_launch_folder();
   Result<LaunchSpec> prepare_in_time();
+  LaunchedRanks ranks_of_launch(LaunchedRanks::Origin origin, int ranks);
   Result<LaunchOutcome> launch_once();
   Result<LaunchOutcome> adopt_launch();
-  // Of ranks that somebody else has started: what their pages say, once all have ended.
-  Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
   LeadState state() const;
   Value seen() const;
@@ -113,27 +126,23 @@ class JobLead {
   void inject_faults();
   void report_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
-  Result<LaunchOutcome> watch(RankGroup& ranks);
+  Result<LaunchOutcome> watch(LaunchedRanks& ranks);
   void look_at_ranks();
   void open_beat_sockets();
-  void note_processes(const RankGroup& ranks);
   void look_at_stacks();
   void begin_stacks();
   void finish_stacks();
-  void obey_signal(RankGroup& ranks);
-  void stop_ranks(RankGroup& ranks);
-  void leave_to_later(int attempt, RankGroup& ranks);
+  void obey_signal(LaunchedRanks& ranks);
+  void leave_to_later(int attempt, LaunchedRanks& ranks);
   std::string own_node() const;
   std::optional<GuardFinding> look_for_faults();
   // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
   // the meantime is the better end.
-  Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
+  Result<LaunchEnd> put_down(LaunchedRanks& ranks, const GuardFinding& finding);
   TeardownView look_at_teardown(const std::vector<int>& alive, std::int64_t killed_ms) const;
   void tell_teardown(const TeardownView& view);
   void leave_for_teardown(const TeardownView& view);
   bool ends_soon() const;
-  void signal_ranks(const std::vector<int>& ranks, int signal);
-  void signal_here(int rank, int signal);
   std::vector<RankObservation> rank_observations() const;
   std::vector<HostObservation> host_observations() const;
   void tell_suspicion(const HangFinding& finding);
@@ -164,7 +173,7 @@ class JobLead {
   void leave_dead_spares();
   bool steps_can_be_made(bool accused) const;  // a fault names the node that makes them
   void tell_step_maker();
-  void look_at_growth(RankGroup& ranks);
+  void look_at_growth(LaunchedRanks& ranks);
   std::vector<GrowBack::Sight> lost_sights() const;
   void leave_nodes_of_no_job(std::vector<std::string>& back);
   void note_growth(const std::vector<Event>& events);
@@ -203,11 +212,8 @@ class JobLead {
   TrainingWatch training_;
   RecoveryClock recovery_;
   OldLaunches old_launches_;
-  std::optional<IntervalWatch> interval_;  // where the interval between saves is chosen online
-  Order interval_order_;
-  std::vector<Event> interval_news_;
-  std::int64_t next_interval_ns_ = 0;
-  std::optional<FaultInjector> injector_;  // none where nobody may inject any
+  std::optional<IntervalOrders> interval_;  // where the interval between saves is chosen online
+  std::optional<FaultInjector> injector_;   // none where nobody may inject any
   TierHistory history_;
   GrowBack growth_;
   std::vector<std::string> growing_;  // nodes that this launch is ended for
@@ -217,7 +223,7 @@ class JobLead {
   std::set<std::string> left_unaccused_;  // nodes that were left for what was not their fault
   std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
   std::optional<GoodputWatch> goodput_;   // since the first launch
-  Value seen_ = Value::make_table();      // what the events have told, up to a place in their file
+  Value seen_ = Value::make_table();      // what the events say, up to a place in their file
   std::unique_ptr<AgentTable> agents_;    // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
   std::optional<ReplacementAgents> replacements_;  // none where there are no agents
@@ -237,7 +243,6 @@ class JobLead {
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted
   std::int64_t lost_lead_ns_ = 0;     // since when its lead is lost
-  bool adopted_ = false;              // this launch was started by another lead
   bool batch_host_lost_ = false;
   std::string batch_host_;
   std::int64_t ranks_ended_ns_ = 0;

@@ -98,7 +98,7 @@ void JobLead::preflight() {
   std::vector<std::string> missing = hosts_.all();
   for (; !missing.empty() && !deadline.passed();) {
     if (const int told = wait_for_stop_signal(20); told != 0) {
-      ::kill(::getpid(), told);  // it is obeyed once there are ranks to be told
+      ::kill(::getpid(), told);  // it is obeyed once there are ranks to stop
       break;
     }
     look_at_agents();
@@ -137,7 +137,7 @@ void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& m
       slow.insert(host);
       report_health(health_.add(host, finding, clock_.wall_ms()));
     }
-  std::vector<std::string> left = hosts_.left();  // unfit spares, as soon as they were heard of
+  std::vector<std::string> left = hosts_.left();  // unfit spares, as soon as they were found
   if (settings.health == "act")
     for (const std::string& host : nodes_to_set_aside(hosts_, unfit, slow)) {
       hosts_.leave(host);

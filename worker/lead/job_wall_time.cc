@@ -18,7 +18,7 @@ constexpr std::int64_t answer_ms = 5'000;  // of the scheduler, while no rank wo
 
 }  // namespace
 
-// Without an answer the ranks still hear of the end by the signal before it.
+// Without an answer the ranks still learn of the end by the signal before it.
 void JobLead::ask_end_time() {
   if (lead_.job.scheduler_job.empty()) return;
   if (const auto slurm = scheduler_times(); slurm.ok()) {
@@ -35,7 +35,7 @@ void JobLead::look_at_end_time() {
   pass_on_end_time();
 }
 
-// While no rank works; agents are heard all the same, or they would look for another lead.
+// While no rank works; messages of agents are read all the same, or they would look for another lead.
 void JobLead::await_end_time() {
   for (const Deadline deadline(clock_, answer_ms); deadline_.is_asking() && !deadline.passed();) {
     if (const int signal = wait_for_stop_signal(10); signal != 0) {
@@ -76,7 +76,7 @@ bool JobLead::is_being_taken(const LaunchOutcome& end) {
   return true;
 }
 
-// Nothing that is waited for now would be of use: the job is told to end, or has no time left, or is another lead's.
+// Nothing that is waited for now would be of use: the job is asked to end, or has no time left, or is another lead's.
 bool JobLead::ends_soon() const {
   return superseded() || cancelled_ || deadline_.leaves_no_time() || told_to_stop_waits();
 }

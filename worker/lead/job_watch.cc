@@ -13,7 +13,6 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t stacks_at_a_hang_ms = 2'000;
-constexpr std::int64_t interval_look_ms = 5'000;
 
 }  // namespace
 
@@ -143,8 +142,8 @@ std::vector<HostObservation> JobLead::host_observations() const {
   std::vector<HostObservation> sights;
   if (!agents_) return sights;
   const std::int64_t now = clock_.monotonic_ns();
-  // Without another node to go on with a finding is only told: if it was right, the ranks will say so themselves, and
-  // if it was not, it has cost nothing.
+  // Without another node to go on with a finding is only reported: if it was right, the ranks will say so themselves,
+  // and if it was not, it has cost nothing.
   const ResiliencySettings& settings = lead_.attempt.resiliency;
   const bool may_leave =
       settings.health == "act" && settings.restarts > 0 && lead_.attempt.steps.empty() && !hosts_.spares().empty();
@@ -171,7 +170,7 @@ void JobLead::begin_watch() {
   first_rank_.new_launch(agents_.get());
 }
 
-// Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.
+// Ranks that were asked to stop are left alone: they end, each at its own time, or are ended after the grace.
 std::optional<GuardFinding> JobLead::look_for_faults() {
   if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
   const std::vector<RankObservation> sights = rank_observations();
@@ -186,7 +185,7 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   for (const WarningEvent& warning : guard_.warnings()) report_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
-  // Ranks that were told to save and end take each other along; whether they had saved is seen when all are gone.
+  // Ranks that were asked to save and end take each other along; whether they had saved is seen when all are gone.
   if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return found;
   restart_order_.over();
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
@@ -203,7 +202,7 @@ void JobLead::hear(const std::vector<Event>& events) {
   for (const WarningEvent& warning : training_.take(events)) report_warning(warning);
   skipped_.take(events);
   note_growth(events);
-  if (interval_) interval_news_.insert(interval_news_.end(), events.begin(), events.end());
+  if (interval_) interval_->take(events);
   if (goodput_) goodput_->take(events, clock_.monotonic_ns() / 1'000'000);
   tell_skipped();
 }
@@ -248,30 +247,10 @@ void JobLead::tell_suspicion(const HangFinding& finding) {
   events_.write("hang_suspected", std::move(fields));
 }
 
-// What a person has ordered counts more.
 void JobLead::look_at_interval() {
-  const std::int64_t now = clock_.monotonic_ns();
-  if (!interval_ || now < next_interval_ns_) return;
-  next_interval_ns_ = now + interval_look_ms * 1'000'000;
+  if (!interval_ || !interval_->is_due()) return;
   hear(tail_.look());
-  const std::vector<Event> news = std::exchange(interval_news_, {});
-  const auto steps = interval_->look(now / 1'000'000, watch_.newest_step(), news);
-  if (steps) {
-    // A name of its own each time: an interval that comes back is another order.
-    interval_order_ = {format("interval-{}", clock_.wall_ms()), "checkpoint_interval", static_cast<double>(*steps)};
-    const IntervalChooser& chosen = interval_->chooser();
-    Value fields = Value::make_table();
-    fields.set("steps", *steps);
-    fields.set("interval_s", chosen.interval_s());
-    fields.set("stall_s", chosen.stall_s());
-    fields.set("mtbf_s", chosen.mtbf_s());
-    events_.write("checkpoint_interval", std::move(fields));
-    log_.info(format("event=checkpoint_interval steps={} interval_s={:.0f} stall_s={:.2f} mtbf_s={:.0f}", *steps,
-                     chosen.interval_s(), chosen.stall_s(), chosen.mtbf_s()));
-  }
-  // Again and again: an agent, or a new launch, may not know of it yet.
-  if (!interval_order_.id.empty() && first_rank_.ready() && !orders_.ordered("checkpoint_interval"))
-    first_rank_.take(interval_order_);
+  interval_->poll(watch_.newest_step(), first_rank_, orders_);
 }
 
 // How long sections take is known to the next launch and the next job: beside what the stage keeps, never in it, for

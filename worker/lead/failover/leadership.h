@@ -1,7 +1,7 @@
 // Whether this lead leads the job, and who would lead it next. One agent of another node is the standby: it is sent
-// what it needs to go on (lead_state.h), and every agent is sent its address. A lead that hears of less than half of
-// the agents decides nothing, for another one may have taken over; once it sees that another one has, it is superseded
-// for good.
+// what it needs to go on (lead_state.h), and every agent is sent its address. A lead that is connected to less than
+// half of the agents decides nothing, for another one may have taken over; once it sees that another one has, it is
+// superseded for good.
 //
 // One thread. The agents belong to the lead and come in with each call; null means that all ranks are on this node,
 // which nobody else can lead. Nothing here fails: what cannot be sent is logged, and the job goes on without a standby.
@@ -24,7 +24,7 @@ namespace longhaul {
 
 class Leadership {
  public:
-  // `own_node`: of this lead. `scheduler_job`: asked for its nodes where most agents are not heard of; "": by nobody.
+  // `own_node`: of this lead. `scheduler_job`: asked for its nodes where most agents are silent; "": by nobody.
   Leadership(std::string own_node, std::string scheduler_job, Clock& clock, Logger& log);
 
   // This lead follows one that is lost; `vote` is what let it.
@@ -60,7 +60,7 @@ class Leadership {
   const std::string own_node_, scheduler_job_;
   Clock& clock_;
   Logger& log_;
-  std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
+  std::optional<SchedulerVote> vote_;  // where most nodes are silent
   std::string standby_;
   std::int64_t next_ping_ns_ = 0, next_news_ns_ = 0;
   bool changed_ = true, superseded_ = false;

@@ -5,7 +5,7 @@
 // skipped_steps.h treats steps that the engine left out; restart_order.h waits for an in-process restart.
 // Agents and the lead itself are unknown here: what they know comes in as values.
 //
-// What the events of an attempt have told so far of which a decision about a fault is made. Every event is taken once,
+// What the events of an attempt have said so far that decisions about faults are made of. Every event is taken once,
 // so that a training of weeks with hundreds of faults reads its events no more often than one without. Pure.
 //
 // Progress is a whole checkpoint that is further than any before (resiliency/saved_progress.h), counted from where a
@@ -55,13 +55,13 @@ class EventFacts {
   // What the rank has said of its newest fault that it survived; "": nothing, or all that it said was decided upon.
   std::string fault_of(int rank) const;
   void faults_decided() { faults_.clear(), corruption_.clear(); }
-  // Why the ranks of the newest launch have stopped by themselves: as they were told to, or because after another step
+  // Why the ranks of the newest launch have stopped by themselves: as they were asked to, or because after another step
   // there would be no time for a save; "": they have not.
   const std::string& stopped() const { return stopped_; }
-  // As reported_corruption() finds it, of what was told since a fault was decided last.
+  // As reported_corruption() finds it, of what was reported since a fault was decided last.
   std::optional<SilentCorruption> corruption(int launch) const;
 
-  // Nothing was said that is not decided upon. What was told until then, for another lead that goes on from there.
+  // Nothing was said that is not decided upon. What was reported until then, for another lead that goes on from there.
   bool at_rest() const { return faults_.empty() && corruption_.empty(); }
   Value told() const;
   static EventFacts of(const Value& told);

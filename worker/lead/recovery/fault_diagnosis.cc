@@ -155,7 +155,7 @@ FaultRecord verdict(const LaunchOutcome& end, const Cause& cause, const ExitStat
   const bool by_finding = end.finding && end.finding->kind != GuardFinding::Kind::rank_ended;
   const FaultClass ended = by_finding ? class_of(*end.finding) : classify_end(so_far, is_the_engine(seen.task));
   const bool of_host = by_finding && is_of_host(*end.finding);
-  // Of a program in several steps nothing tells which rank of which host it was.
+  // Of a program in several steps it is not known which rank of which host it was.
   const std::string host = of_host                                            ? end.finding->host
                            : cause.culprit >= 0 && seen.attempt.steps.empty() ? seen.ranks.host_of(cause.culprit)
                                                                               : std::string();
