@@ -10,7 +10,11 @@
 #include "base/files/files.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
+#include "base/toml.h"
 #include "base/value/json.h"
+#include "contracts/settings/job/resumable.h"
+#include "orchestrator/runs/saved_state.h"
+#include "orchestrator/runs/striping.h"
 #include "orchestrator/state/access/submit_environment.h"
 #include "orchestrator/state/run_folder.h"
 
@@ -64,8 +68,20 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
   return {};
 }
 
+// Files of a folder lie as the folder says when they are made, so it has to say so before the first one.
+Status stripe_checkpoints(const std::string& folder, const FrozenRun& frozen, const std::string& site_text) {
+  if (site_text.empty()) return {};
+  LH_TRY(const Value site, parse_toml(site_text, "site.toml"));
+  const Striping striping = striping_of(site);
+  if (!striping.asked()) return {};
+  for (const PlannedStage& stage : frozen.plan.stages)
+    if (trains(stage.kind)) LH_CHECK(stripe_folder(checkpoints_folder(folder, stage.id()), striping));
+  return {};
+}
+
 Status fill_run(const std::string& folder, const FrozenRun& frozen, const RunOrigin& origin) {
   for (const char* name : {"log", "requests", "stages", "report"}) LH_CHECK(make_directories(join_path(folder, name)));
+  LH_CHECK(stripe_checkpoints(folder, frozen, origin.site_text));
   LH_CHECK(bring_programs(frozen.plan, origin.programs_dir, join_path(folder, "bin")));
   LH_CHECK(write_file_atomic(join_path(folder, "workflow.toml"), origin.workflow_text));
   LH_CHECK(write_file_atomic(join_path(folder, "site.toml"), origin.site_text));

@@ -274,7 +274,7 @@ void check_ports(const SiteConfig& config, const Value& merged, Diagnostics& dia
 
 // [programs]: known names, and paths that do not depend on where one stands.
 void check_program_paths(const Value& programs, Diagnostics& diagnostics) {
-  static const std::set<std::string> known = {"sbatch", "squeue", "sacct", "scontrol", "scancel", "scrontab"};
+  static const std::set<std::string> known = {"sbatch", "squeue", "sacct", "scontrol", "scancel", "scrontab", "lfs"};
   for (const ValueMember& member : programs.as_table()) {
     if (!known.contains(member.key))
       diagnostics.add(member.value.pos,

@@ -140,6 +140,17 @@ const FieldTable<SitePaths>& site_paths_fields() {
                   .min = 0})
           .field("scratch_inodes", &P::scratch_inodes,
                  {.help = "files and folders that there may be, in the same way; 0: no limit", .min = 0})
+          .field(
+              "stripe_count", &P::stripe_count,
+              {.help = "of Lustre: over how many targets each file of a folder of checkpoints lies (`lfs setstripe`); "
+                       "-1: over all; 0: as the file system does it. A run that cannot have it is refused",
+               .min = -1,
+               .max = 2000})
+          .field("stripe_size", &P::stripe_size,
+                 {.help =
+                      "of Lustre, for the same folders: bytes on one target before the next, a multiple of 64 KiB; 0B: "
+                      "as the file system does it",
+                  .min = 0})
           .field("node_local", &P::node_local, {.help = "disk of a node, empty at the job's start"});
   return table;
 }
@@ -250,8 +261,8 @@ const FieldTable<SiteConfig>& site_fields() {
           .field(
               "programs", &S::programs,
               {.help =
-                   "paths of Slurm's commands that are not to be looked for in PATH: sbatch, squeue, sacct, scontrol, "
-                   "scancel, scrontab"})
+                   "paths of commands that are not to be looked for in PATH: Slurm's sbatch, squeue, sacct, scontrol, "
+                   "scancel, scrontab; Lustre's lfs"})
           .field("driver", &S::driver,
                  {.help = "who drives a run on: the lead of a job that ends, the foreground, scrontab, a small job",
                   .choices = {"auto", "lead", "here", "scrontab", "job"}})

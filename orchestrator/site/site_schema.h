@@ -92,6 +92,8 @@ struct SitePaths {
   Seconds scratch_purge{0};
   ByteCount scratch_quota{0};
   std::int64_t scratch_inodes = 0;
+  int stripe_count = 0;      // of Lustre, for folders of checkpoints; 0: as the file system does; -1: all its targets
+  ByteCount stripe_size{0};  // 0: as the file system does
 };
 const FieldTable<SitePaths>& site_paths_fields();
 
