@@ -199,7 +199,12 @@ const FieldTable<SiteFacts>& site_facts_fields() {
           .field("tmp", &F::tmp, {.help = "for small files while a job runs"})
           .field("fabric", &F::fabric, {.help = "what connects the nodes"})
           .field("allreduce_gbyte", &F::allreduce_gbyte,
-                 {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0});
+                 {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0})
+          .field("gpu_cpus", &F::gpu_cpus,
+                 {.help = "CPUs beside each GPU of a node, in CUDA's order, as \"0-15\"; `doctor --job` finds them"})
+          .field("gpus_bound", &F::gpus_bound,
+                 {.help = "the launcher binds ranks to CPUs beside their GPUs; `doctor --job` tries it",
+                  .choices = yes_or_no});
   return table;
 }
 

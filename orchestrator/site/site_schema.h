@@ -114,7 +114,9 @@ const FieldTable<Bandwidths>& bandwidths_fields();
 struct SiteFacts {
   std::string scratch, project, tmp;
   std::string fabric;
-  double allreduce_gbyte = 0;  // GB/s of bus bandwidth of an all-reduce over two nodes that is healthy
+  double allreduce_gbyte = 0;         // GB/s of bus bandwidth of an all-reduce over two nodes that is healthy
+  std::vector<std::string> gpu_cpus;  // beside each GPU of a node, in CUDA's order: "0-15"
+  std::string gpus_bound;             // yes | no: the launcher binds ranks to those; "": nobody has tried
 };
 const FieldTable<SiteFacts>& site_facts_fields();
 

@@ -6,6 +6,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "worker/launch/rank_cpus.h"
 
 namespace longhaul {
 namespace {
@@ -104,6 +105,65 @@ DoctorFact gpus_of(const char* name, const char* who, int wanted, const std::vec
   int least = wanted;
   for (const Value& sight : sights) least = std::min(least, gpus_seen(part(sight, "place")));
   return {name, std::to_string(least), format("{} see {} of the {} GPUs of a node", who, least, wanted)};
+}
+
+const ValueArray& gpu_places_of(const Value& sight) {
+  static const Value none = Value::make_array();
+  const Value* places = part(sight, "place").find("gpu_places");
+  return (places && places->is_array() ? *places : none).as_array();
+}
+
+// Agents see all GPUs of a node where Slurm shares them; where it does not, a rank may.
+DoctorFact cpus_beside_gpus(const DoctorOrder& order, const DoctorSights& sights) {
+  DoctorFact fact{"cpus_beside_gpus", "unknown", "NVIDIA's driver names no GPU of a node in its files"};
+  if (order.gpus_per_node == 0) return {fact.name, "none", "the job asked for no GPUs"};
+  std::set<std::vector<std::string>> nodes;
+  for (const auto* all : {&sights.agents, &sights.ranks})
+    for (const Value& sight : *all) {
+      std::vector<std::string> cpus;
+      for (const Value& gpu : gpu_places_of(sight)) cpus.push_back(gpu.get_string("cpus"));
+      if (static_cast<int>(cpus.size()) == order.gpus_per_node) nodes.insert(std::move(cpus));
+    }
+  if (nodes.empty()) return fact;
+  if (nodes.size() > 1) {
+    fact.answer = "differs";
+    fact.detail =
+        "nodes have other CPUs beside their GPUs: " + join(*nodes.begin(), " ") + " and " + join(*nodes.rbegin(), " ");
+    return fact;
+  }
+  const std::vector<std::string>& cpus = *nodes.begin();
+  if (std::any_of(cpus.begin(), cpus.end(), [](const std::string& one) { return one.empty(); })) {
+    fact.detail = "the kernel does not say which CPUs are beside the GPUs (local_cpulist)";
+    return fact;
+  }
+  fact.answer = join(cpus, " "), fact.detail = "CPUs beside each GPU of a node, in CUDA's order";
+  Value list = Value::make_array();
+  for (const std::string& one : cpus) list.push_back(one);
+  fact.key = "facts.gpu_cpus", fact.value = std::move(list);
+  return fact;
+}
+
+// Ranks as the launcher starts them, before anything of ours moves them.
+DoctorFact ranks_beside_gpus(const DoctorOrder& order, const DoctorSights& sights) {
+  DoctorFact fact{"ranks_beside_gpus", "unknown", "no rank sees where its GPU is"};
+  if (order.gpus_per_node == 0) return {fact.name, "none", "the job asked for no GPUs"};
+  int known = 0, beside = 0;
+  for (const Value& rank : sights.ranks) {
+    const ValueArray& gpus = gpu_places_of(rank);
+    const Value& place = part(rank, "place");
+    const auto index = gpus.size() == 1 ? 0 : static_cast<std::size_t>(place.get_integer("local_rank"));
+    const CpuNumbers now = read_cpu_numbers(place.get_string("cpus"));
+    const CpuNumbers near = index < gpus.size() ? read_cpu_numbers(gpus[index].get_string("cpus")) : CpuNumbers();
+    if (now.empty() || near.empty()) continue;
+    ++known;
+    beside += std::includes(near.begin(), near.end(), now.begin(), now.end());
+  }
+  if (known == 0) return fact;
+  fact.answer = answer_if(beside == known);
+  fact.detail = format("the launcher binds {} of {} ranks to CPUs beside their GPUs{}", beside, known,
+                       beside == known ? "" : "; Longhaul moves ranks there where launcher.cpu_bind is empty");
+  fact.key = "facts.gpus_bound", fact.value = fact.answer;
+  return fact;
 }
 
 DoctorFact ports(const DoctorSights& sights, const DoctorOrder& order) {
@@ -216,6 +276,8 @@ std::vector<DoctorFact> facts_of_nodes(const DoctorOrder& order, const DoctorSig
                                    killed_agent(order, sights),
                                    gpus_of("gpus_seen_by_agents", "agents", order.gpus_per_node, sights.agents),
                                    gpus_of("gpus_seen_by_ranks", "ranks", order.gpus_per_node, sights.ranks),
+                                   cpus_beside_gpus(order, sights),
+                                   ranks_beside_gpus(order, sights),
                                    ports(sights, order)};
   add_file_system(sights, facts);
   add_sizes(order, sights, facts);

@@ -13,6 +13,8 @@
 #include "base/text/text.h"
 #include "contracts/settings/job/launcher_variables.h"
 #include "resiliency/health/nvml_library.h"
+#include "worker/launch/gpu_places.h"
+#include "worker/launch/near_gpu.h"
 
 namespace longhaul {
 namespace {
@@ -102,7 +104,7 @@ std::int64_t memory_limit(const std::string& proc_self_cgroup, const std::string
   return least;
 }
 
-Value look_at_place(const Variable& variable) {
+Value look_at_place(const Variable& variable, const std::string& root) {
   Value place = Value::make_table();
   place.set("host", host_name());
   place.set("node", variable("SLURMD_NODENAME"));
@@ -113,6 +115,16 @@ Value look_at_place(const Variable& variable) {
   place.set("nvml", nvml_gpus());
   place.set("devices", openable_devices());
   place.set("named", named_gpus(variable("CUDA_VISIBLE_DEVICES")));
+  place.set("local_rank", local_rank(variable).rank);
+  place.set("cpus", cpu_numbers_text(cpus_of_this_process()));
+  Value places = Value::make_array();
+  for (const GpuPlace& gpu : visible_gpus(openable_gpus(root), variable("CUDA_VISIBLE_DEVICES"))) {
+    Value one = Value::make_table();
+    one.set("address", gpu.address);
+    one.set("cpus", cpu_numbers_text(gpu.cpus));
+    places.push_back(std::move(one));
+  }
+  place.set("gpu_places", std::move(places));
   return place;
 }
 

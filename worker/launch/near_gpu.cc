@@ -22,15 +22,6 @@ int number_of(const std::string& text) {
   return number;
 }
 
-bool may_run_on(CpuNumbers& cpus) {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return false;
-  cpus.clear();
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
-  return true;
-}
-
 bool run_on(const CpuNumbers& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -41,12 +32,13 @@ bool run_on(const CpuNumbers& cpus) {
 
 // Asked for all, the kernel gives what the control group of the step has.
 bool look_at_cpus(RankSeat& seat) {
-  if (!may_run_on(seat.now)) return false;
+  seat.now = cpus_of_this_process();
+  if (seat.now.empty()) return false;
   CpuNumbers every(CPU_SETSIZE);
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) every[static_cast<std::size_t>(cpu)] = cpu;
   if (!run_on(every)) return false;
-  const bool looked = may_run_on(seat.all);
-  return run_on(seat.now) && looked;
+  seat.all = cpus_of_this_process();
+  return run_on(seat.now) && !seat.all.empty();
 }
 
 std::vector<CpuNumbers> cores_of(const CpuNumbers& cpus, const std::string& root) {
@@ -72,6 +64,15 @@ int tasks_of_node(const std::string& list, int node) {
 }
 
 }  // namespace
+
+CpuNumbers cpus_of_this_process() {
+  CpuNumbers cpus;
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  return cpus;
+}
 
 // Below mpirun Slurm numbers its daemons, and not the ranks.
 LocalRank local_rank(const Variable& variable) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "worker/launch/rank_cpus.h"
 #include "worker/launch/rank_words.h"
 
 namespace longhaul {
@@ -12,6 +13,9 @@ struct LocalRank {
   int rank = 0, ranks = 0;
 };
 LocalRank local_rank(const Variable& variable);
+
+// CPUs that this process may run on now; empty where the kernel does not say.
+CpuNumbers cpus_of_this_process();
 
 // A line for the rank's log: where it computes now, or why it could not be put there; "": it was left where it was,
 // which is right or all that is known (rank_cpus.h). Memory follows: the kernel takes it from the node of the CPU that

@@ -45,6 +45,18 @@ TEST_CASE("verified values: what was tried is asked about no more, with its day 
   CHECK(own.origins.at("can.submit_from_compute").site == "own");
 }
 
+TEST_CASE("verified values: which CPUs are beside which GPU comes back as the list that a job has found") {
+  Folder folder;
+  Value list = Value::make_array();
+  for (const char* cpus : {"48-63", "0-15,64-79"}) list.push_back(cpus);
+  const VerifiedValue near = {"facts.gpu_cpus", list, "2026-11-27", "24.11.5", "CPUs beside each GPU of a node"};
+  const VerifiedValue bound = {"facts.gpus_bound", "no", "2026-11-27", "24.11.5", "0 of 8 ranks"};
+  folder.write("own.toml", with_verified_values("name = \"own\"\n", {near, bound}).value());
+  CHECK(folder.site("own").config.facts.gpu_cpus == std::vector<std::string>{"48-63", "0-15,64-79"});
+  CHECK(folder.site("own").config.facts.gpus_bound == "no");
+  CHECK(folder.site("own").origins.at("facts.gpu_cpus").verified);
+}
+
 TEST_CASE("verified values: a file that says otherwise counts, and is not called checked") {
   Folder folder;
   folder.write("parent.toml", parent);

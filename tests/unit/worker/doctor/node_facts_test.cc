@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/files/files.h"
 #include "base/value/json.h"
@@ -131,6 +132,82 @@ TEST_CASE("node facts: what is not as it should be says so, and verifies nothing
   CHECK(fact(alone, "agents_beside_ranks").answer == "no");
   DoctorSights nobody;
   CHECK(fact(nobody, "shared_files").answer == "unknown");
+}
+
+TEST_CASE("node facts: which CPUs are beside which GPU, and whether the launcher binds ranks to them") {
+  const auto with_gpus = [](Value sight, const std::string& cpus, int local_rank,
+                            const std::vector<std::string>& near) {
+    Value* place = sight.find("place");
+    place->set("cpus", cpus), place->set("local_rank", local_rank);
+    Value places = Value::make_array();
+    for (const std::string& one : near) {
+      Value gpu = Value::make_table();
+      gpu.set("address", "0000:07:00.0"), gpu.set("cpus", one);
+      places.push_back(std::move(gpu));
+    }
+    place->set("gpu_places", std::move(places));
+    return sight;
+  };
+  // As on Perlmutter: the first GPU is beside the last CPUs. Ranks are bound in blocks.
+  const std::vector<std::string> near = {"48-63", "32-47", "16-31", "0-15"};
+  const std::vector<std::string> blocks = {"0-15", "16-31", "32-47", "48-63"};
+  DoctorSights sights = good_sights();
+  for (Value& agent : sights.agents) agent = with_gpus(std::move(agent), "0", 0, near);
+  for (int i = 0; i < 8; ++i) sights.ranks[i] = with_gpus(rank(i), blocks[i % 4], i % 4, near);
+  CHECK(fact(sights, "cpus_beside_gpus").answer == "48-63 32-47 16-31 0-15");
+  CHECK(fact(sights, "cpus_beside_gpus").key == "facts.gpu_cpus");
+  CHECK(fact(sights, "cpus_beside_gpus").value == json(R"(["48-63","32-47","16-31","0-15"])"));
+  CHECK(fact(sights, "ranks_beside_gpus").answer == "no");
+  CHECK(fact(sights, "ranks_beside_gpus").key == "facts.gpus_bound");
+  CHECK(fact(sights, "ranks_beside_gpus").detail.find("binds 0 of 8 ranks") != std::string::npos);
+  // Bound each beside its own; and with one GPU visible to each.
+  for (int i = 0; i < 8; ++i) sights.ranks[i] = with_gpus(rank(i), near[i % 4], i % 4, near);
+  CHECK(fact(sights, "ranks_beside_gpus").answer == "yes");
+  for (int i = 0; i < 8; ++i) sights.ranks[i] = with_gpus(rank(i), near[i % 4], i % 4, {near[i % 4]});
+  CHECK(fact(sights, "ranks_beside_gpus").answer == "yes");
+  CHECK(fact(sights, "ranks_beside_gpus").value == Value("yes"));
+  sights.ranks[5] = with_gpus(rank(5), "0-63", 1, {near[1]});  // one is not bound at all
+  CHECK(fact(sights, "ranks_beside_gpus").answer == "no");
+  // Nodes that are not alike; agents that see none; a kernel that does not say it; no driver; no GPUs.
+  sights.agents[1] = with_gpus(agent(1), "0", 0, blocks);
+  CHECK(fact(sights, "cpus_beside_gpus").answer == "differs");
+  CHECK(fact(sights, "cpus_beside_gpus").key.empty());
+  sights.agents[1] = with_gpus(agent(1), "0", 0, {});
+  CHECK(fact(sights, "cpus_beside_gpus").answer == "48-63 32-47 16-31 0-15");
+  for (Value& agent : sights.agents) agent = with_gpus(std::move(agent), "0", 0, {"", "", "", ""});
+  CHECK(fact(sights, "cpus_beside_gpus").answer == "unknown");
+  CHECK(fact(good_sights(), "cpus_beside_gpus").answer == "unknown");
+  CHECK(fact(good_sights(), "ranks_beside_gpus").answer == "unknown");
+  CHECK(fact(good_sights(), "ranks_beside_gpus").key.empty());
+  DoctorOrder without = usual_order();
+  without.gpus_per_node = 0;
+  CHECK(fact(sights, "ranks_beside_gpus", without).answer == "none");
+}
+
+TEST_CASE("node look: a process says which CPUs are beside the GPUs that it sees, and on which it may run") {
+  testing::Scratch root;
+  const auto gpu = [&](const std::string& address, int minor, const std::string& cpus) {
+    const std::string driver = root.file("proc/driver/nvidia/gpus/" + address);
+    const std::string bus = root.file("sys/bus/pci/devices/" + address);
+    for (const std::string& folder : {driver, bus, root.file("dev")}) REQUIRE(make_directories(folder).ok());
+    REQUIRE(write_file_atomic(driver + "/information", format("Device Minor: \t {}\n", minor)).ok());
+    REQUIRE(write_file_atomic(bus + "/local_cpulist", cpus + "\n").ok());
+    REQUIRE(write_file_atomic(root.file(format("dev/nvidia{}", minor)), "").ok());
+  };
+  gpu("0000:c1:00.0", 1, "0-15");
+  gpu("0000:07:00.0", 0, "16-31");
+  std::map<std::string, std::string> variables = {{"SLURM_STEP_TASKS_PER_NODE", "2"}, {"SLURM_LOCALID", "1"}};
+  const Variable variable = [&](const char* name) { return variables[name]; };
+  const Value both = look_at_place(variable, root.path());
+  REQUIRE(both.find("gpu_places")->as_array().size() == 2);
+  CHECK(both.find("gpu_places")->as_array()[0].get_string("cpus") == "16-31");
+  CHECK(both.find("gpu_places")->as_array()[1].get_string("address") == "0000:c1:00.0");
+  CHECK(both.get_integer("local_rank") == 1);
+  CHECK_FALSE(both.get_string("cpus").empty());
+  variables["CUDA_VISIBLE_DEVICES"] = "1";
+  const Value one = look_at_place(variable, root.path());
+  REQUIRE(one.find("gpu_places")->as_array().size() == 1);
+  CHECK(one.find("gpu_places")->as_array()[0].get_string("cpus") == "0-15");
 }
 
 TEST_CASE("node facts: processors of a list, and the tightest limit of the cgroups above") {
