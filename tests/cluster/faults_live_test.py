@@ -47,6 +47,7 @@ class Training:
     def __init__(self, cluster, runs, name, more="", nodes=2, faults=False, in_process=True, requeue="yes",
                  runs_dir=None, text=None):
         self.cluster = cluster
+        self.torn_lines = False  # a disk without room leaves parts of lines, which readers pass over
         # One that comes to its end must not be found done by the next one: only those that are cancelled are together.
         runs_dir = runs_dir or (None if text else runs.together)
         text = TOKENS + (text or pretrain(more, nodes, faults, in_process, requeue))
@@ -64,8 +65,16 @@ class Training:
 
     def events(self, kind=None):
         lines = self.file.read_text().splitlines() if self.file.exists() else []
-        found = [json.loads(line) for line in lines if line.endswith("}")]
-        return [e for e in found if kind in (None, e["kind"])]
+        found = [self.parsed(line) for line in lines if line.endswith("}")]
+        return [e for e in found if e and kind in (None, e["kind"])]
+
+    def parsed(self, line):
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError:
+            if self.torn_lines:
+                return None
+            raise
 
     def wait(self, condition, what, seconds=60):
         wait_for(what, condition, seconds, lambda: self.run.story() + self.log())

@@ -253,8 +253,10 @@ def full_disk_at_a_takeover(cluster, runs):
     small = SilentFolder(cluster, runs.folder / "full")
     filler = small.folder / "filler"
     try:
-        text = pretrain("resiliency = { spares = 1, restarts = 9 }\n").replace("every_steps = 20", "every_steps = 400")
+        # No save falls due while it is full.
+        text = pretrain("resiliency = { spares = 1, restarts = 9 }\n").replace("every_steps = 20", "every_steps = 1200")
         training = Training(cluster, runs, "full-takeover", text=text, runs_dir=small.folder / "runs")
+        training.torn_lines = True
         ranks = training.ranks(1)
         with open(filler, "wb", buffering=0) as file:
             try:
