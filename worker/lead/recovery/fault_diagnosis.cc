@@ -1,6 +1,7 @@
 #include "worker/lead/recovery/fault_diagnosis.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/files/files.h"
@@ -172,6 +173,16 @@ FaultRecord verdict(const LaunchOutcome& end, const Cause& cause, const ExitStat
   return verdict_of(std::move(found), seen.launch.hosts);
 }
 
+// The storage that nodes share is at fault, and none of them: ranks waited for it, or several nodes found it silent.
+bool is_of_shared_storage(const FaultRecord& record, const LaunchOutcome& end, const FaultEvidence& seen) {
+  if (record.fault != FaultClass::file_system) return false;
+  if (end.finding && end.finding->of_storage) return true;
+  std::set<std::string> hosts;
+  for (const Observation& one : seen.of_hosts)
+    if (one.fault == FaultClass::file_system) hosts.insert(one.host);
+  return hosts.size() > 1;
+}
+
 Diagnosis diagnosis_of(const LaunchOutcome& end, const Cause& cause, const std::optional<SilentCorruption>& corruption,
                        const ExitStatus& status, const FaultEvidence& seen) {
   FaultRecord record = verdict(end, cause, status, seen);
@@ -184,8 +195,7 @@ Diagnosis diagnosis_of(const LaunchOutcome& end, const Cause& cause, const std::
     const bool accused = corruption->is_of_one_rank() && seen.attempt.steps.empty();
     record.host = accused ? seen.ranks.host_of(corruption->rank) : std::string();
   }
-  // Ranks that wait for a file system are where it shows, and nobody's host is to blame.
-  const bool of_storage = end.finding && end.finding->of_storage && record.fault == FaultClass::file_system;
+  const bool of_storage = is_of_shared_storage(record, end, seen);
   if (of_storage) record.host.clear();
   FaultView view;
   view.rank = record.rank;

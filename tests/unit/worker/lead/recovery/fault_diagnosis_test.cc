@@ -92,6 +92,24 @@ TEST_CASE("fault diagnosis: ranks that wait for a file system accuse no node") {
   CHECK(found.view.accuses == Accusation::never);
 }
 
+TEST_CASE(
+    "fault diagnosis: a file system that several nodes find silent accuses none of them, one that a node does alone") {
+  fault_diagnosis::Rig rig;
+  const auto silent_on = [](const char* host) {
+    return Observation{ObservationSource::health, FaultClass::file_system, -1, host, "/scratch does not answer"};
+  };
+  rig.of_hosts = {silent_on("n2")};
+  const Diagnosis alone = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  CHECK(alone.view.fault == "file_system");
+  CHECK(alone.view.host == "n2");
+  CHECK(alone.view.accuses != Accusation::never);
+  rig.of_hosts = {silent_on("n2"), silent_on("n1")};
+  const Diagnosis everywhere = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  CHECK(everywhere.view.fault == "file_system");
+  CHECK(everywhere.view.host.empty());
+  CHECK(everywhere.view.accuses == Accusation::never);
+}
+
 TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's that the others blame") {
   fault_diagnosis::Rig rig;
   GuardFinding finding;
