@@ -122,7 +122,9 @@ TEST_CASE("floor of goodput: a live lead of a job that restarts again and again 
   CAPTURE(launch);
   REQUIRE(rig.events("goodput_floor").size() == 1);
   const auto faults = rig.events(fault_event_kind);
-  CHECK(faults.size() == 6);  // more than five of one cause, and more than half an hour
+  // More than five of one node or one cause, and more than half an hour. Whether the guard sees a rank end before its
+  // launcher does decides whether a fault names the node and how its cause reads.
+  CHECK(faults.size() >= 6);
   for (std::size_t i = 0; i + 1 < faults.size(); ++i) {
     const std::string tier = faults[i].fields.get_string("tier");
     CHECK_MESSAGE((tier == "in_job" || tier == "swap"), tier);
@@ -130,7 +132,7 @@ TEST_CASE("floor of goodput: a live lead of a job that restarts again and again 
   CHECK(faults.back().fields.get_string("tier") == "new_job");
   const std::string said = rig.events("goodput_floor").front().fields.get_string("text");
   CHECK_MESSAGE(said.find("% of the last") != std::string::npos, said);
-  CHECK_MESSAGE(said.find("fault 6 of this cause") != std::string::npos, said);
+  CHECK_MESSAGE(said.find("fault 6 of ") != std::string::npos, said);
   rig.until([&] { return file_exists(rig.attempt.record_path(0)); });
   CHECK(rig.wait(lead).code == 0);
   CHECK(rig.record().outcome == "failed");
