@@ -199,7 +199,8 @@ class Planner {
 
   // Trainer::sum_over_group
   void sums_of_losses() {
-    const std::int64_t mine = std::int64_t{o_.micro_batches_max()} * 5 * double_bytes, all = mine * o_.dims.dp();
+    const std::int64_t mine = std::int64_t{o_.micro_batches_max()} * loss_numbers * double_bytes,
+                       all = mine * o_.dims.dp();
     all_gather(MeshAxis::dp, dp_, mine);
     all_gather(MeshAxis::pp, pp_, all);
     all_gather(MeshAxis::cp, cp_, all);

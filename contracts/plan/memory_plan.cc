@@ -328,8 +328,9 @@ std::int64_t batches_of(const TrainingOutline& o) {
   const std::int64_t t = o.tokens(), cp = o.dims.cp;
   std::int64_t batch = t * (2 * i32 + f32);  // ids, targets, weights
   if (o.positions || cp > 1) batch += t * i32;
-  if (o.first_key) batch += t * i32 * (cp > 1 ? 1 + cp : 1);  // and whole_first_key
-  if (o.preference_pairs) batch += o.micro_batch_size * 8;    // per_sequence
+  if (o.first_key) batch += t * i32 * (cp > 1 ? 1 + cp : 1);                     // and whole_first_key
+  if (o.preference_pairs) batch += o.micro_batch_size * 8;                       // per_sequence
+  if (o.padding || t * cp > o.micro_batch_size * o.sequence_length) batch += t;  // which tokens are none of the data
   return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
 }
 

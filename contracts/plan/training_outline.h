@@ -49,6 +49,7 @@ struct TrainingOutline {
   // What batches carry beside ids, targets and weights: places that begin anew with a document, and where it begins.
   bool positions = false, first_key = false;
   bool preference_pairs = false;  // DPO instead of cross-entropy
+  bool padding = false;           // samples are padded to the longest of a micro-batch, and batches say which tokens
   // Checkpoints are staged in memory, of a rank at most so many bytes (0: any number); copies on the nodes.
   bool staged_checkpoints = false;
   std::int64_t staging_limit = 0;

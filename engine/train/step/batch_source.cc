@@ -26,7 +26,7 @@ void pad(std::int64_t sequences, std::int64_t from, std::int64_t to, std::option
 
 // Nobody sees what is added at the end: attention is causal, and it has no targets.
 void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
-  if (!shard.splits()) return;
+  if (!shard.splits()) return batch.mark_padding();
   const std::int64_t sequences = batch.sequences, length = batch.length, dealt = shard.padded(length);
   if (batch.positions.empty())
     for (std::int64_t s = 0; s < sequences; ++s)
@@ -36,11 +36,13 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
   pad<float>(sequences, length, dealt, 0.0F, batch.weights);
   pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.positions);
   pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.first_key);
+  batch.mark_padding();
   const auto cut = [&](auto& x) {
     if (!x.empty()) x = shard.own(sequences, dealt, x);
   };
   batch.whole_first_key = batch.first_key;
   cut(batch.ids), cut(batch.targets), cut(batch.weights), cut(batch.positions), cut(batch.first_key);
+  cut(batch.real);
   batch.sequences = 2 * sequences, batch.length = shard.chunk_length(dealt);
 }
 
@@ -74,7 +76,6 @@ Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, c
   batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear();
   LH_CHECK(source.fill(first, count, batch));
   keep_context_shard(shard, batch);
-  batch.mark_padding();
   batch.fit();
   return {};
 }

@@ -48,7 +48,7 @@ class BatchSource {
 };
 
 // The whole micro-batch -> what a rank of a cp group computes of it (MicroBatch): padded to a length that can be dealt,
-// cut, positions written out. Nothing happens with one rank.
+// cut, positions written out; which tokens are padding is marked. That is all with one rank.
 void keep_context_shard(const ContextShard& shard, BatchStorage& batch);
 // This rank's part of samples [first, first + count). All ranks of a cp group read the same.
 Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,

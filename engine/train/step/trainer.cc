@@ -7,6 +7,7 @@
 
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
+#include "contracts/plan/communication_plan.h"
 #include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/elementwise.h"
 #include "engine/train/optimizer/expert_bias.h"
@@ -322,6 +323,7 @@ std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t field
 
 Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
   constexpr std::size_t fields = 4 + objective_extras;
+  static_assert(fields == loss_numbers);
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
   std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(mesh_.data().size()));
