@@ -15,6 +15,8 @@
 
 namespace longhaul {
 
+static_assert(loss_numbers == 4 + objective_extras);
+
 Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp) {
   if (global_batch_size % (micro_batch_size * dp) == 0) return {};
   const std::int64_t unit = micro_batch_size * dp;
@@ -322,8 +324,7 @@ std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t field
 }  // namespace
 
 Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
-  constexpr std::size_t fields = 4 + objective_extras;
-  static_assert(fields == loss_numbers);
+  constexpr std::size_t fields = loss_numbers;
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
   std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(mesh_.data().size()));
