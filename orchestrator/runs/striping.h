@@ -19,7 +19,7 @@ struct Striping {
 Striping striping_of(const Value& site);
 
 // Makes the folder and has `lfs setstripe` say what is asked for: what is made in it from then on lies so, below its
-// folders as well. Errors: unsupported, with the words of lfs, where it cannot be done (no Lustre, too many targets, no
+// folders as well. Errors: unsupported, with what lfs printed, where it cannot be done (no Lustre, too many targets, no
 // lfs). Within 30 seconds.
 Status stripe_folder(const std::string& folder, const Striping& striping);
 

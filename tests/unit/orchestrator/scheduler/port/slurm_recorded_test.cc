@@ -131,7 +131,7 @@ TEST_CASE("recorded: lines that a wrapper prints before and behind an answer are
   const std::string welcome = "squeue: Welcome to the Vista Supercomputer";
   CHECK(greeted.skipped() == welcome);
 
-  // An answer of greetings alone is a list without jobs, and it is told; behind the last record alone, as well.
+  // An answer of greetings alone is a list without jobs, and is reported; so is one behind the last record.
   slurm.program("squeue", greeting + "\n");
   slurm.sacct("sacct-22.05.txt", "", farewell);
   CliPort empty = slurm.port(), parted = slurm.port();
