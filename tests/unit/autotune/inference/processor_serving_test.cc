@@ -10,6 +10,7 @@
 #include "base/files/files.h"
 #include "tests/support/made_up_processor.h"
 #include "tests/support/made_up_serving.h"
+#include "tests/support/relative.h"
 
 namespace longhaul {
 namespace {
@@ -34,17 +35,17 @@ TEST_CASE("a product costs what was timed at its rows and bytes, and what lies b
   const ServingSpeed speed = testing::made_up_serving();
   for (const ServedProduct& one : speed.products)
     CHECK(weight_seconds(speed, static_cast<double>(one.rows), static_cast<double>(one.set_bytes)) ==
-          doctest::Approx(one.seconds));
+          testing::relative(one.seconds));
   const auto small = static_cast<double>(serving_sets[0]), large = static_cast<double>(serving_sets[1]);
   const double low = weight_seconds(speed, 16, small), high = weight_seconds(speed, 32, small);
-  CHECK(weight_seconds(speed, 20, small) == doctest::Approx(low + (high - low) / 4));
+  CHECK(weight_seconds(speed, 20, small) == testing::relative(low + (high - low) / 4));
   CHECK(weight_seconds(speed, 16, std::sqrt(small * large)) ==
-        doctest::Approx((low + weight_seconds(speed, 16, large)) / 2));
+        testing::relative((low + weight_seconds(speed, 16, large)) / 2));
   // Beyond what was timed: no less than one row, no slower than memory, and a row more costs what rows cost.
   CHECK(weight_seconds(speed, 0.5, 1) == weight_seconds(speed, 1, small));
   CHECK(weight_seconds(speed, 1, 1e12) == weight_seconds(speed, 1, static_cast<double>(*std::rbegin(serving_sets))));
   CHECK(weight_seconds(speed, 448, small) ==
-        doctest::Approx(2 * weight_seconds(speed, 256, small) - weight_seconds(speed, 64, small)));
+        testing::relative(2 * weight_seconds(speed, 256, small) - weight_seconds(speed, 64, small)));
 }
 
 TEST_CASE("a step is the sum of its operations, each as it was timed") {
@@ -53,14 +54,14 @@ TEST_CASE("a step is the sum of its operations, each as it was timed") {
   const ServingStepTime t = serving_step_time(small_model(), {}, place, {4, 100, 0, 0, 0});
   const double of_layer = 256.0 * 128 + 128 * 128 + 512.0 * 128 + 256 * 128, head = 512.0 * 128;
   const double weight = weight_seconds(speed, 4, 2 * (2 * of_layer + head));
-  CHECK(t.products == doctest::Approx((2 * of_layer + head) * weight + 9 * speed.call));
-  CHECK(t.attention == doctest::Approx(2 * 4 * 100 * 128 * speed.attention));
-  CHECK(t.streams == doctest::Approx(2 * (speed.layer + 4 * (8 * 128 + 3 * (256 + 256)) * speed.element)));
-  CHECK(t.host == doctest::Approx(4 * 512 * speed.logit));
+  CHECK(t.products == testing::relative((2 * of_layer + head) * weight + 9 * speed.call));
+  CHECK(t.attention == testing::relative(2 * 4 * 100 * 128 * speed.attention));
+  CHECK(t.streams == testing::relative(2 * (speed.layer + 4 * (8 * 128 + 3 * (256 + 256)) * speed.element)));
+  CHECK(t.host == testing::relative(4 * 512 * speed.logit));
   // A piece of a prompt: no answer, one row of logits.
   const ServingStepTime prompt = serving_step_time(small_model(), {}, place, {0, 0, 64, 32, 1});
-  CHECK(prompt.host == doctest::Approx(512 * speed.logit));
-  CHECK(prompt.attention == doctest::Approx(2 * 64 * 32 * 128 * speed.prompt_attention));
+  CHECK(prompt.host == testing::relative(512 * speed.logit));
+  CHECK(prompt.attention == testing::relative(2 * 64 * 32 * 128 * speed.prompt_attention));
   CHECK(prompt.products > t.products);
 }
 
@@ -97,10 +98,10 @@ TEST_CASE("what a measurement timed comes through the constants, for such ranks 
   const TimeConstants constants = with(processor_constants(shipped, speed)->section);
   const ServingSpeed read = processor_serving(constants, 1, Precision::bf16);
   REQUIRE(read.known());
-  CHECK(read.logit == doctest::Approx(speed.serving.logit).epsilon(1e-3));
+  CHECK(read.logit == testing::relative(speed.serving.logit).epsilon(1e-3));
   REQUIRE(read.products.size() == speed.serving.products.size());
   for (std::size_t i = 0; i < read.products.size(); ++i)
-    CHECK(read.products[i].seconds == doctest::Approx(speed.serving.products[i].seconds).epsilon(1e-3));
+    CHECK(read.products[i].seconds == testing::relative(speed.serving.products[i].seconds).epsilon(1e-3));
   CHECK(!processor_serving(constants, 2, Precision::bf16).known());
   CHECK(!processor_serving(constants, 1, Precision::f32).known());
 

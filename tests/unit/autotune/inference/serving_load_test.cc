@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/support/relative.h"
 #include "tests/support/seed.h"
 
 namespace longhaul {
@@ -47,6 +48,34 @@ TEST_CASE("one answer alone reads all weights for every token: never faster than
   }
 }
 
+TEST_CASE(
+    "by hand: a step of a server on GPUs is its products, its caches, what streams, its sums and the host's part") {
+  const ModelShape shape = llama_8b_served();
+  const ServingPlace place = serving_place_of("H100");
+  const GpuType& gpu = place.cluster.gpu;
+  const double rate = gpu.memory_rate * place.common.memory_share, latency = place.common.kernel_latency;
+  ServingLayout layout;
+  layout.tp = 2;
+  // Four answers behind 1000 tokens each: every product reads its weights.
+  const ServingStepTime t = serving_step_time(shape, layout, place, {4, 1000, 0, 0, 0});
+  const auto product = [&](double n, double k) {
+    return 2 * (n * k + 4 * (n + k)) / (rate * place.product_memory) + latency;
+  };
+  const double layer = product(3072, 4096) + product(4096, 2048) + product(14336, 4096) + product(4096, 7168);
+  CHECK(t.products == testing::relative(32 * layer + product(64128, 4096)));
+  CHECK(t.attention == testing::relative(32 * (4 * 1000 * 2 * 4 * 128 * 2.0 / rate + latency)));
+  const double streamed = 4 * 2 * (8 * 4096 + 3 * (6144 + 14336) / 2.0);
+  CHECK(t.streams == testing::relative(32 * (streamed / rate + 5 * latency) + 4 * 64128 * 8 / rate));
+  const Link link = group_link(place.cluster, place.common, 2, 1);
+  const auto sum = [&](double elements) { return place.serving.message_latency + elements * 2 / link.rate; };
+  CHECK(t.messages == testing::relative(64 * sum(4 * 4096) + sum(4 * 64128)));
+  CHECK(t.host == testing::relative(place.serving.step_cost + 4 * place.serving.sequence_cost));
+  // Of a prompt both products of the scores, at the rate of attention.
+  const double seen = 4.0 * 1024 * 512 * 2048 / (gpu.peak_bf16 * gpu.attention * place.attention_scale);
+  CHECK(serving_step_time(shape, layout, place, {0, 0, 1024, 512, 1}).attention ==
+        testing::relative(32 * (seen + latency)));
+}
+
 TEST_CASE("steps take longer with more answers, longer contexts and pieces of prompts, and the parts add up") {
   const ModelShape shape = llama_8b_served();
   const ServingPlace place = serving_place_of("A100");
@@ -61,7 +90,7 @@ TEST_CASE("steps take longer with more answers, longer contexts and pieces of pr
   CHECK(step_seconds(shape, layout, place, 64, 500, 2048) > 2 * step_seconds(shape, layout, place, 64, 500));
   const ServingStepTime t = serving_step_time(shape, layout, place, {64, 500, 256, 128, 1});
   CHECK(t.messages == 0);
-  CHECK(t.total() == doctest::Approx(t.products + t.attention + t.streams + t.host));
+  CHECK(t.total() == testing::relative(t.products + t.attention + t.streams + t.host));
 }
 
 TEST_CASE("a group of GPUs shortens a step and pays for messages, over the network far more") {
@@ -111,7 +140,7 @@ TEST_CASE("few tokens touch few experts") {
   const ServingPlace place = serving_place_of("H200");
   const ServingLayout layout;
   const auto time = [&](const ModelShape& of, int answers) { return step_seconds(of, layout, place, answers, 100); };
-  CHECK(time(shape, 1) == doctest::Approx(time(dense, 1)).epsilon(0.05));
+  CHECK(time(shape, 1) == testing::relative(time(dense, 1)).epsilon(0.05));
   // 64 tokens touch all of them: four times the weights.
   CHECK(time(shape, 64) > 2.5 * time(dense, 64));
 }
@@ -133,8 +162,8 @@ TEST_CASE("an unexpected prompt, an answer of one token, one slot: rates are fin
       CHECK(std::isfinite(r.token_rate));
       CHECK(r.ttft_mean > 0);
       // Little's law.
-      CHECK(r.requests == doctest::Approx(r.request_rate * (r.ttft_mean + (answer - 1) * r.itl_mean)).epsilon(0.02));
-      CHECK(r.requests == doctest::Approx(slots).epsilon(0.02));
+      CHECK(r.requests == testing::relative(r.request_rate * (r.ttft_mean + (answer - 1) * r.itl_mean)).epsilon(0.02));
+      CHECK(r.requests == testing::relative(slots).epsilon(0.02));
     }
   }
 }
@@ -228,8 +257,8 @@ TEST_CASE("the estimate agrees with a server that is followed step by step, alwa
     const ServingRates r = rates_at_concurrency(shape, task, layout, place, c.slots);
     CAPTURE(c.prompt);
     CAPTURE(c.answer);
-    CHECK(r.token_rate == doctest::Approx(server.tokens / server.now).epsilon(0.08));
-    CHECK(r.itl_mean == doctest::Approx(server.step_seconds_sum / server.steps).epsilon(0.08));
+    CHECK(r.token_rate == testing::relative(server.tokens / server.now).epsilon(0.08));
+    CHECK(r.itl_mean == testing::relative(server.step_seconds_sum / server.steps).epsilon(0.08));
   }
 }
 
@@ -255,7 +284,7 @@ TEST_CASE("and with arrivals at random: nobody waits at a third of the load, man
     const ServingRates r = rates_at_load(shape, task, layout, place, load * most);
     CAPTURE(load);
     CHECK(!r.overloaded);
-    CHECK(r.request_rate == doctest::Approx(load * most).epsilon(0.01));
+    CHECK(r.request_rate == testing::relative(load * most).epsilon(0.01));
     const double seen = server.ttft_sum / server.firsts;
     MESSAGE("load " << load << ": TTFT " << r.ttft_mean * 1e3 << " ms estimated, " << seen * 1e3 << " ms followed");
     CHECK(r.ttft_mean > seen / 2);

@@ -6,6 +6,7 @@
 
 #include "autotune/time/collective_time.h"
 #include "autotune/time/layer_time.h"
+#include "tests/support/relative.h"
 
 namespace longhaul {
 namespace {
@@ -39,9 +40,9 @@ double seconds(const TrainingTask& task, const TrainingLayout& layout, const Tra
 TEST_CASE("collectives cost their bytes over the rate, and nothing alone") {
   const Link link{100e9, 10e-6, true};
   CHECK(all_reduce_time(1, 1e9, link) == 0);
-  CHECK(all_reduce_time(2, 100e9, link) == doctest::Approx(1 + 20e-6));
-  CHECK(all_gather_time(4, 100e9, link, 1e-6) == doctest::Approx(0.75 + 3e-6));
-  CHECK(all_to_all_time(8, 100e9, link) == doctest::Approx(0.875 + 40e-6));
+  CHECK(all_reduce_time(2, 100e9, link) == testing::relative(1 + 20e-6));
+  CHECK(all_gather_time(4, 100e9, link, 1e-6) == testing::relative(0.75 + 3e-6));
+  CHECK(all_to_all_time(8, 100e9, link) == testing::relative(0.875 + 40e-6));
 }
 
 TEST_CASE("groups within a domain use its links, wider ones the cards of all their ranks in a domain") {
@@ -51,20 +52,20 @@ TEST_CASE("groups within a domain use its links, wider ones the cards of all the
              shared = group_link(place.cluster, place.common, 16, 2);
   CHECK(inside.fast);
   CHECK(!alone.fast);
-  CHECK(alone.rate == doctest::Approx(place.cluster.nic_rate * place.common.nic_share));
-  CHECK(shared.rate == doctest::Approx(4 * alone.rate));
+  CHECK(alone.rate == testing::relative(place.cluster.nic_rate * place.common.nic_share));
+  CHECK(shared.rate == testing::relative(4 * alone.rate));
 }
 
 TEST_CASE("an exchange beyond the domain goes through each rank's own cards, unlike a ring") {
   const TrainingPlace place = place_of("H100", "megatron");
   const Cluster& c = place.cluster;
   const double link = c.gpu.link_rate * place.common.link_share, nic = c.nic_rate * place.common.nic_share;
-  CHECK(exchange_link(c, place.common, 8, 1).rate == doctest::Approx(link));
+  CHECK(exchange_link(c, place.common, 8, 1).rate == testing::relative(link));
   const Link two_nodes = exchange_link(c, place.common, 16, 1);  // 8 of the 15 others are on the other node
   CHECK(!two_nodes.fast);
-  CHECK(two_nodes.rate == doctest::Approx(nic * 15 / 8));
+  CHECK(two_nodes.rate == testing::relative(nic * 15 / 8));
   CHECK(two_nodes.rate < group_link(c, place.common, 16, 1).rate / 3);
-  CHECK(exchange_link(c, place.common, 4, 8).rate == doctest::Approx(nic));  // nobody else of its group on its node
+  CHECK(exchange_link(c, place.common, 4, 8).rate == testing::relative(nic));  // nobody else of its group on its node
 }
 
 TEST_CASE("each way of attention over a cp group pays for the messages that the engine sends") {
@@ -80,11 +81,11 @@ TEST_CASE("each way of attention over a cp group pays for the messages that the 
   const double tokens = 8192.0 / 4, q = 4096, kv = 1024, hop = place.common.ring_latency;
   const LayerTime gather = of(ContextKind::gather), a2a = of(ContextKind::a2a), ring = of(ContextKind::ring);
   const double keys = all_gather_time(4, 2 * kv * 8192 * 2, link, hop);
-  CHECK(gather.forward.context == doctest::Approx(keys));
-  CHECK(gather.backward.context == doctest::Approx(keys + all_gather_time(4, 2 * kv * 8192 * 4, link, hop)));
+  CHECK(gather.forward.context == testing::relative(keys));
+  CHECK(gather.backward.context == testing::relative(keys + all_gather_time(4, 2 * kv * 8192 * 4, link, hop)));
   const auto exchange = [&](double columns) { return all_to_all_time(4, tokens * columns * 2, link); };
-  CHECK(a2a.forward.context == doctest::Approx(exchange(q + 2 * kv) + exchange(q)));
-  CHECK(a2a.backward.context == doctest::Approx(exchange(2 * q) + exchange(q + 2 * kv)));
+  CHECK(a2a.forward.context == testing::relative(exchange(q + 2 * kv) + exchange(q)));
+  CHECK(a2a.backward.context == testing::relative(exchange(2 * q) + exchange(q + 2 * kv)));
   CHECK(ring.forward.context < gather.forward.context);  // it computes meanwhile
   CHECK(ring.forward.attention == a2a.forward.attention);
   layout.dims.cp = 1, layout.dims.dp_replicate = 8;
@@ -105,7 +106,7 @@ TEST_CASE("virtual stages hide the sums of gradients behind the last group of mi
   CHECK(hidden < alone / 2);
   place.framework.data_exposed = 1;  // a program that hides nothing pays for all of it either way
   CHECK(step_time(task, plain, place).value()[StepPart::data] ==
-        doctest::Approx(step_time(task, chunked, place).value()[StepPart::data]));
+        testing::relative(step_time(task, chunked, place).value()[StepPart::data]));
 }
 
 TEST_CASE(
@@ -146,7 +147,7 @@ TEST_CASE("the parts of a step add up to it, and none is negative") {
     CHECK(part >= 0);
     sum += part;
   }
-  CHECK(sum == doctest::Approx(time.seconds()));
+  CHECK(sum == testing::relative(time.seconds()));
   CHECK(time[StepPart::bubble] > 0);
   CHECK(time[StepPart::recompute] == 0);
   CHECK(time.sigma > 0);
@@ -259,7 +260,7 @@ TEST_CASE("long schedules are extended, not approximated") {
       return seconds(task, layout, place);
     };
     const double per_four = (at(24) - at(20));
-    CHECK(at(64) == doctest::Approx(at(24) + 10 * per_four).epsilon(1e-6));
+    CHECK(at(64) == testing::relative(at(24) + 10 * per_four).epsilon(1e-6));
   }
 }
 

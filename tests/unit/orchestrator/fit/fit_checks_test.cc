@@ -1,5 +1,9 @@
 // What does not fit is refused with its figure and a number that would fit, which does when it is written; what may not
 // fit is a warning; what was allowed goes on.
+#include <algorithm>
+
+#include "orchestrator/fit/saved_bytes.h"
+#include "orchestrator/fit/stage_cost.h"
 #include "tests/unit/orchestrator/fit/fitted_workflow.h"
 
 namespace longhaul {
@@ -103,6 +107,58 @@ TEST_CASE("fit: a job that is shorter than one step is refused by name") {
              {"w.toml:13:", "stage.pretrain: a job of 3.0s is shorter than one step, which takes at least",
               "holds one step", "1 error"}));
   CHECK(!fitted.report({"wall"}).warnings().empty());
+}
+
+TEST_CASE("fit: what a training saves, by hand: bytes, files, seconds, and how many of them lie there at once") {
+  const double weights = 8'030'261'248;  // Llama 3 8B's
+  const std::vector<std::string> rates = {"site.network.storage_write_gbyte=1", "site.network.storage_read_gbyte=2"};
+  const auto saved = [&](const std::string& more) {
+    const FittedWorkflow f = on_cluster(more, rates);
+    const FitCase fit{f.site, f.planned.plan, f.planned.written, f.jobs, f.forecasts, f.servers};
+    return saved_bytes(fit, f.planned.plan.stages.front()).value();
+  };
+  const std::string keys = "checkpoint = { every_steps = 500, keep_every = 10000, keep_last = 3, keep_best = 1";
+  const SavedBytes s = saved(keys + " }\nmilestone_every = 25000\n");
+  CHECK(s.checkpoint == doctest::Approx(12 * weights).epsilon(1e-9));  // f32 and two moments of f32
+  CHECK(s.model_low == doctest::Approx(2 * weights).epsilon(1e-9));
+  CHECK(s.model == doctest::Approx(4 * weights).epsilon(1e-9));
+  CHECK(s.files_low == 257);  // a share of each of 256 ranks, and what names them
+  CHECK(s.files == 258);
+  CHECK(s.write_s == doctest::Approx(12 * weights / 1e9));
+  CHECK(s.read_s == doctest::Approx(12 * weights / 2e9));
+  CHECK(s.made == 199);          // behind steps 500 to 99,500
+  CHECK(s.kept_for_good == 10);  // every twentieth
+  CHECK(s.kept_low == 11);
+  CHECK(s.kept == 10 + 3 + 1 + 1);
+  CHECK(s.milestones == 3);
+  CHECK(s.low() == doctest::Approx((11 * 12 + 4 * 2) * weights));
+  CHECK(s.high() == doctest::Approx((15 * 12 + 4 * 4) * weights));
+  CHECK(s.with_saves(1e6) == 1e6);
+  CHECK(s.with_saves(100) == doctest::Approx(199 * s.write_s));
+  CHECK(saved(keys + ", asynchronous = false }\n").with_saves(1e6) == doctest::Approx(1e6 + 199 * s.write_s));
+}
+
+TEST_CASE("fit: what a stage costs is its forecast with both ends, or its limit, for all of its nodes and GPUs") {
+  const FittedWorkflow f = on_cluster(
+      "resiliency = { spares = 2 }\n[stage.look]\nkind = \"command\"\nargv = [\"x\"]\nnodes = 2\nranks = 2\n"
+      "time_limit = \"10h\"\n");
+  const TrainingForecast& training = f.forecasts.front();
+  std::vector<StageCost> costs =
+      stage_costs({f.site, f.planned.plan, f.planned.written, f.jobs, f.forecasts, f.servers});
+  std::ranges::sort(costs, std::ranges::greater(), &StageCost::nodes);
+  REQUIRE(costs.size() == 2);
+  const StageCost &trained = costs.front(), &limited = costs.back();
+  CHECK(trained.nodes == 66);
+  CHECK(trained.gpus == 264);
+  CHECK(trained.steps == 100'000);
+  CHECK(trained.step_low == training.low);
+  CHECK(trained.low == doctest::Approx(100'000 * training.low));
+  CHECK(trained.middle == doctest::Approx(100'000 * training.seconds()));
+  CHECK(trained.high == doctest::Approx(100'000 * training.high));
+  CHECK(limited.nodes == 2);
+  CHECK(limited.low == 0);
+  CHECK(limited.middle == 36'000);
+  CHECK(limited.high == 36'000);
 }
 
 TEST_CASE("fit: a checkpoint that takes longer than the time before a job's end") {

@@ -52,7 +52,10 @@ TEST_CASE("node-hours are summed, days are those of the longest way, and what is
   CHECK(cost.node_hours.low == doctest::Approx(0.9 * 10.5));
   CHECK(cost.node_hours.high == doctest::Approx(1.2 * 10.5));
   CHECK(cost.seconds.expected == doctest::Approx(7'200 + 1'800));
+  CHECK(cost.seconds.low == doctest::Approx(0.9 * 9'000));
+  CHECK(cost.seconds.high == doctest::Approx(1.2 * 9'000));
   REQUIRE(cost.energy_kwh);
+  CHECK(cost.energy_kwh->low == doctest::Approx(9));
   CHECK(cost.energy_kwh->expected == doctest::Approx(10));
   CHECK(cost.energy_kwh->high == doctest::Approx(12));
   CHECK(cost_text(cost).find("10.5 node-hours (9.45 to 12.6)") != std::string::npos);
