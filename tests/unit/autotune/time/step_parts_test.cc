@@ -169,6 +169,23 @@ TEST_CASE("by hand: a step on eight replicas is eight micro-batches, the update 
   CHECK(t[StepPart::bubble] == 0);
 }
 
+TEST_CASE("by hand: messages of tp, cp and ep are in a step as often as its layers and micro-batches are") {
+  TrainingPlace place = h100s();
+  TrainingTask task = llama_8b();
+  TrainingLayout layout;
+  layout.dims.tp = 2, layout.dims.cp = 2, layout.dims.dp_shard = 2, layout.dims.zero = 1;
+  layout.context = ContextKind::gather;
+  LayerTime layer = layer_time(task, layout, place);
+  StepTime t = step_time(task, layout, place).value();
+  CHECK(t[StepPart::tensor] == testing::relative(32 * 32 * (layer.forward.tensor + layer.backward.tensor)));
+  CHECK(t[StepPart::context] == testing::relative(32 * 32 * (layer.forward.context + layer.backward.context)));
+  ModelShape& s = task.shape;
+  s.architecture = "mixtral", s.num_local_experts = 8, s.num_experts_per_tok = 2, s.moe_intermediate_size = 14336;
+  layout.dims.tp = layout.dims.cp = 1, layout.dims.dp_shard = 8, layout.dims.ep = 4;
+  layer = layer_time(task, layout, place), t = step_time(task, layout, place).value();
+  CHECK(t[StepPart::experts] == testing::relative(8 * 32 * (layer.forward.experts + layer.backward.experts)));
+}
+
 TEST_CASE("by hand: recomputed layers, moments on the host, and weights that are gathered layer by layer") {
   TrainingPlace place = h100s();
   const TrainingTask task = llama_8b();
