@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace longhaul {
 
@@ -131,11 +133,21 @@ std::size_t utf8_length(std::string_view s, std::size_t i, std::size_t& bad) {
   }
   return length;
 }
+
+// Where the row of ASCII that starts at `i` ends: eight bytes at a time.
+std::size_t ascii_end(std::string_view s, std::size_t i) {
+  for (std::uint64_t eight = 0; i + sizeof eight <= s.size(); i += sizeof eight) {
+    std::memcpy(&eight, s.data() + i, sizeof eight);
+    if (eight & 0x8080808080808080ULL) break;
+  }
+  while (i < s.size() && static_cast<unsigned char>(s[i]) < 0x80) ++i;
+  return i;
+}
 }  // namespace
 
 bool is_valid_utf8(std::string_view text) {
   std::size_t bad = 0;
-  for (std::size_t i = 0; i < text.size();) {
+  for (std::size_t i = ascii_end(text, 0); i < text.size(); i = ascii_end(text, i)) {
     const std::size_t n = utf8_length(text, i, bad);
     if (n == 0) return false;
     i += n;

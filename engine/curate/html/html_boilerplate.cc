@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 #include "engine/curate/html/html_names.h"
 
@@ -35,7 +37,17 @@ enum class Verdict {
   furniture_part,     // a word of its name is one of furniture
 };
 
-Verdict verdict_of(const HtmlNode& node) {
+// A page has few names for its many elements: each is read once.
+using KnownNames = std::unordered_map<std::string_view, NameSays>;
+
+NameSays name_says_once(std::string_view words, KnownNames& known) {
+  const auto [at, is_new] = known.try_emplace(words, NameSays::nothing);
+  if (is_new) at->second = name_says(words);
+  return at->second;
+}
+
+// `names`: keys are texts of the tree.
+Verdict verdict_of(const HtmlNode& node, KnownNames& names) {
   switch (node.tag) {
     case HtmlTag::html:
     case HtmlTag::body:
@@ -50,7 +62,7 @@ Verdict verdict_of(const HtmlNode& node) {
   }
   if (node.landmark) return Verdict::furniture_element;
   if (node.hint.empty() || node.tag == HtmlTag::article) return Verdict::neutral;
-  switch (name_says(node.hint)) {
+  switch (name_says_once(node.hint, names)) {
     case NameSays::furniture: return Verdict::furniture_name;
     case NameSays::part: return Verdict::furniture_part;
     default: return Verdict::neutral;
@@ -182,14 +194,15 @@ bool is_within_article(const HtmlTree& tree, std::size_t index) {
   return false;
 }
 
-PageEvidence page_evidence(const HtmlTree& tree, const std::vector<TextBelow>& below) {
+PageEvidence page_evidence(const HtmlTree& tree, const std::vector<TextBelow>& below, KnownNames& names) {
   PageEvidence page;
   page.all = below[0];
   for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
     const HtmlNode& node = tree.nodes[i];
     if (node.tag == HtmlTag::text) continue;
     if (is_teaser(tree, i, below[i]) && below[i].prose <= 0.4 * page.all.prose) page.teasers += below[i].prose;
-    if (node.hint.empty() || below[i].prose < 200 || name_says(node.hint) != NameSays::content) continue;
+    if (node.hint.empty() || below[i].prose < 200) continue;
+    if (name_says_once(node.hint, names) != NameSays::content) continue;
     if (page.content == 0 || below[i].prose > below[page.content].prose) page.content = i;
   }
   return page;
@@ -219,12 +232,13 @@ bool is_boilerplate(const HtmlTree& tree, std::size_t index, const TextBelow& te
 }  // namespace
 
 std::vector<PagePart> mark_boilerplate(const HtmlTree& tree, const std::vector<HtmlBlock>& blocks) {
+  KnownNames names;
   std::vector<Verdict> verdicts(tree.nodes.size(), Verdict::neutral);
   for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
-    if (tree.nodes[i].tag != HtmlTag::text) verdicts[i] = verdict_of(tree.nodes[i]);
+    if (tree.nodes[i].tag != HtmlTag::text) verdicts[i] = verdict_of(tree.nodes[i], names);
   }
   const std::vector<TextBelow> below = text_below(tree, blocks, verdicts);
-  const PageEvidence page = page_evidence(tree, below);
+  const PageEvidence page = page_evidence(tree, below, names);
   std::vector<PagePart> parts(tree.nodes.size(), PagePart::content);
   for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
     const HtmlNode& node = tree.nodes[i];

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/text/text.h"
+#include "engine/curate/html/html_arena.h"
 #include "engine/curate/html/html_depth.h"
 #include "engine/curate/html/html_formula.h"
 #include "engine/curate/html/html_names.h"
@@ -373,7 +374,15 @@ HtmlTree parse_html(std::string_view html, int depth_max, std::size_t nodes_max)
   const std::string shallow = limit_html_depth(html, depth_max);
   GumboOptions options = kGumboDefaultOptions;
   options.max_errors = 0;
-  const auto destroy = [&](GumboOutput* output) { gumbo_destroy_output(&options, output); };
+  HtmlArena arena;  // holds the parser's tree until this function ends
+#ifndef __SANITIZE_ADDRESS__
+  options.userdata = &arena;
+  options.allocator = [](void* memory, std::size_t bytes) { return static_cast<HtmlArena*>(memory)->allocate(bytes); };
+  options.deallocator = [](void* memory, void* block) { static_cast<HtmlArena*>(memory)->release(block); };
+#endif
+  const auto destroy = [&](GumboOutput* output) {
+    if (options.userdata != &arena) gumbo_destroy_output(&options, output);
+  };
   const std::unique_ptr<GumboOutput, decltype(destroy)> output(
       gumbo_parse_with_options(&options, shallow.data(), shallow.size()), destroy);
   const bool tex_scripts = shallow.find("<span data-latex-script=") != std::string::npos;

@@ -35,6 +35,21 @@ TEST_CASE("ill-formed UTF-8 is told apart and repaired by maximal parts") {
   }
 }
 
+TEST_CASE("a byte that is no character is found at every place of a row of letters") {
+  for (std::size_t size = 1; size <= 40; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      std::string text(size, 'x');
+      CHECK(is_valid_utf8(text));
+      text[at] = '\x80';
+      CHECK_FALSE(is_valid_utf8(text));
+      if (at + 1 < size) {
+        text[at] = '\xC3', text[at + 1] = '\xA9';
+        CHECK(is_valid_utf8(text));
+      }
+    }
+  }
+}
+
 TEST_CASE("repaired text is always valid, and repairing again changes nothing") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);

@@ -52,6 +52,14 @@ TEST_CASE("hidden elements are those that the browser does not show") {
   }
 }
 
+TEST_CASE("what a browser with scripts does not show, and pictures without text, give no text") {
+  CHECK(
+      extract_all_text("<p>seen</p><noscript><img src='a.png' alt='not'><p>Switch scripts on</p></noscript><p>too</p>")
+          .text == "seen\n\ntoo");
+  CHECK(extract_all_text("<p>a <img src='a.png' alt='a harbour'> b</p><script>let x = '<p>not</p>'</script>").text ==
+        "a b");
+}
+
 TEST_CASE("definitions, what opens on a click, and the end of a list stay") {
   const std::string prose =
       "The harbour of the old town was built three centuries ago, and the families who live behind it still repair "
