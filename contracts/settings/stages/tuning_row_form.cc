@@ -21,7 +21,7 @@ constexpr TuningRowForm forms[] = {
     {preference, "pair", "prompt chosen rejected", "system tools",
      "two answers to a prompt, as texts or as lists of messages that go on from the prompt or repeat it"},
     {preference, "pair of conversations", "chosen rejected", "system tools",
-     "two conversations that differ in their last message; what comes before is the prompt"},
+     "two conversations, of which what both begin with is the prompt; the rest begins with an answer"},
     {preference, "ranked answers", "prompt responses ranks", "system",
      "a pair for any two answers of different rank; 1 is the best"},
     {preference, "scored answers", "prompt responses scores", "system",

@@ -117,8 +117,8 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
                                                   const ChatEncoder& encoder, std::int64_t sequence_length) {
   TokenizedPreferences made;
   for (const PreferenceExample& example : examples) {
-    const auto answered = [&](const std::string& answer) {
-      return at_line(example.line, encoder.encode_answer(example.prompt, answer, example.tools));
+    const auto answered = [&](const std::vector<ChatMessage>& answers) {
+      return at_line(example.line, encoder.encode_answer(example.prompt, answers, example.tools));
     };
     LH_TRY(ChatTokens chosen, answered(example.chosen));
     LH_TRY(ChatTokens rejected, answered(example.rejected));

@@ -302,52 +302,78 @@ Result<Messages> conversation_of(const Keys& row, const TuningRowForm& form) {
 
 // ---- preferences
 
-bool begins_with(const Messages& all, const Messages& first) {
-  return all.size() >= first.size() &&
-         std::equal(first.begin(), first.end(), all.begin(), [](const auto& a, const auto& b) {
-           return a.role == b.role && a.content == b.content && a.tool_calls == b.tool_calls;
-         });
+bool says_the_same(const ChatMessage& a, const ChatMessage& b) {
+  return a.role == b.role && a.content == b.content && a.tool_calls == b.tool_calls &&
+         a.tool_call_id == b.tool_call_id && a.name == b.name;
 }
 
-// An answer as messages: those before its last one, which is the assistant's, and that one.
-struct Answered {
-  Messages before;
-  std::string answer;
-};
-Result<Answered> answer_at(const Keys& row, const char* key, const Messages& prompt) {
+bool begins_with(std::span<const ChatMessage> all, const Messages& first) {
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin(), says_the_same);
+}
+
+// The prompt and what one side says to it; a side that is a list may repeat the prompt.
+Result<Messages> side_at(const Keys& row, const char* key, const Messages& prompt) {
   const Value& value = *row.find(key);
+  Messages whole = prompt;
   if (!value.is_array()) {
     LH_TRY(std::string text, text_at(value, key));
-    return Answered{prompt, std::move(text)};
+    whole.push_back({"assistant", std::move(text)});
+    return whole;
   }
   LH_TRY(Messages messages, messages_at(value, key, row.ignored()));
   if (messages.empty() || messages.back().role != "assistant")
     return wrong(format("'{}' does not end with a message of the assistant", key));
-  if (!messages.back().tool_calls.empty())
-    return wrong(format("'{}' ends with a call of a tool: answers that are compared are texts", key));
-  Answered answered{{}, std::move(messages.back().content)};
-  messages.pop_back();
-  const bool has_system = !messages.empty() && messages.front().role == "system";
-  if (begins_with(messages, prompt) || (has_system && begins_with({messages.begin() + 1, messages.end()}, prompt))) {
-    answered.before = std::move(messages);
-  } else if (messages.empty() || messages.front().role == "assistant") {  // it goes on from the prompt
-    answered.before = prompt;
-    answered.before.insert(answered.before.end(), messages.begin(), messages.end());
-  } else {
+  const std::span<const ChatMessage> before(messages.data(), messages.size() - 1);
+  const bool has_system = !before.empty() && before.front().role == "system";
+  if (begins_with(before, prompt) || (has_system && begins_with(before.subspan(1), prompt))) return messages;
+  if (messages.front().role != "assistant")
     return wrong(format("'{}' neither repeats the prompt nor goes on from it", key));
+  whole.insert(whole.end(), messages.begin(), messages.end());
+  return whole;
+}
+
+// What both conversations begin with becomes the prompt; at least one message of each is its answer.
+Result<PreferenceExample> divided(Messages chosen, Messages rejected) {
+  const std::size_t most = std::min(chosen.size(), rejected.size()) - 1;
+  std::size_t same = 0;
+  while (same < most && says_the_same(chosen[same], rejected[same])) ++same;
+  for (const Messages* side : {&chosen, &rejected}) {
+    const ChatMessage& first = (*side)[same];
+    if (first.role != "assistant")
+      return wrong(
+          format("'chosen' and 'rejected' differ first in a message from {}: what is compared begins with "
+                 "an answer of the assistant",
+                 first.role));
   }
-  return answered;
+  const auto at = static_cast<std::ptrdiff_t>(same);
+  PreferenceExample pair;
+  pair.prompt.assign(chosen.begin(), chosen.begin() + at);
+  pair.chosen.assign(chosen.begin() + at, chosen.end());
+  pair.rejected.assign(rejected.begin() + at, rejected.end());
+  return pair;
+}
+
+Status check_side(const char* key, const Messages& prompt, const Messages& answers) {
+  bool trained = false;
+  for (const ChatMessage& message : answers) {
+    if (message.role != "assistant") continue;
+    if (message.content.empty() && message.tool_calls.empty()) return wrong(format("'{}' is empty", key));
+    trained = trained || message.trained;
+  }
+  if (!trained) return wrong(format("none of the answers of '{}' is trained on", key));
+  Messages whole = prompt;
+  whole.insert(whole.end(), answers.begin(), answers.end());
+  return check_conversation(whole).with_context(format("'{}', with the prompt", key));
 }
 
 Status check_pair(const PreferenceExample& pair) {
   LH_CHECK(check_conversation(pair.prompt).with_context("prompt"));
   if (pair.prompt.back().role != "user" && pair.prompt.back().role != "tool")
     return wrong("the prompt does not end with the user");
-  for (const auto& [key, answer] : {std::pair{"chosen", &pair.chosen}, {"rejected", &pair.rejected}}) {
-    if (answer->empty()) return wrong(format("'{}' is empty", key));
-    if (!is_valid_utf8(*answer)) return wrong(format("'{}' is not valid UTF-8", key));
-  }
-  if (pair.chosen == pair.rejected) return wrong("'chosen' and 'rejected' are the same answer");
+  LH_CHECK(check_side("chosen", pair.prompt, pair.chosen));
+  LH_CHECK(check_side("rejected", pair.prompt, pair.rejected));
+  if (std::equal(pair.chosen.begin(), pair.chosen.end(), pair.rejected.begin(), pair.rejected.end(), says_the_same))
+    return wrong("'chosen' and 'rejected' are the same answer");
   return {};
 }
 
@@ -359,11 +385,9 @@ Result<PreferenceExample> pair_of(const Keys& row) {
     return wrong("'prompt' is missing",
                  "without it 'chosen' and 'rejected' are whole conversations: lists of messages");
   }
-  LH_TRY(Answered chosen, answer_at(row, "chosen", prompt));
-  LH_TRY(Answered rejected, answer_at(row, "rejected", prompt));
-  if (!begins_with(chosen.before, rejected.before) || chosen.before.size() != rejected.before.size())
-    return wrong("'chosen' and 'rejected' differ before their last message");
-  PreferenceExample pair{std::move(chosen.before), std::move(chosen.answer), std::move(rejected.answer)};
+  LH_TRY(Messages chosen, side_at(row, "chosen", prompt));
+  LH_TRY(Messages rejected, side_at(row, "rejected", prompt));
+  LH_TRY(PreferenceExample pair, divided(std::move(chosen), std::move(rejected)));
   LH_CHECK(put_tools(row, pair.tools));
   LH_CHECK(put_system(row, pair.prompt));
   LH_CHECK(check_pair(pair));
@@ -395,7 +419,7 @@ Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char*
   std::vector<PreferenceExample> pairs;
   for (std::size_t i = 0; i < texts.size(); ++i)
     for (std::size_t j = 0; j < texts.size(); ++j)
-      if (worth[i] > worth[j]) pairs.push_back({prompt, texts[i], texts[j]});
+      if (worth[i] > worth[j]) pairs.push_back({prompt, {{"assistant", texts[i]}}, {{"assistant", texts[j]}}});
   if (pairs.empty()) return wrong(format("all '{}' are equal: no answer is better than another", by));
   for (const PreferenceExample& pair : pairs) LH_CHECK(check_pair(pair));
   return pairs;

@@ -24,8 +24,8 @@ struct InstructExample {
 };
 
 struct PreferenceExample {
-  std::vector<ChatMessage> prompt;  // ends with the user, or with the answer of a tool
-  std::string chosen, rejected;     // the two answers
+  std::vector<ChatMessage> prompt;            // ends with the user, or with the answer of a tool
+  std::vector<ChatMessage> chosen, rejected;  // each begins and ends with the assistant; what it says there is compared
   int line = 0;
   Value tools = {};  // as of an InstructExample
 };

@@ -114,11 +114,11 @@ Result<std::vector<std::int32_t>> ChatEncoder::encode_prompt(std::span<const Cha
   return std::move(tokens.ids);
 }
 
-Result<ChatTokens> ChatEncoder::encode_answer(std::span<const ChatMessage> messages, const std::string& answer,
-                                              const Value& tools) const {
+Result<ChatTokens> ChatEncoder::encode_answer(std::span<const ChatMessage> messages,
+                                              std::span<const ChatMessage> answers, const Value& tools) const {
   std::vector<ChatMessage> all(messages.begin(), messages.end());
   for (ChatMessage& message : all) message.trained = false;  // earlier turns are given
-  all.push_back({"assistant", answer});
+  all.insert(all.end(), answers.begin(), answers.end());
   return encode(all, false, tools);
 }
 

@@ -75,8 +75,8 @@ class ChatEncoder {
   Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false, const Value& tools = {}) const;
   // What a model goes on from: the assistant's turn is opened, or, where it has the last message, goes on.
   Result<std::vector<std::int32_t>> encode_prompt(std::span<const ChatMessage> messages, const Value& tools = {}) const;
-  // A conversation and an answer to it, which alone is learnt.
-  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, const std::string& answer,
+  // A conversation and what follows it, of which alone something is learnt: the assistant's messages that are trained.
+  Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, std::span<const ChatMessage> answers,
                                    const Value& tools = {}) const;
   // A text that is no conversation: learnt whole, with the token that ends a text.
   Result<ChatTokens> encode_text(const std::string& text) const;

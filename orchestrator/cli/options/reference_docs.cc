@@ -214,8 +214,11 @@ ReferencePage tuning_rows_page() {
       "list, or its JSON text), `tool_calls` of the assistant (`content` may be null beside them; arguments are an "
       "object or its JSON text), and messages of the role `tool` with perhaps `tool_call_id` and `name`. The chat "
       "template of the model writes them; a row whose tools, calls or answers of tools it leaves out is refused with "
-      "its line, and so is every such row where the model has Longhaul's own form. Answers that are compared are "
-      "texts: a pair whose answer is a call is refused.\n\n| speaker | becomes |\n|---|---|\n";
+      "its line, and so is every such row where the model has Longhaul's own form.\n\n`chosen` and `rejected` may be "
+      "several messages, with calls and answers of tools among them. What both conversations begin with is the prompt; "
+      "behind it they differ in a message of the assistant. Each answer of the assistant there is compared, calls "
+      "included, unless its `weight` is 0 or its `train` false; what users and tools say there is given.\n\n"
+      "| speaker | becomes |\n|---|---|\n";
   for (const SpeakerName& speaker : speaker_names())
     text += format("| `{}` | {}{}{} |\n", speaker.name, speaker.role, *speaker.how ? "; " : "", speaker.how);
   text += "\n## Refused by name\n\n| key | why |\n|---|---|\n";

@@ -81,7 +81,7 @@ TEST_CASE("preferences as texts and as messages") {
                             .value();
   REQUIRE(examples.size() == 2);
   CHECK(examples[1].prompt[0].content == "b?");
-  CHECK(examples[1].rejected == "n");
+  CHECK(examples[1].rejected == std::vector<ChatMessage>{{"assistant", "n"}});
   CHECK_FALSE(parse_preferences(R"({"prompt": "a?", "chosen": "x", "rejected": "x"})", "p").ok());
   CHECK_FALSE(parse_preferences(R"({"prompt": "a?", "chosen": "x"})", "p").ok());
   CHECK_FALSE(

@@ -33,6 +33,7 @@ ChatMessage expected_message(const ValueArray& one) {
 }
 std::vector<ChatMessage> expected_messages(const Value& list) {
   std::vector<ChatMessage> messages;
+  if (list.is_string()) return {{"assistant", list.as_string()}};
   for (const Value& one : list.as_array()) messages.push_back(expected_message(one.as_array()));
   return messages;
 }
@@ -79,8 +80,8 @@ void check_preference(const Value& one) {
     const auto& pair = expected.as_array()[i].as_array();
     CHECK((*pairs)[i].prompt == expected_messages(pair[0]));
     CHECK((*pairs)[i].tools == expected_tools(one));
-    CHECK((*pairs)[i].chosen == pair[1].as_string());
-    CHECK((*pairs)[i].rejected == pair[2].as_string());
+    CHECK((*pairs)[i].chosen == expected_messages(pair[1]));
+    CHECK((*pairs)[i].rejected == expected_messages(pair[2]));
   }
 }
 
