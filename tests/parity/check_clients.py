@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """openai-python, litellm and curl against a server of ours. Usage: check_clients.py LONGHAUL_ENGINE MODEL_FOLDER
 
-MODEL_FOLDER: a model with Longhaul's form of conversations, say of the quickstart. Needs openai, litellm and curl; loopback
+MODEL_FOLDER: a model with Longhaul's form of conversations, say of the quickstart, with a context of 1,024 tokens or more; it is
+asked as it is, and with a chat template in the form of Qwen 2.5, which writes tools. Needs openai, litellm and curl; loopback
 alone. Prints a line for each check, and ends with 1 where one fails. Answers are whatever the model says: what is checked
 is that each client sends and understands what it should, in every form of tests/cases/requests.
 """
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,10 @@ def curl(url, token, body):
     return int(code), json.loads(text)
 
 
-def by_curl(base, token):
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+
+
+def by_curl(base, token, takes_tools):
     for name, path in (("chat.jsonl", "chat/completions"), ("completions.jsonl", "completions")):
         for one in lines(name):
             code, answer = curl(f"{base}/{path}", token, one["body"])
@@ -47,6 +52,8 @@ def by_curl(base, token):
         if body.get("stream"):
             body["stream"] = "error" not in one and body["stream"]
         code, answer = curl(f"{base}/{path}", token, body)
+        if one.get("tools") and not takes_tools:
+            one |= {"param": "tools", "error": "'tools' is not used"}
         refused = code == 400 and answer["error"]["param"] == one.get("param") and one.get("error", "") in answer["error"]["message"]
         expect(f"curl: {one['why']}", refused if "error" in one else code == 200, (code, answer))
     code, answer = curl(f"{base}/completions", token, {"model": "model", "prompt": "a b " * 20_000, "max_tokens": 1})
@@ -54,7 +61,7 @@ def by_curl(base, token):
            code == 400 and answer["error"]["code"] == "context_length_exceeded", (code, answer))
 
 
-def by_openai(base, token):
+def by_openai(base, token, takes_tools):
     import openai
     client = openai.OpenAI(base_url=base, api_key=token, max_retries=0, timeout=60)
     expect("openai: models", [m.id for m in client.models.list()] == ["model"])
@@ -75,8 +82,11 @@ def by_openai(base, token):
     expect("openai: logprobs of a chat", all(len(t.top_logprobs) == 2 for t in scored.choices[0].logprobs.content), scored)
     done = client.completions.create(model="model", prompt=["a", "b"], max_tokens=2, logprobs=2, echo=True)
     expect("openai: two prompts, with echo", len(done.choices) == 2 and done.choices[0].text.startswith("a"), done)
-    for what, call in (("tools", dict(tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}])),
-                       ("response_format", dict(response_format={"type": "json_object"})), ("reasoning_effort", dict(reasoning_effort="high"))):
+    refused = [] if takes_tools else [("tools", dict(tools=TOOLS))]
+    if takes_tools:
+        called = client.chat.completions.create(model="model", messages=asked, tools=TOOLS, max_tokens=2)
+        expect("openai: tools are written", called.usage.prompt_tokens > whole.usage.prompt_tokens + 20, called)
+    for what, call in (*refused, ("response_format", dict(response_format={"type": "json_object"})), ("reasoning_effort", dict(reasoning_effort="high"))):
         try:
             client.chat.completions.create(model="model", messages=asked, **call)
             expect(f"openai: {what} are refused", False)
@@ -94,7 +104,7 @@ def by_openai(base, token):
         expect("openai: another token", error.status_code == 401, error)
 
 
-def by_litellm(base, token):
+def by_litellm(base, token, takes_tools):
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # nothing is fetched
     import litellm
     litellm.telemetry = False
@@ -110,18 +120,21 @@ def by_litellm(base, token):
     expect("litellm: the stream says what the whole says", text == (answer.choices[0].message.content or ""), (text, answer))
     done = litellm.text_completion(model="text-completion-openai/model", prompt="a", max_tokens=2, **given)
     expect("litellm: a completion", done.usage.completion_tokens <= 2, done)
+    if takes_tools:
+        called = litellm.completion(model="openai/model", messages=asked, tools=TOOLS, max_tokens=2, **given)
+        expect("litellm: tools are written", called.usage.prompt_tokens > answer.usage.prompt_tokens + 20, called)
+        return
     try:
-        litellm.completion(model="openai/model", messages=asked, **given,
-                           tools=[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}])
+        litellm.completion(model="openai/model", messages=asked, tools=TOOLS, **given)
         expect("litellm: tools are refused", False)
     except litellm.BadRequestError as error:
         expect("litellm: tools are refused", "'tools' is not used" in str(error), error)
 
 
-def main():
+def check_model(model, takes_tools):
     with tempfile.TemporaryDirectory() as folder:
         address, token = pathlib.Path(folder) / "address.json", pathlib.Path(folder) / "token"
-        server = subprocess.Popen([ENGINE, "serve", "--model", MODEL, "--model-name", "model", "--token-file", str(token),
+        server = subprocess.Popen([ENGINE, "serve", "--model", model, "--model-name", "model", "--token-file", str(token),
                                    "--address-file", str(address)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             end = time.monotonic() + 60
@@ -136,10 +149,21 @@ def main():
             only = sys.argv[3:] or ["curl", "openai", "litellm"]
             for name, check in (("curl", by_curl), ("openai", by_openai), ("litellm", by_litellm)):
                 if name in only:
-                    check(base, secret)
+                    check(base, secret, takes_tools)
         finally:
             server.terminate()
             server.wait(20)
+
+
+def main():
+    print("With Longhaul's form of conversations:")
+    check_model(MODEL, False)
+    print("With a template that writes tools:")
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "model"
+        shutil.copytree(MODEL, model)
+        (model / "chat_template.jinja").write_text((pathlib.Path(__file__).parent / "templates/qwen25.jinja").read_text())
+        check_model(str(model), True)
     print(f"{checks} checks, {failures} failed")
     sys.exit(1 if failures else 0)
 
