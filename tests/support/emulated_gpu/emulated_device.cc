@@ -13,6 +13,31 @@ namespace longhaul::testing {
 namespace {
 
 constexpr std::int64_t page = 4096;
+// What open() and close() protect is a whole number of these: each is one entry in the tables of the kernel where it
+// has huge pages. With small ones both took a millisecond each for the memory of a tiny training, most of its time.
+constexpr std::int64_t huge_page = 2 << 20;
+
+std::size_t whole_huge_pages(std::int64_t bytes) {
+  return static_cast<std::size_t>((bytes + huge_page - 1) / huge_page * huge_page);
+}
+
+// Address space that begins where a huge page begins.
+std::byte* map_huge_pages(std::int64_t bytes, bool guarded) {
+  const std::size_t size = whole_huge_pages(bytes);
+  void* mapped = ::mmap(nullptr, size + huge_page, guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  LH_ASSERT(mapped != MAP_FAILED, "address space of an emulated device");
+  std::byte* start = static_cast<std::byte*>(mapped);
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(mapped) & (huge_page - 1);
+  if (before > 0) (void)::munmap(start, before);
+  (void)::munmap(start + before + size, huge_page - before);
+  if (guarded) (void)::madvise(start + before, size, MADV_HUGEPAGE);
+  return start + before;
+}
+
+void protect(std::byte* memory, std::int64_t used, int access) {
+  LH_ASSERT(::mprotect(memory, whole_huge_pages(used), access) == 0, "mprotect");
+}
 
 struct Scope {
   explicit Scope(EmulatedDevice& device) : device_(device) { device_.open(); }
@@ -97,25 +122,22 @@ EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes)
       bytes_(bytes),
       arena_({[this](std::int64_t size) { return take_segment(size); }, [this](std::byte* s) { give_back(s); }},
              {.shared_segment = 256 * page, .own_from = 64 * page, .granularity = page, .idle_max = bytes}) {
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
-  memory_ = static_cast<std::byte*>(memory);
+  memory_ = map_huge_pages(bytes, guarded);
   stream_ = std::make_unique<Operations>(*this);
 }
 
 EmulatedDevice::~EmulatedDevice() {
-  (void)::munmap(memory_, static_cast<std::size_t>(bytes_));
+  (void)::munmap(memory_, whole_huge_pages(bytes_));
 }
 
 void EmulatedDevice::open() {
   if (!guarded_ || open_++ > 0 || used_ == 0) return;
-  LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_READ | PROT_WRITE) == 0, "mprotect");
+  protect(memory_, used_, PROT_READ | PROT_WRITE);
 }
 
 void EmulatedDevice::close() {
   if (!guarded_ || --open_ > 0 || used_ == 0) return;
-  LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_NONE) == 0, "mprotect");
+  protect(memory_, used_, PROT_NONE);
 }
 
 CUstream_st* EmulatedDevice::stream() const {

@@ -2,7 +2,10 @@
 // itself. On the emulated GPU, whose memory the host cannot touch either.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <string>
 
@@ -30,6 +33,19 @@ struct RecordingSetup {
   }
 };
 
+// Whether a process that reads there ends by a segmentation fault.
+bool ended_by_touching(const std::byte* at) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGSEGV, SIG_DFL);
+    const std::byte found = *static_cast<const volatile std::byte*>(at);
+    ::_exit(found == std::byte{255} ? 1 : 0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
 }  // namespace
 
 TEST_CASE("kernels, products and copies are kept while they are recorded, and done by every replay, in their order") {
@@ -52,6 +68,22 @@ TEST_CASE("kernels, products and copies are kept while they are recorded, and do
   work->replay();  // x = 2: y = 3, x = 6
   CHECK(s.values(s.y) == std::vector<float>(16, 3));
   CHECK(s.values(s.x) == std::vector<float>(16, 6));
+}
+
+TEST_CASE("memory of the emulated GPU cannot be touched but by what it is asked for") {
+  testing::EmulatedDevice device(true);
+  // Less than a huge page, and several of them.
+  for (const std::int64_t bytes : {std::int64_t{64}, std::int64_t{5} << 20}) {
+    std::byte* memory = *device.allocate(bytes);
+    for (std::byte* at : {memory, memory + bytes / 2, memory + bytes - 1}) {
+      CHECK(ended_by_touching(at));
+      device.open();
+      *at = std::byte{1};
+      CHECK_FALSE(ended_by_touching(at));
+      device.close();
+      CHECK(ended_by_touching(at));
+    }
+  }
 }
 
 TEST_CASE("what cannot be recorded ends the program and names itself and what was being recorded") {
