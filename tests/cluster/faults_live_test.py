@@ -609,11 +609,7 @@ def host_cut_for_three_seconds(cluster, runs, times):
     lead = training.events("launched")[0]["host"]
     victim = next(host for host in set(ranks.values()) if host != lead)
     for _ in range(times):
-        begun = time.monotonic()
-        cluster.play("cut-node", victim)
-        took = time.monotonic() - begun  # mostly until the command is at work, as the next one will take
-        time.sleep(max(0.0, 3 - took))
-        cluster.play("join-node", victim)
+        cluster.play("cut-node", victim, "--seconds", "3")  # one command: another may take seconds until it is at work
         undisturbed(training, ranks)
         BOARD.stopped_nothing("host cut for 3 s")
     training.end(runs)
