@@ -43,6 +43,8 @@ foreach(kind EXE SHARED MODULE)
 endforeach()
 # Static libraries of C++ may ask for what the older libc lacks, too.
 set(CMAKE_CXX_STANDARD_LIBRARIES_INIT "-Wl,--push-state,--as-needed,-llonghaul_glibc,--pop-state")
+# What is linked without any library (longhaul-rank) asks it of the static runtime, which comes after it.
+set(LONGHAUL_STATIC_RUNTIME -Wl,--start-group -lstdc++ -lgcc_eh -llonghaul_glibc -lpthread -lc -Wl,--end-group)
 # FindOpenMP and FindMPI would ask the compiler's own folders and wrappers of this machine.
 foreach(language C CXX)
   set(OpenMP_${language}_FLAGS -fopenmp CACHE STRING "")
