@@ -31,9 +31,11 @@ INSIDE = {
     "contracts/plan": ["contracts/layout", "contracts/model", "contracts/pipeline", "contracts/settings/training"],
     "contracts/records": ["contracts/layout", "contracts/model", "contracts/settings/job", "contracts/settings/training"],
     "contracts/schema": [],
+    "contracts/settings/groups": ["contracts/schema"],
     "contracts/settings/job": ["contracts/schema"],
     "contracts/settings/stages": ["contracts/schema", "contracts/settings/training"],
-    "contracts/settings/training": ["contracts/layout", "contracts/model", "contracts/pipeline", "contracts/schema"],
+    "contracts/settings/training": ["contracts/layout", "contracts/model", "contracts/pipeline", "contracts/schema",
+        "contracts/settings/groups"],
     "contracts/tasks": ["contracts/layout", "contracts/model", "contracts/schema", "contracts/settings/job", "contracts/settings/stages",
         "contracts/settings/training"],
     # engine/checkpoint
@@ -72,6 +74,7 @@ INSIDE = {
     "engine/interop": [],
     "engine/interop/folder": [],
     # engine/model
+    "engine/model/adapter": ["engine/model/store"],
     "engine/model": ["engine/model/experts", "engine/model/layers", "engine/model/store"],
     "engine/model/experts": ["engine/model/layers", "engine/model/store"],
     "engine/model/inference": ["engine/model", "engine/model/experts", "engine/model/layers", "engine/model/store"],

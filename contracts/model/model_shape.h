@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string>
 
+#include "contracts/model/adapter_shape.h"
 #include "contracts/schema/field_table.h"
 
 namespace longhaul {
@@ -52,6 +53,10 @@ struct ModelShape {
   bool router_bias = false;                // added for the selection alone
   double routed_scaling_factor = 1;
   std::int64_t n_group = 1, topk_group = 1;  // experts in groups, of which a token may use topk_group
+  // Where an adapter is trained beside the model: then the parameters of this shape are the adapter's alone
+  // (contracts/model/adapter_list.h). No key of `model`: of the model that computes it says nothing.
+  AdapterShape adapter = {};
+
   bool is_moe() const { return num_local_experts > 0; }
   // Runs of one kind of Hugging Face's own; the others have no name there.
   bool is_plain_mixtral() const;

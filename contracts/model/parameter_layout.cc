@@ -46,7 +46,7 @@ ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place
     parameters_.push_back({std::move(spec), std::move(box), at, end});
     at = end;
   }
-  close_unit(at, parameters_.back().spec.expert >= 0);
+  if (!parameters_.empty()) close_unit(at, parameters_.back().spec.expert >= 0);
   std::vector<FlatRange> owned;
   for (const ShardUnit& unit : units_) owned.push_back(unit.owned());
   owned_ = PackedRanges(owned);

@@ -5,6 +5,7 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 
 namespace longhaul {
 
@@ -115,9 +116,18 @@ void add_experts(const ModelShape& s, int layer, const std::string& p, double ra
   for (std::int64_t e = 0; e < s.num_local_experts; ++e) of_expert(e, "w2", hidden, ffn, output_range, 1);
 }
 
+std::vector<ParameterSpec> adapter_list(const ModelShape& shape) {
+  const auto matrices = adapted_matrices(shape);
+  LH_ASSERT(matrices.ok(), matrices.error().message());
+  std::vector<ParameterSpec> list;
+  for (const AdaptedMatrix& matrix : *matrices) list.insert(list.end(), matrix.own.begin(), matrix.own.end());
+  return list;
+}
+
 }  // namespace
 
 std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
+  if (s.adapter.on()) return adapter_list(s);
   if (s.is_gpt2()) return Gpt2List(s).make();
   using Init = ParameterSpec::Init;
   const double range = s.initializer_range;

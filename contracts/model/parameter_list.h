@@ -24,12 +24,12 @@ struct Box {
 };
 
 struct ParameterSpec {
-  enum class Init { normal, ones, zeros };
+  enum class Init { normal, ones, zeros, uniform };
 
   std::string name;
   std::vector<std::int64_t> shape;  // global
   Init init = Init::normal;
-  double init_std = 0;       // of Init::normal
+  double init_std = 0;       // of Init::normal; of Init::uniform the bound on either side of 0
   bool weight_decay = true;  // false for 1-D tensors: norms and biases
   int layer = -1;            // transformer block, -1 for embedding, final norm and output
   int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
@@ -41,7 +41,8 @@ struct ParameterSpec {
 // In the order of the forward pass; a tied output is not listed. Of a layer's experts w1 and w3 (gate and up) follow
 // each other expert by expert, then come all w2 (down). The router's selection bias is a parameter without gradient.
 // Biases are 0, norms' weights 1. Initialisation of matrices: N(0, range); o_proj and down_proj N(0, range / sqrt(2 *
-// layers)) (GPT-2 report, section 2.3).
+// layers)) (GPT-2 report, section 2.3). Of a shape with an adapter: the adapter's, a valid one
+// (contracts/model/adapter_list.h).
 std::vector<ParameterSpec> parameter_list(const ModelShape& shape);
 
 // "model.layers.3." or "transformer.h.3."

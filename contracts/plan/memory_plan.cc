@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 #include "contracts/plan/units_at_once.h"
 
 namespace longhaul {
@@ -19,6 +20,10 @@ std::int64_t partial_gradient_elements(const TrainingOutline& o, const RankOutli
   };
   const FlatParameter* before = nullptr;  // of a router with its shared experts: one range, padding included
   for (const FlatParameter& p : rank.layout.parameters()) {
+    if (o.adapter.on()) {  // engine/model/adapter: what every rank of tp has whole
+      if (o.dims.tp > 1 && p.spec.tp_dim < 0) add(p.begin, p.end);
+      continue;
+    }
     if (o.dims.sp && is_norm(p)) add(p.begin, p.end);
     const bool of_router =
         o.dims.tp > 1 && p.spec.expert < 0 && p.spec.name.find(".block_sparse_moe.") != std::string::npos;
@@ -395,6 +400,21 @@ std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
   return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 512;
 }
 
+// Where an adapter is trained: engine/model/store/parameter_store.h (frozen), engine/model/adapter/adapted_weights.h.
+struct FrozenBytes {
+  std::int64_t weights = 0, in_use = 0, gradients = 0;
+};
+
+Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank) {
+  MeshPlace place = rank.layout.place();
+  place.dims.zero = 0;
+  const ParameterLayout model(o.shape, place);
+  LH_TRY(const std::vector<AdaptedMatrix> matrices, adapted_matrices(o.trained_shape()));
+  const AdapterSpace space = adapter_space(model, matrices);
+  return FrozenBytes{model.flat_size() * o.width(), space.windows * space.window * o.width() + space.matrix * f32,
+                     space.gradients * f32};
+}
+
 }  // namespace
 
 std::int64_t packed_product_bytes(std::int64_t tokens, std::int64_t widest, std::int64_t vocabulary, bool bf16) {
@@ -417,6 +437,12 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::gradients] = gradients_of(o, layout);
   bytes[Category::optimizer] = moments_of(o, owned);
   bytes[Category::communication] = communication_of(o, rank);
+  if (o.adapter.on()) {
+    LH_TRY(const FrozenBytes frozen, frozen_of(o, rank));
+    bytes[Category::weights] = frozen.weights;
+    bytes[Category::gathered_weights] = gathered_elements(o.dims, layout) * f32 + frozen.in_use;
+    bytes[Category::gradients] += frozen.gradients;
+  }
   const CheckpointMemory checkpoint = checkpoint_of(o, layout);
   bytes[Category::messages] = messages_of(o, rank, checkpoint.fetched);
   bytes[Category::batches] = batches_of(o);

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 
+#include "contracts/model/adapter_list.h"
+
 namespace longhaul {
 
 std::int64_t TrainingOutline::tokens() const {
   if (dims.cp == 1) return micro_batch_size * sequence_length;
   const std::int64_t chunks = 2 * std::int64_t{dims.cp};  // engine/parallel/context/context_shard.h
   return micro_batch_size * ((sequence_length + chunks - 1) / chunks) * 2;
+}
+
+ModelShape TrainingOutline::trained_shape() const {
+  ModelShape trained = shape;
+  trained.adapter = adapter;
+  return trained;
 }
 
 void TrainingOutline::set_moments(const OptimizerSettings& settings) {
@@ -52,7 +60,8 @@ Result<RankOutline> rank_outline(const TrainingOutline& outline, const RankCoord
   const ParallelDims& dims = outline.dims;
   LH_TRY(const StageLayout stages, resolve_stages(static_cast<int>(outline.shape.num_hidden_layers), dims.pp, dims.vp,
                                                   outline.pipeline.stages()));
-  RankOutline rank{at, ParameterLayout(outline.shape, {dims, at, stages}), {}, {}, false};
+  LH_CHECK(adapted_matrices(outline.trained_shape()));
+  RankOutline rank{at, ParameterLayout(outline.trained_shape(), {dims, at, stages}), {}, {}, false};
   for (int chunk = 0; chunk < dims.vp; ++chunk) rank.chunks.push_back(layers_of_chunk(stages, at.pp, chunk));
   for (const int count : outline.micro_batches) {
     LH_TRY(const PipelineScheduleSettings settings, schedule_settings(outline.pipeline, dims, count));

@@ -36,6 +36,7 @@ struct TrainingOutline {
   int first_moment_bytes = 4, second_moment_bytes = 4;  // of a weight (optimizer.moments)
   bool moments_on_disk = false;                         // optimizer.offload = "node_local"
   Recompute recompute;
+  AdapterShape adapter;  // trained in place of the weights
   bool dropout = false;
   bool low_precision = false;  // operands are rounded into memory of their own
   std::string cp_attention = "ring";
@@ -62,6 +63,8 @@ struct TrainingOutline {
   // memory.
   bool packed_products = false;
 
+  // Whose parameters are trained: the model's, or its adapter's.
+  ModelShape trained_shape() const;
   int moment_bytes() const { return first_moment_bytes + second_moment_bytes; }
   void set_moments(const OptimizerSettings& settings);
   std::int64_t width() const { return bf16 ? 2 : 4; }
@@ -83,6 +86,7 @@ Status take_settings(const Settings& settings, const ParallelDims& dims, Trainin
   o.gpu = settings.device == "gpu";
   o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
   o.set_moments(settings.optimizer);
+  o.adapter = settings.adapter;
   LH_TRY(o.recompute, recompute_from(settings.recompute));
   o.low_precision = settings.low_precision.on();
   o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
@@ -101,7 +105,7 @@ Result<TrainingOutline> outline_of(const PretrainSettings& settings, const Paral
 // The outline on one rank. Errors (invalid_input) as resolve_stages and schedule_settings have them.
 struct RankOutline {
   RankCoordinates at;
-  ParameterLayout layout;
+  ParameterLayout layout;                          // of what is trained
   std::vector<LayerRange> chunks;                  // layers of each of the rank's pipeline stages
   std::vector<std::vector<ScheduleOp>> schedules;  // one for each of micro_batches
   bool split_backward = false;                     // input and weight backward run apart

@@ -6,6 +6,7 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 
 namespace longhaul {
 
@@ -40,6 +41,7 @@ Value checkpoint_to_value(const CheckpointManifest& m) {
   value.set("seed", std::to_string(m.seed));
   value.set("adam_step", static_cast<long long>(m.adam_step));
   value.set("model", model_shape_fields().to_value(m.shape));
+  if (m.shape.adapter.on()) value.set("adapter", adapter_fields().to_value(m.shape.adapter));
   value.set("written_by", parallel_dims_fields().to_value(m.written_by));
   value.set("extra", m.extra.is_table() ? m.extra : Value::make_table());
   Value tensors = Value::make_table();
@@ -92,6 +94,11 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   m.adam_step = value.get_integer("adam_step");
   if (const Value* model = value.find("model")) {
     LH_TRY(m.shape, model_shape_fields().parse(*model, "model"));
+  }
+  if (const Value* adapter = value.find("adapter")) {
+    LH_TRY(m.shape.adapter, adapter_fields().parse(*adapter, "adapter"));
+    LH_CHECK(resolve_shape(m.shape));
+    LH_CHECK(adapted_matrices(m.shape));
   }
   if (const Value* dims = value.find("written_by")) {
     LH_TRY(m.written_by, parallel_dims_fields().parse(*dims, "written_by"));

@@ -273,5 +273,17 @@ std::string default_text(const Value& value) {
   return trim(toml.substr(toml.find('=') + 1));
 }
 
+std::vector<FieldInfo> with_defaults(std::vector<FieldInfo> fields, const Value& defaults) {
+  for (FieldInfo& field : fields) {
+    const Value* value = defaults.find(field.name);
+    if (!value || field.named || field.options.required) continue;
+    if (field.members.empty())
+      field.default_text = default_text(*value);
+    else
+      field.members = with_defaults(std::move(field.members), *value);
+  }
+  return fields;
+}
+
 }  // namespace field_detail
 }  // namespace longhaul

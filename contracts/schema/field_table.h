@@ -22,6 +22,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/error/diagnostics.h"
@@ -100,6 +101,8 @@ const char* type_name(const std::vector<std::int64_t>*);
 const char* type_name(const std::vector<double>*);
 const char* type_name(const std::map<std::string, std::string>*);
 std::string default_text(const Value&);
+// The same fields where `defaults`, the table of a struct as it is by default, says what each is when it is not given.
+std::vector<FieldInfo> with_defaults(std::vector<FieldInfo> fields, const Value& defaults);
 }  // namespace field_detail
 
 template <class S>
@@ -128,7 +131,7 @@ class FieldTable {
     slot.info.name = std::move(name);
     slot.info.type = "table";
     slot.info.options.help = std::move(help);
-    slot.info.members = table.describe();
+    slot.info.members = field_detail::with_defaults(table.describe(), table.to_value(S{}.*member));
     slot.set = [member, &table](const FieldInfo&, const Value& value, const std::string& path, void* target,
                                 Diagnostics& d) {
       if (!value.is_table()) {
@@ -139,6 +142,27 @@ class FieldTable {
     };
     slot.get = [member, &table](const void* source) { return table.to_value(static_cast<const S*>(source)->*member); };
     slots_.push_back(std::move(slot));
+    return std::move(*this);
+  }
+
+  // The fields of a struct that S is derived from, with S's defaults.
+  template <class B>
+  FieldTable&& include(const FieldTable<B>& table) && {
+    static_assert(std::is_base_of_v<B, S>);
+    std::vector<FieldInfo> infos = field_detail::with_defaults(table.describe(), table.to_value(S{}));
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      const FieldSlot& of_base = table.slots()[i];
+      FieldSlot slot;
+      slot.info = std::move(infos[i]);
+      slot.set = [set = of_base.set](const FieldInfo& info, const Value& value, const std::string& path, void* target,
+                                     Diagnostics& d) {
+        set(info, value, path, static_cast<B*>(static_cast<S*>(target)), d);
+      };
+      slot.get = [get = of_base.get](const void* source) {
+        return get(static_cast<const B*>(static_cast<const S*>(source)));
+      };
+      slots_.push_back(std::move(slot));
+    }
     return std::move(*this);
   }
 

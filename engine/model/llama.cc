@@ -345,9 +345,9 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(context, target);
-    if (link_.first() && output_ != embedding_) target.clear(context, embedding_, embedding_ + v * h);
-    if (link_.first()) clear_positions(context, target);
+    if (link_.first()) clear_tables(context, target, output_ != embedding_);
   }
+  const View dweight = target.wants(output_) ? target.matrix(output_, v, h) : View();
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
     VocabShard shard = vocab_shard(t);
@@ -358,13 +358,13 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
       for (std::size_t piece = tensor_.pieces(t).size(); piece > 0; --piece) tensor_.sum_under_way().give();
     };
     vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
-                        weights, loss, partial, target.matrix(output_, v, h), give_all);
+                        weights, loss, partial, dweight, give_all);
     tensor_.sum_under_way().finish(context);
   } else {
     LmHeadShape head{t, h, v};
     head.accumulate = !target.overwrite;
     lm_head_loss(context, head, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
-                 branch, target.matrix(output_, v, h));
+                 branch, dweight);
   }
   final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,
                        false);
@@ -374,6 +374,7 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
 
 void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
                                       const GradientTarget& target) {
+  if (!target.wants(embedding_)) return;
   const MicroBatch& batch = activations_.slot(slot_index).batch;
   const std::int64_t h = shape().hidden_size, places = shape().max_position_embeddings;
   const View all = all_rows(dx, batch.tokens());
@@ -387,14 +388,10 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
-void Llama::clear_positions(const ComputeContext& context, const GradientTarget& target) const {
-  if (positions_ >= 0)
-    target.clear(context, positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
-}
-
-void Llama::clear_tables(const ComputeContext& context, const GradientTarget& target) const {
-  target.clear(context, embedding_, embedding_ + ids_ * shape().hidden_size);
-  clear_positions(context, target);
+void Llama::clear_tables(const ComputeContext& context, const GradientTarget& target, bool tokens) const {
+  const std::int64_t h = shape().hidden_size;
+  if (tokens) target.clear(context, embedding_, embedding_ + ids_ * h);
+  if (positions_ >= 0) target.clear(context, positions_, positions_ + shape().max_position_embeddings * h);
 }
 
 // From the loss, or from what the next stage says of this one's output.
@@ -402,7 +399,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(context, target);
+  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(context, target, true);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -432,7 +429,7 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
   // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) clear_tables(context, target);
+  if (target.overwrite && !link_.last()) clear_tables(context, target, true);
   embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 

@@ -115,8 +115,8 @@ class Llama {
   void weigh(std::span<const float> weights);
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
-  void clear_positions(const ComputeContext& context, const GradientTarget& target) const;
-  void clear_tables(const ComputeContext& context, const GradientTarget& target) const;  // of the first stage
+  // Of the first stage: what is looked up by place, and by token.
+  void clear_tables(const ComputeContext& context, const GradientTarget& target, bool tokens) const;
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
   void embed(const ComputeContext& context, const MicroBatch& batch, View out);
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);

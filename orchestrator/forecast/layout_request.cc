@@ -113,7 +113,7 @@ const PlannedStage* stage_behind(const RunPlan& plan, const PlannedStage& stage,
 Result<PretrainSettings> alignment_as_pretraining(const PlannedStage& stage) {
   LH_TRY(const AlignSettings align, align_fields().parse(stage.settings, ""));
   PretrainSettings same;
-  same.optimizer = align.optimizer, same.precision = align.precision, same.sequence_length = align.sequence_length;
+  static_cast<TrainingCommon&>(same) = align;
   same.micro_batch_size = 2 * align.micro_batch_size, same.global_batch_size = 2 * align.global_batch_size;
   return same;
 }
@@ -124,10 +124,7 @@ Result<PretrainSettings> as_pretraining(const PlannedStage& stage) {
   if (stage.kind == "align") return alignment_as_pretraining(stage);
   LH_TRY(const SftSettings sft, sft_fields().parse(stage.settings, ""));
   PretrainSettings same;
-  same.pipeline = sft.pipeline, same.recompute = sft.recompute, same.optimizer = sft.optimizer;
-  same.precision = sft.precision, same.sequence_length = sft.sequence_length;
-  same.cp_attention = sft.cp_attention, same.low_precision = sft.low_precision;
-  same.micro_batch_size = sft.micro_batch_size, same.global_batch_size = sft.global_batch_size;
+  static_cast<TrainingCommon&>(same) = sft, static_cast<ComputeChoices&>(same) = sft;
   return same;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 #include "contracts/plan/layout_check.h"
 #include "contracts/records/milestone.h"
 #include "contracts/settings/stages/inference.h"
@@ -98,6 +99,10 @@ class FitCheck {
     const auto asked = engine_case_of_stage(stage.kind, *stage.settings, *shape, stage.dims);
     if (!asked) return;
     check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
+    ModelShape adapted = *shape;
+    adapted.adapter = asked->adapter;
+    if (const auto matrices = adapted_matrices(adapted); !matrices.ok())
+      add(stage, {"adapter.targets", "adapter"}, matrices.error().what, matrices.error().hint);
     if (stage.kind != "sft") return;  // align has replicas alone, the others one rank
     for (const LayoutProblem& problem :
          layout_problems({*shape, stage.dims, stage.settings->get_integer("micro_batch_size"),

@@ -44,6 +44,7 @@ inline TrainingStageSettings walked_settings(const EngineCase& c) {
   s.shape = resolve_shape(c.shape).value();
   s.precision = c.precision, s.device = c.gpu ? "gpu" : "cpu", s.attention_backend = c.attention_backend;
   s.moe = c.moe, s.optimizer = c.optimizer, s.corruption = c.corruption;
+  s.adapter = c.adapter, s.start_model = c.adapter.on() ? "a model" : "";
   s.pipeline = c.pipeline, s.overlap = c.overlap, s.recompute = c.recompute, s.low_precision = c.low_precision;
   s.cp_attention = c.cp_attention, s.deterministic = c.deterministic, s.dropout = c.dropout;
   s.trace.kernels = c.kernel_trace;
@@ -58,6 +59,7 @@ inline SetupOptions walked_setup(const EngineCase& c, const std::string& folder,
   o.pipeline = c.pipeline, o.overlap = c.overlap.gradients;
   o.recompute = recompute_from(c.recompute).value();
   o.low_precision = c.low_precision, o.low_precision.check_every_steps = 0;  // computed in it, whatever comes of it
+  o.adapter = c.adapter;
   o.moe = c.moe, o.packed = c.document_mask, o.dropout = c.dropout;
   o.context_attention = context_attention_kind(c.cp_attention).value();
   o.check_contributions = c.corruption.check != "off", o.replay_every = c.corruption.check == "replay" ? 1 : 0;

@@ -53,10 +53,10 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     return run;
   }
   run.heldout_loss = judged->loss / judged->count;
-  const ParameterLayout whole(options.shape);
+  const ParameterLayout whole(setup.store.shape());
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
-  run.status = gather_masters(mesh, options.shape, setup.store.layout(), {setup.store.masters(), setup.store.device()},
-                              whole, run.weights);
+  run.status = gather_masters(mesh, setup.store.shape(), setup.store.layout(),
+                              {setup.store.masters(), setup.store.device()}, whole, run.weights);
   return run;
 }
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {

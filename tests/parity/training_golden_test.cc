@@ -1,10 +1,12 @@
 // Models of `transformers` trained here become what `transformers` makes of them (golden/train-*/, made by
 // make_training_golden.py): logits, loss, the gradient of every tensor, ten AdamW steps; and the folder that is written
-// of them is theirs, bit for bit.
+// of them is theirs, bit for bit. The same of adapters that PEFT trains (golden/train-adapter-*, made by
+// make_adapter_training_golden.py).
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -167,6 +169,24 @@ TEST_CASE("logits, loss and the gradient of every tensor are theirs") {
   }
 }
 
+namespace {
+
+// What the scripts train with.
+TrainerOptions golden_options(const Value& adamw, std::int64_t steps, std::int64_t sequences) {
+  TrainerOptions options;
+  options.optimizer.lr = adamw.get_number("lr"), options.optimizer.eps = adamw.get_number("eps");
+  options.optimizer.beta1 = adamw.find("betas")->as_array()[0].as_number();
+  options.optimizer.beta2 = adamw.find("betas")->as_array()[1].as_number();
+  options.optimizer.weight_decay = adamw.get_number("weight_decay");
+  options.optimizer.clip_grad = adamw.get_number("clip_grad");
+  options.optimizer.lr_schedule = "constant", options.optimizer.warmup_steps = 0;
+  options.steps = steps;
+  options.global_batch_size = options.micro_batch_size = sequences;
+  return options;
+}
+
+}  // namespace
+
 TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor ends") {
   for (const std::string name : kTrained) {
     CAPTURE(name);
@@ -174,15 +194,7 @@ TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor end
     const std::vector<float> start(m.store.masters().begin(), m.store.masters().end());
     const Value& adamw = *m.golden.find("adamw");
     const ValueArray& steps = m.golden.find("steps")->as_array();
-    TrainerOptions options;
-    options.optimizer.lr = adamw.get_number("lr"), options.optimizer.eps = adamw.get_number("eps");
-    options.optimizer.beta1 = adamw.find("betas")->as_array()[0].as_number();
-    options.optimizer.beta2 = adamw.find("betas")->as_array()[1].as_number();
-    options.optimizer.weight_decay = adamw.get_number("weight_decay");
-    options.optimizer.clip_grad = adamw.get_number("clip_grad");
-    options.optimizer.lr_schedule = "constant", options.optimizer.warmup_steps = 0;
-    options.steps = static_cast<std::int64_t>(steps.size());
-    options.global_batch_size = options.micro_batch_size = m.batches.sequences();
+    const TrainerOptions options = golden_options(adamw, std::ssize(steps), m.batches.sequences());
     Mesh alone;
     LanguageModelObjective objective;
     Trainer trainer(m.context, alone, m.store, {m.model.get()}, objective, m.batches, options);
@@ -207,6 +219,86 @@ TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor end
       worst = std::max(worst, apart);
     }
     MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; weights {:.1e} of their way, bar {:.0e}", name, worst_loss,
+                   worst, kMovedBar));
+    CHECK(worst > 0);
+  }
+}
+
+namespace {
+
+// The shape of an adapter's training as PEFT's configuration says it.
+AdapterShape peft_shape(const std::string& folder) {
+  const std::string path = folder + "/adapter_config.json";
+  const Value config = parse_json(read_file(path).value(), path).value();
+  AdapterShape adapter;
+  const bool ia3 = config.get_string("peft_type") == "IA3";
+  adapter.kind = ia3 ? "ia3" : config.get_bool("use_dora") ? "dora" : "lora";
+  if (!ia3) adapter.rank = config.get_integer("r"), adapter.alpha = config.get_number("lora_alpha");
+  adapter.rslora = config.get_bool("use_rslora");
+  for (const Value& target : config.find("target_modules")->as_array()) adapter.targets.push_back(target.as_string());
+  return adapter;
+}
+
+// Of a file of PEFT's, in the flat order of our layout.
+std::vector<float> peft_values(const ParameterLayout& layout, const std::string& file) {
+  const SafetensorsFile theirs = SafetensorsFile::open(file).value();
+  CHECK(theirs.tensors().size() == layout.parameters().size());
+  std::vector<float> flat(static_cast<std::size_t>(layout.flat_size()));
+  for (const FlatParameter& p : layout.parameters()) {
+    const SafetensorView view = theirs.find("base_model.model." + p.spec.name).value();
+    REQUIRE(view.bytes.size() == static_cast<std::size_t>(p.end - p.begin) * sizeof(float));
+    std::memcpy(flat.data() + p.begin, view.bytes.data(), view.bytes.size());
+  }
+  return flat;
+}
+
+}  // namespace
+
+TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
+  for (const char* kind : {"lora", "rslora", "dora", "ia3"}) {
+    CAPTURE(kind);
+    const std::string folder = trained_folder(format("train-adapter-{}", kind));
+    const Value golden = parse_json(read_file(folder + "/golden.json").value(), folder).value();
+    const ComputeContext context(1);
+    ModelShape shape = load_model_config(trained_folder("train-llama-untied")).value().shape;
+    ParameterStore frozen = ParameterStore::frozen(shape, DType::f32, nullptr, {});
+    REQUIRE(load_model_weights(context, trained_folder("train-llama-untied"), frozen).ok());
+    shape.adapter = peft_shape(folder);
+    ParameterStore store(shape, DType::f32);
+    AdaptedWeights adapted(context, frozen, store, nullptr);
+    const std::vector<float> start = peft_values(store.layout(), folder + "/adapter_model.safetensors");
+    std::ranges::copy(start, store.masters().begin());
+    store.refresh_compute_copy(context);
+    GoldenBatches batches(golden);
+    const Value& adamw = *golden.find("adamw");
+    const ValueArray& steps = golden.find("steps")->as_array();
+    TrainerOptions options = golden_options(adamw, std::ssize(steps), batches.sequences());
+    options.adapted = &adapted;
+    BatchStorage first;
+    REQUIRE(batches.fill(0, batches.sequences(), first).ok());
+    LlamaOptions model_options;
+    model_options.tokens_max = first.view().tokens();
+    Llama model(frozen, model_options);
+    Mesh alone;
+    LanguageModelObjective objective;
+    Trainer trainer(context, alone, store, {&model}, objective, batches, options);
+    double worst_loss = 0, worst = 0;
+    for (const Value& step : steps) {
+      const auto report = trainer.step();
+      REQUIRE(report.ok());
+      worst_loss = std::max(worst_loss, std::abs(report->loss / step.get_number("loss") - 1));
+      CHECK(std::abs(report->grad_norm / step.get_number("grad_norm") - 1) <= 1e-4);
+    }
+    CHECK(worst_loss <= 1e-5);
+    const std::vector<float> wanted = peft_values(store.layout(), folder + "/after/adapter_model.safetensors");
+    for (const FlatParameter& p : store.layout().parameters()) {
+      CAPTURE(p.spec.name);
+      const double way = largest_apart(part_of(wanted, p), part_of(start, p));
+      const double apart = largest_apart(part_of(store.masters(), p), part_of(wanted, p)) / way;
+      CHECK(apart <= kMovedBar);
+      worst = std::max(worst, apart);
+    }
+    MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; tensors {:.1e} of their way, bar {:.0e}", kind, worst_loss,
                    worst, kMovedBar));
     CHECK(worst > 0);
   }

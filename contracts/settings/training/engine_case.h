@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "contracts/layout/parallel_dims.h"
 #include "contracts/model/model_shape.h"
@@ -26,6 +27,7 @@ struct EngineCase {
   std::int64_t sequence_length = 0;  // tokens, of all samples; 0: they differ, or it is not known
   MoeSettings moe;
   OptimizerSettings optimizer;
+  AdapterShape adapter;
   CorruptionSettings corruption;
   OverlapSettings overlap;
   bool deterministic = true;
@@ -47,19 +49,17 @@ EngineCase engine_case_of(const std::string& kind, const Settings& s, const Mode
   EngineCase c;
   c.kind = kind, c.gpu = s.device == "gpu", c.precision = s.precision;
   c.shape = shape, c.dims = dims, c.sequence_length = sequence_length;
+  c.adapter = s.adapter;
   c.optimizer = s.optimizer, c.corruption = s.corruption, c.attention_backend = s.attention_backend;
-  // align has none of these.
-  if constexpr (requires { s.pipeline; }) c.pipeline = s.pipeline;
-  if constexpr (requires { s.recompute; }) c.recompute = s.recompute;
-  if constexpr (requires { s.low_precision; }) c.low_precision = s.low_precision;
-  if constexpr (requires { s.moe; }) c.moe = s.moe;
-  if constexpr (requires { s.overlap; }) c.overlap = s.overlap;
-  if constexpr (requires { s.cp_attention; }) c.cp_attention = s.cp_attention;
-  if constexpr (requires { s.trace; }) c.kernel_trace = s.trace.kernels;
-  if constexpr (requires { s.dropout; }) c.dropout = s.dropout;
+  c.communicator = s.communicator;
+  if constexpr (std::is_base_of_v<ComputeChoices, Settings>) {
+    c.pipeline = s.pipeline, c.recompute = s.recompute, c.low_precision = s.low_precision, c.moe = s.moe;
+    c.overlap = s.overlap, c.cp_attention = s.cp_attention, c.dropout = s.dropout;
+    c.kernel_trace = s.trace.kernels;
+  }
+  // Of pretraining alone.
   if constexpr (requires { s.deterministic; }) c.deterministic = s.deterministic;
   if constexpr (requires { s.document_mask; }) c.document_mask = s.document_mask;
-  if constexpr (requires { s.communicator; }) c.communicator = s.communicator;
   return c;
 }
 

@@ -8,6 +8,7 @@ namespace longhaul {
 void add_model_features(std::vector<EngineFeature>& rows);      // families, heads, precision
 void add_layout_features(std::vector<EngineFeature>& rows);     // replicas, ZeRO, tp, pp, cp, experts
 void add_practice_features(std::vector<EngineFeature>& rows);   // memory, corruption, what ranks send to each other
+void add_adapter_features(std::vector<EngineFeature>& rows);    // what is trained in place of the weights
 void add_inference_features(std::vector<EngineFeature>& rows);  // answering, quantized weights
 
 namespace feature_rows {

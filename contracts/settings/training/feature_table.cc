@@ -11,6 +11,7 @@ std::vector<EngineFeature> make_features() {
   add_model_features(rows);
   add_layout_features(rows);
   add_practice_features(rows);
+  add_adapter_features(rows);
   add_inference_features(rows);
   for (const EngineFeature& row : rows) {
     const bool refused = row.processor.state == FeatureState::refused || row.gpu.state == FeatureState::refused;

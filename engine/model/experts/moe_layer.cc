@@ -407,7 +407,7 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   const View rows_here = received(s), dreceived = g.received.take(dtype_, {all, hidden_});
   const View act = activated(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   int batch_before = -1;
-  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
+  for (int rank = 0; target.wants(w13_) && rank < state_.exchange().ranks(); ++rank) {
     const RoutedRows::Source from = s.rows.from(rank);
     // Micro-batches that meet here are kept apart, or added up in their order.
     const int batch = target.locate_batch ? state_.exchange().batch_of(rank) : 0;

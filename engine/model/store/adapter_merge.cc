@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "engine/parallel/mesh/box_copy.h"
 
 namespace longhaul {
 
@@ -41,6 +42,23 @@ Status AdapterMerge::merge(const ParameterSpec& spec, std::span<float> values) c
   const auto place = places_.find(spec.name);
   LH_ASSERT(place != places_.end() && static_cast<std::int64_t>(values.size()) == spec.elements(), spec.name);
   return adapter_.merge(place->second.target, place->second.first, values);
+}
+
+Status copy_model(const std::string& folder, const AdapterMerge* adapter, const ModelFolderOptions& options,
+                  const std::string& to, const std::function<void(std::size_t done, std::size_t of)>& done) {
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, options.config.shape));
+  LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(to, options));
+  const std::vector<ParameterSpec> parameters = parameter_list(options.config.shape);
+  std::vector<float> values;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterSpec& spec = parameters[i];
+    values.resize(static_cast<std::size_t>(spec.elements()));
+    LH_CHECK(reader.read(spec, whole_box(spec.shape), values));
+    if (adapter) LH_CHECK(adapter->merge(spec, values));
+    LH_CHECK(writer.add(spec.name, values));
+    if (done) done(i + 1, parameters.size());
+  }
+  return writer.finish();
 }
 
 }  // namespace longhaul

@@ -1,10 +1,12 @@
 // An adapter of PEFT merged into a model's weights, parameter by parameter as they are read.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
 #include "engine/interop/peft_adapter.h"
+#include "engine/model/store/model_folder.h"
 #include "engine/model/store/stored_tensors.h"
 
 namespace longhaul {
@@ -27,5 +29,10 @@ class AdapterMerge {
   PeftAdapter adapter_;
   std::map<std::string, Place> places_;  // of each parameter
 };
+
+// The model of `folder`, with an adapter merged into it where there is one (null: none), written to `to`, one parameter
+// after the other: models of any size. `done`, after each, may be empty.
+Status copy_model(const std::string& folder, const AdapterMerge* adapter, const ModelFolderOptions& options,
+                  const std::string& to, const std::function<void(std::size_t done, std::size_t of)>& done = {});
 
 }  // namespace longhaul

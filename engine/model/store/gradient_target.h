@@ -24,6 +24,11 @@ struct GradientTarget {
   // expert parameter at `begin` and of those after it in the same ShardUnit. Empty: they are added up.
   std::function<float*(std::int64_t begin, int batch)> locate_batch;
 
+  // Does anybody want the gradient of the parameter at `begin`? Where nobody does, tables, the output and experts write
+  // nothing; smaller parameters write what is not read. Empty: all are wanted.
+  std::function<bool(std::int64_t begin)> wanted;
+  bool wants(std::int64_t begin) const { return !wanted || wanted(begin); }
+
   View matrix(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
     return View(at(begin), Shape{rows, columns});
   }
@@ -35,7 +40,7 @@ struct GradientTarget {
     return begin < 0 ? View() : View(at(begin), Shape{elements});
   }
   void clear(const ComputeContext& context, std::int64_t begin, std::int64_t end) const {
-    fill(context, View(at(begin), Shape{end - begin}), 0.0F);
+    if (wants(begin)) fill(context, View(at(begin), Shape{end - begin}), 0.0F);
   }
   float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {

@@ -11,12 +11,20 @@
 namespace longhaul {
 
 ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place)
-    : shape_(shape),
-      layout_(shape, place),
-      compute_dtype_(compute),
-      memory_(memory),
-      master_(DType::f32, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::master)) {
+    : ParameterStore(shape, compute, memory, place, false) {}
+
+ParameterStore ParameterStore::frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place) {
+  place.dims.zero = 0;  // there is no optimizer to share
+  return ParameterStore(shape, compute, memory, place, true);
+}
+
+ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place,
+                               bool frozen)
+    : shape_(shape), layout_(shape, place), compute_dtype_(compute), memory_(memory), frozen_(frozen) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
+  if (compute == DType::f32 || !frozen)
+    master_ = Tensor(DType::f32, Shape{layout_.owned().size()},
+                     account_of(memory, frozen ? MemoryCategory::weights : MemoryCategory::master));
   if (compute == DType::bf16)
     compute_ = Tensor(compute, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::weights));
   if (shares() && place.dims.zero < 3)
@@ -28,6 +36,7 @@ ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int
 }
 
 ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) const {
+  if (adapted_) return adapted_->weights(begin, elements);
   if (!shares()) return share().rows(begin, begin + elements);
   if (!gather_) {
     LH_ASSERT(!whole_.view().empty(), "weights of ZeRO 3 before the store was connected");
@@ -43,17 +52,24 @@ ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) cons
 
 void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
   LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
+  ++version_;
+  if (frozen_)
+    return put_as_computed(
+        context, box,
+        compute_dtype_ == DType::f32 ? master_.view().rows(p.begin, p.end) : compute_.view().rows(p.begin, p.end));
   layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
     const std::span<float> mine = part_of(masters(), packed);
     copy_in(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}), mine);
     if (compute_dtype_ == DType::bf16) cast(context, mine, compute_.view().rows(packed.begin, packed.end));
   });
-  if (whole_.view().empty()) return;
-  const View whole = whole_.view().rows(p.begin, p.end);
-  if (device() == nullptr) return cast(context, box, whole);
-  Tensor placed(DType::f32, Shape{p.end - p.begin}, account_of(memory_, MemoryCategory::gathered_weights));
+  if (!whole_.view().empty()) put_as_computed(context, box, whole_.view().rows(p.begin, p.end));
+}
+
+void ParameterStore::put_as_computed(const ComputeContext& context, std::span<const float> box, View weights) {
+  if (device() == nullptr) return cast(context, box, weights);
+  Tensor placed(DType::f32, Shape{std::ssize(box)}, account_of(memory_, MemoryCategory::gathered_weights));
   copy_in(context, box, placed);
-  cast(context, placed, whole);
+  cast(context, placed, weights);
 }
 
 void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
@@ -69,13 +85,15 @@ void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> bef
 }
 
 void ParameterStore::shares_changed() {
+  ++version_;
   if (gather_) gather_->begin();
 }
 
 void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
                     std::span<float> out) {
   LH_ASSERT(static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
-  if (spec.init != ParameterSpec::Init::normal) {
+  const bool is_uniform = spec.init == ParameterSpec::Init::uniform;
+  if (!is_uniform && spec.init != ParameterSpec::Init::normal) {
     std::fill(out.begin(), out.end(), spec.init == ParameterSpec::Init::ones ? 1.0F : 0.0F);
     return;
   }
@@ -93,8 +111,11 @@ void initialize_box(const ComputeContext& context, const ParameterSpec& spec, co
         stride *= spec.shape[dim];
       }
       float* row = out.data() + run * width;
-      for (std::int64_t i = 0; i < width; ++i)
-        row[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(first + i)) * spec.init_std);
+      for (std::int64_t i = 0; i < width; ++i) {
+        const auto number = static_cast<std::uint64_t>(first + i);
+        const double drawn = is_uniform ? 2 * random.uniform_double(number) - 1 : random.normal(number);
+        row[i] = static_cast<float>(drawn * spec.init_std);
+      }
     }
   });
 }

@@ -21,6 +21,7 @@
 #include "engine/core/tensor/compute_context.h"
 #include "engine/core/tensor/memory_accounts.h"
 #include "engine/model/store/unit_gather.h"
+#include "engine/model/store/weight_source.h"
 
 namespace longhaul {
 
@@ -28,6 +29,8 @@ class ParameterStore {
  public:
   // compute: f32 (the masters are the compute weights) or bf16.
   ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory = nullptr, const MeshPlace& place = {});
+  // Weights that nobody trains: they are kept as they compute, without masters, whole on every rank of a replica.
+  static ParameterStore frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place);
 
   const ModelShape& shape() const { return shape_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -36,13 +39,20 @@ class ParameterStore {
   // Packed as layout().owned(): without ZeRO the flat order itself.
   std::span<float> masters() { return master_.span<float>(); }
   std::span<const float> masters() const { return master_.span<float>(); }
-  Device* device() const { return master_.device(); }  // where masters and weights lie; null: the host's memory
+  // Where masters and weights lie; null: the host's memory.
+  Device* device() const { return frozen_ ? own_weights().device() : master_.device(); }
   // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
   View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
   // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were
   // used (UnitGather::require).
   ConstView weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const;
   ConstView vector(std::int64_t begin, std::int64_t elements) const;
+  // The same as it is kept here, without what an adapter makes of it.
+  ConstView kept(std::int64_t begin, std::int64_t elements) const { return share().rows(begin, begin + elements); }
+  // From now on weight() and vector() are those that the adapter makes (engine/model/adapter). Borrowed; null: none.
+  void adapt(WeightSource* adapted) { adapted_ = adapted; }
+  // Grows with every change of the weights.
+  std::int64_t version() const { return version_; }
 
   // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective.
   void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
@@ -70,7 +80,11 @@ class ParameterStore {
 
  private:
   bool shares() const { return layout_.place().dims.zero > 0; }
-  ConstView share() const { return compute_dtype_ == DType::f32 ? master_.view() : compute_.view(); }
+  const Tensor& own_weights() const { return compute_dtype_ == DType::f32 ? master_ : compute_; }
+  ConstView share() const { return own_weights().view(); }
+  // A box on the host, into [begin, end) of weights as they compute.
+  void put_as_computed(const ComputeContext& context, std::span<const float> box, View weights);
+  ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place, bool frozen);
 
   ModelShape shape_;
   ParameterLayout layout_;
@@ -79,10 +93,13 @@ class ParameterStore {
   Tensor master_, compute_;  // of what is owned
   Tensor whole_;             // ZeRO 1 and 2: the compute weights of all
   std::unique_ptr<UnitGather> gather_;
+  bool frozen_;
+  WeightSource* adapted_ = nullptr;
+  std::int64_t version_ = 0;
 };
 
 // Initial values of a box of a parameter, in C order: element i of the global tensor is Philox{seed,
-// parameter_stream(name)}.normal(i) * std, so every layout gets the same bits.
+// parameter_stream(name)}.normal(i) * std, or uniform between -bound and bound, so every layout gets the same bits.
 void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
                     std::span<float> out);
 // All masters, and the compute copy.

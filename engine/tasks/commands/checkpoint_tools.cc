@@ -11,6 +11,7 @@
 #include "engine/checkpoint/global/checkpoint_reader.h"
 #include "engine/checkpoint/global/checkpoint_share.h"
 #include "engine/checkpoint/global/retention.h"
+#include "engine/interop/peft_writer.h"
 #include "engine/model/store/model_folder.h"
 
 namespace longhaul {
@@ -157,11 +158,29 @@ Status reshard_checkpoint(const std::string& path, const std::string& output, co
   return write_file_atomic(join_path(output, checkpoint_manifest_name), to_json_pretty(checkpoint_to_value(manifest)));
 }
 
+namespace {
+
+// Of a checkpoint of an adapter: its files, for whoever has the model.
+Status export_adapter(CheckpointReader& reader, const std::string& output) {
+  const ModelShape& shape = reader.manifest().shape;
+  LH_TRY(PeftWriter writer, PeftWriter::create(output, shape, ""));
+  std::vector<float> values;
+  for (const ParameterSpec& spec : parameter_list(shape)) {
+    values.resize(static_cast<std::size_t>(spec.elements()));
+    LH_CHECK(reader.read(spec.name, {whole_box(spec.shape), 0, spec.elements()}, values));
+    LH_CHECK(writer.add(spec.name, values));
+  }
+  return writer.finish();
+}
+
+}  // namespace
+
 Status export_checkpoint(const std::string& path, const std::string& output, const CheckpointExport& options,
                          const ToolProgress& progress) {
   LH_TRY(const std::unique_ptr<CheckpointReader> reader, CheckpointReader::open(path));
   LH_CHECK(must_be_free(output));
   const ModelShape& shape = reader->manifest().shape;
+  if (shape.adapter.on()) return export_adapter(*reader, output);
   ModelFolderOptions folder;
   folder.dtype = options.dtype;
   folder.tokenizer_folder = options.tokenizer_folder;

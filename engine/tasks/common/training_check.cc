@@ -1,6 +1,7 @@
 #include "engine/tasks/common/training_check.h"
 
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 #include "contracts/model/weight_decay.h"
 #include "contracts/plan/layout_check.h"
 #include "contracts/settings/training/feature_table.h"
@@ -15,6 +16,13 @@ Status check_training(const std::string& kind, const TrainingStageSettings& s, c
                       "raise model.max_position_embeddings or shorten the sequences");
   LH_CHECK(check_no_decay(s.optimizer.no_decay, parameter_list(s.shape)));
   LH_CHECK(check_moments(s.optimizer));
+  if (s.adapter.on() && s.start_model.empty())
+    return make_error(ErrorCode::invalid_input,
+                      format("adapter.kind = \"{}\" of random weights, which nobody has trained", s.adapter.kind),
+                      "give inputs.model, or leave adapter out");
+  ModelShape adapted = s.shape;
+  adapted.adapter = s.adapter;
+  LH_CHECK(adapted_matrices(adapted));
   LH_CHECK(check_batch_sizes(s.micro_batch_size, s.global_batch_size, dims.dp()));
   LH_CHECK(check_batch_rampup(s.batch_rampup, s.global_batch_size, s.micro_batch_size * dims.dp()));
   std::vector<std::int64_t> lengths = {s.sequence_length};

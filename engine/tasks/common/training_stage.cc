@@ -26,6 +26,28 @@
 
 namespace longhaul {
 
+namespace {
+
+ModelShape adapted_shape(const TrainingStageSettings& settings) {
+  ModelShape shape = settings.shape;
+  shape.adapter = settings.adapter;
+  return shape;
+}
+
+// Random ones, or those of the start model, with an adapter that changes nothing yet.
+Status start_weights(const ComputeContext& context, const TrainingStageSettings& settings, AdapterStores& stores) {
+  const auto seed = static_cast<std::uint64_t>(settings.seed);
+  if (settings.start_model.empty()) {
+    initialize_parameters(context, *stores.trained, seed);
+    return {};
+  }
+  LH_CHECK(load_model_weights(context, settings.start_model, stores.weights()));
+  if (stores.adapted) stores.adapted->initialize(seed);
+  return {};
+}
+
+}  // namespace
+
 Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
   HfConfig config;
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(tokenizer_folder, "tokenizer.json")));
@@ -65,14 +87,12 @@ Status TrainingStage::prepare() {
                                       settings_.pipeline.stages()));
   LH_CHECK(training_schedules(trainer_options(), run_.mesh));
   LH_CHECK(check_memory_here());
-  store_ = std::make_unique<ParameterStore>(shape, dtype, &memory_, place);
+  auto made = make_adapter_stores(run_.compute, adapted_shape(settings_), dtype, &memory_, place);
+  LH_CHECK(run_.group.agree(made.ok() ? Status() : Status(made.error())));
+  stores_ = std::move(*made);
   LH_CHECK(make_stages());
   run_.section("initialize");
-  if (settings_.start_model.empty()) {
-    initialize_parameters(run_.compute, *store_, settings_.seed);
-    return {};
-  }
-  return load_model_weights(run_.compute, settings_.start_model, *store_);
+  return start_weights(run_.compute, settings_, stores_);
 }
 
 Status TrainingStage::make_stages() {
@@ -81,7 +101,7 @@ Status TrainingStage::make_stages() {
     LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
-    options.dropout = settings_.dropout, options.seed = settings_.seed;
+    options.dropout = settings_.dropout, options.seed = static_cast<std::uint64_t>(settings_.seed);
     options.memory = &memory_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
     options.moe = settings_.moe;
@@ -90,14 +110,15 @@ Status TrainingStage::make_stages() {
     options.overlap_context = settings_.overlap.context;
     options.overlap_tensor.on = settings_.overlap.tensor;
     options.overlap_experts = settings_.overlap.experts;
-    stages_.push_back(std::make_unique<Llama>(*store_, options));
+    stages_.push_back(std::make_unique<Llama>(stores_.weights(), options));
   }
   return {};
 }
 
 TrainerOptions TrainingStage::trainer_options() const {
   TrainerOptions options;
-  options.optimizer = settings_.optimizer, options.seed = settings_.seed;
+  options.optimizer = settings_.optimizer, options.seed = static_cast<std::uint64_t>(settings_.seed);
+  options.adapted = stores_.adapted.get();
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
   options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
@@ -229,23 +250,36 @@ Status TrainingStage::choose_attention() {
   return run_.group.agree(run_.gpu->use_attention({settings_.attention_backend, settings_.deterministic}, tell));
 }
 
+namespace {
+
+Result<ModelFolderOptions> folder_options(const TrainingStageSettings& settings) {
+  ModelFolderOptions options;
+  LH_TRY(options.config, config_for_tokenizer(settings.tokenizer_folder));
+  options.config.shape = settings.shape;
+  options.tokenizer_folder = settings.tokenizer_folder;
+  return options;
+}
+
+}  // namespace
+
 Status TrainingStage::write_model(const std::string& folder) {
+  if (stores_.adapted)
+    return write_adapted_model(
+        run_.mesh, run_.is_first(), *stores_.trained, settings_.start_model,
+        [this] { return folder_options(settings_); }, folder);
   std::optional<ModelFolderWriter> writer;
   const auto begin = [&]() -> Status {
-    ModelFolderOptions options;
-    LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
-    options.config.shape = store_->shape();
-    options.tokenizer_folder = settings_.tokenizer_folder;
+    LH_TRY(const ModelFolderOptions options, folder_options(settings_));
     LH_TRY(ModelFolderWriter created, ModelFolderWriter::create(folder, options));
     writer.emplace(std::move(created));
     return {};
   };
   const Status begun = run_.is_first() ? begin() : Status();
-  const Status gathered =
-      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), {store_->masters(), store_->device()},
-                            [&](const ParameterSpec& spec, std::span<const float> values) {
-                              return writer ? writer->add(spec.name, values) : Status();
-                            });
+  const Status gathered = gather_each_parameter(run_.mesh, stores_.trained->shape(), stores_.trained->layout(),
+                                                {stores_.trained->masters(), stores_.trained->device()},
+                                                [&](const ParameterSpec& spec, std::span<const float> values) {
+                                                  return writer ? writer->add(spec.name, values) : Status();
+                                                });
   LH_CHECK(begun);
   LH_CHECK(gathered);
   return writer ? writer->finish() : Status();
@@ -284,7 +318,8 @@ Status TrainingStage::offload_moments() {
   if (settings.offload != "node_local") return {};
   MemoryAccount& account = memory_.of(MemoryCategory::optimizer);
   const StateTypes types = state_types(settings);
-  const std::int64_t elements = store_->layout().owned().size(), bytes = MomentStream::bytes_for(types, elements);
+  const std::int64_t elements = stores_.trained->layout().owned().size(),
+                     bytes = MomentStream::bytes_for(types, elements);
   LH_TRY(moments_place_, FileStatePlace::create(settings.offload_dir, bytes, &account));
   MomentStreamOptions options;
   options.account = &account;
@@ -401,8 +436,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   for (const auto& stage : stages_) stages.push_back(stage.get());
   LH_CHECK(run_.group.agree(offload_moments()));
   options.offloaded = moments_.get();
-  std::optional<Trainer> trainer(std::in_place, run_.compute, run_.mesh, *store_, std::move(stages), objective, source,
-                                 options, &memory_);
+  std::optional<Trainer> trainer(std::in_place, run_.compute, run_.mesh, *stores_.trained, std::move(stages), objective,
+                                 source, options, &memory_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));
   checkpoints.set_fence(fence_of(run_.launch));
@@ -427,7 +462,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
   loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
-  loop_options.seed = settings_.seed;
+  loop_options.seed = static_cast<std::uint64_t>(settings_.seed);
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.at_least_step = run_.launch.at_least_step;
   loop_options.stop_signal = run_.stop_signal;

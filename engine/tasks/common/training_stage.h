@@ -13,42 +13,27 @@
 #include "contracts/model/hf_config.h"
 #include "contracts/plan/training_outline.h"
 #include "engine/checkpoint/state/file_state_place.h"
+#include "engine/model/adapter/adapter_export.h"
 #include "engine/tasks/common/task_run.h"
 #include "engine/train/loop/training_loop.h"
 
 namespace longhaul {
 
-struct TrainingStageSettings {
+// The settings that the kinds share, and what only the body of a training needs to know.
+struct TrainingStageSettings : TrainingCommon, ComputeChoices {
+  TrainingStageSettings() = default;
+  // Of a kind without choices of its own the model is computed as by default.
+  explicit TrainingStageSettings(const TrainingCommon& common) : TrainingCommon(common) {}
+  TrainingStageSettings(const TrainingCommon& common, const ComputeChoices& choices)
+      : TrainingCommon(common), ComputeChoices(choices) {}
+
   ModelShape shape;
-  std::string precision;  // "bf16" | "f32"
-  std::string device = "cpu";
-  std::string attention_backend = "auto";  // of a GPU
-  std::uint64_t seed = 1;
-  MoeSettings moe;
-  OptimizerSettings optimizer;
-  CheckpointSettings checkpoint;
-  std::int64_t sequence_length = 0;                          // the longest of the phases
-  bool one_length = false;                                   // every sample has it
-  std::int64_t sequences_per_sample = 1;                     // 2 for preference pairs
-  std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
+  bool one_length = false;                // every sample has sequence_length, which is the longest of the phases
+  std::int64_t sequences_per_sample = 1;  // 2 for preference pairs
   BatchRampup batch_rampup;
-  std::int64_t steps = 0;  // 0: from epochs
-  double epochs = 1;
   std::vector<PlannedPhase> phases;  // instead of steps and epochs, where there are any
-  std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
-  std::string cp_attention = "ring";
-  PipelineSettings pipeline;
-  OverlapSettings overlap;
-  TraceSettings trace;
-  RecomputeSettings recompute;
-  LowPrecisionSettings low_precision;
-  bool tensorboard = false;
-  SpikeSettings on_spike;
-  CorruptionSettings corruption;
-  double dropout = 0;
-  double peak_tflops = 0;                     // of a rank; 0: not known
   bool positions = false, first_key = false;  // in batches: contracts/plan/training_outline.h
   std::string start_model;                    // folder with weights; "": random ones
   std::string tokenizer_folder;               // goes into the artifact
@@ -65,7 +50,6 @@ class TrainingStage {
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
 
   Llama& model() { return *stages_.front(); }
-  ParameterStore& store() { return *store_; }
   std::int64_t tokens_max() const { return tokens_max_; }
 
   // heldout may be null. Trains, writes the artifact, and adds its figures to `figures`. An order to stop is
@@ -105,8 +89,8 @@ class TrainingStage {
   MemoryAccounts& memory_;
   bool reported_corruption_ = false;
   std::unique_ptr<FileStatePlace> moments_place_;
-  std::unique_ptr<MomentStream> moments_;  // null: in memory
-  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<MomentStream> moments_;       // null: in memory
+  AdapterStores stores_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };
 

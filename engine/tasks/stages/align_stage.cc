@@ -69,37 +69,22 @@ Status run_align(TaskRun& run) {
            read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder, settings));
   }
 
-  TrainingStageSettings stage_settings;
+  TrainingStageSettings stage_settings(settings);
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
-  stage_settings.precision = settings.precision;
-  stage_settings.device = settings.device;
-  stage_settings.attention_backend = settings.attention_backend;
-  stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   // The weights of a preference loss have either sign: a balancing loss, which they would scale, has no meaning.
   stage_settings.moe.balance = "none", stage_settings.moe.z_loss_coef = 0;
-  stage_settings.optimizer = settings.optimizer;
-  stage_settings.tensorboard = settings.tensorboard;
-  stage_settings.on_spike = settings.on_spike;
-  stage_settings.corruption = settings.corruption;
-  stage_settings.peak_tflops = settings.peak_tflops;
-  stage_settings.checkpoint = settings.checkpoint;
-  stage_settings.sequence_length = settings.sequence_length;
   stage_settings.sequences_per_sample = 2;
-  stage_settings.micro_batch_size = settings.micro_batch_size;
-  stage_settings.global_batch_size = settings.global_batch_size;
-  stage_settings.steps = settings.steps;
-  stage_settings.epochs = settings.epochs;
-  stage_settings.milestone_every = settings.milestone_every;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
 
   // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
   // too.
   LH_TRY(std::vector<double> references, reference_scores(run, *stage, settings, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
-  PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed,
+  PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length,
+                    static_cast<std::uint64_t>(settings.seed),
                     settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {

@@ -34,29 +34,13 @@ Result<ModelShape> shape_for(const TrainingStageSettings& stage, const PretrainS
 Status run_pretrain(TaskRun& run) {
   LH_TRY(const PretrainSettings settings, run.settings(pretrain_fields()));
   LH_TRY(const std::string tokens, run.task.input_path("tokens"));
-  TrainingStageSettings stage_settings;
+  TrainingStageSettings stage_settings(settings, settings);
+  stage_settings.one_length = true;
   stage_settings.tokenizer_folder = tokens;
   if (run.task.input("model")) {
     LH_TRY(stage_settings.start_model, run.task.input_path("model"));
   }
   LH_TRY(stage_settings.shape, shape_for(stage_settings, settings));
-  stage_settings.precision = settings.precision;
-  stage_settings.device = settings.device;
-  stage_settings.attention_backend = settings.attention_backend;
-  stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
-  stage_settings.moe = settings.moe;
-  stage_settings.optimizer = settings.optimizer;
-  stage_settings.checkpoint = settings.checkpoint;
-  stage_settings.pipeline = settings.pipeline;
-  stage_settings.overlap = settings.overlap;
-  stage_settings.on_spike = settings.on_spike;
-  stage_settings.corruption = settings.corruption;
-  stage_settings.dropout = settings.dropout;
-  stage_settings.peak_tflops = settings.peak_tflops;
-  stage_settings.trace = settings.trace;
-  stage_settings.recompute = settings.recompute;
-  stage_settings.low_precision = settings.low_precision, stage_settings.one_length = true;
-  stage_settings.sequence_length = settings.sequence_length;
   if (!settings.phases.empty()) {
     LH_CHECK(check_pretraining(settings, false));
     LH_TRY(const PhasePlan plan, phases_of(settings, false));
@@ -65,17 +49,10 @@ Status run_pretrain(TaskRun& run) {
     for (const PlannedPhase& phase : plan.phases)
       stage_settings.sequence_length = std::max(stage_settings.sequence_length, phase.sequence_length);
   }
-  stage_settings.micro_batch_size = settings.micro_batch_size;
-  stage_settings.global_batch_size = settings.global_batch_size;
   stage_settings.batch_rampup = settings.batch_rampup;
-  stage_settings.steps = settings.steps;
-  stage_settings.epochs = settings.epochs;
-  stage_settings.milestone_every = settings.milestone_every;
   stage_settings.eval_every_steps = settings.eval_every_steps;
   stage_settings.deterministic = settings.deterministic;
-  stage_settings.cp_attention = settings.cp_attention;
   stage_settings.first_key = settings.document_mask, stage_settings.positions = settings.reset_positions;
-  stage_settings.tensorboard = settings.tensorboard;
 
   LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));
   std::optional<TokenSource> heldout;

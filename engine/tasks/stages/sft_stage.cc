@@ -77,35 +77,11 @@ Status run_sft(TaskRun& run) {
     figures.push_back({"heldout_examples", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
 
-  TrainingStageSettings stage_settings;
+  TrainingStageSettings stage_settings(settings, settings);
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
-  stage_settings.precision = settings.precision;
-  stage_settings.device = settings.device;
-  stage_settings.attention_backend = settings.attention_backend;
-  stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
-  stage_settings.moe = settings.moe;
-  stage_settings.optimizer = settings.optimizer;
-  stage_settings.tensorboard = settings.tensorboard;
-  stage_settings.on_spike = settings.on_spike;
-  stage_settings.corruption = settings.corruption;
-  stage_settings.dropout = settings.dropout;
-  stage_settings.peak_tflops = settings.peak_tflops;
-  stage_settings.checkpoint = settings.checkpoint;
-  stage_settings.pipeline = settings.pipeline;
-  stage_settings.overlap = settings.overlap;
-  stage_settings.trace = settings.trace;
-  stage_settings.recompute = settings.recompute;
-  stage_settings.low_precision = settings.low_precision;
-  stage_settings.sequence_length = settings.sequence_length;
-  stage_settings.micro_batch_size = settings.micro_batch_size;
-  stage_settings.global_batch_size = settings.global_batch_size;
-  stage_settings.steps = settings.steps;
-  stage_settings.epochs = settings.epochs;
-  stage_settings.milestone_every = settings.milestone_every;
-  stage_settings.cp_attention = settings.cp_attention;
   stage_settings.positions = stage_settings.first_key = settings.packing;
   LanguageModelObjective objective;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));

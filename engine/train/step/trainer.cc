@@ -12,6 +12,7 @@
 #include "engine/ops/pointwise/elementwise.h"
 #include "engine/train/optimizer/expert_bias.h"
 #include "engine/train/optimizer/lr_schedule.h"
+#include "engine/train/step/replica_ranges.h"
 
 namespace longhaul {
 
@@ -173,9 +174,10 @@ Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums, cons
     if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
     objective_.forward(context_, stage, slot, batch);
   } else if (op.kind == Kind::backward_weight) {
-    stage.backward_weight(context_, slot, gradients.target(op.micro_batch));
+    stage.backward_weight(context_, slot, target_of_model(options_.adapted, gradients.target(op.micro_batch)));
   } else {
-    const ObjectiveSums mine = objective_.backward(context_, stage, slot, batch, gradients.target(op.micro_batch));
+    const ObjectiveSums mine = objective_.backward(context_, stage, slot, batch,
+                                                   target_of_model(options_.adapted, gradients.target(op.micro_batch)));
     if (last_chunk) sums.push_back(mine);
     if (gradients.done) gradients.done(op.micro_batch);
   }
@@ -263,12 +265,11 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   LH_CHECK(sum_over_context(gradient));
   std::vector<FlatRange> split;  // over the tp group
   std::vector<std::span<float>> tied;
-  for (const Llama* stage : stages_) {
-    const auto [begin, end] = stage->tied_gradient();
-    owned.for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { tied.push_back(part_of(gradient, packed)); });
-    for (const auto& [from, to] : stage->partial_gradients())
-      owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
-  }
+  const ReplicaRanges ranges = replica_ranges(stages_, options_.adapted);
+  for (const auto& [from, to] : ranges.tied)
+    owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { tied.push_back(part_of(gradient, packed)); });
+  for (const auto& [from, to] : ranges.split)
+    owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
   for (std::size_t unit = 0; unit < owned.pieces().size(); ++unit)
     if (store_.layout().units()[unit].experts)
       LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.expert_copies(), part_of(gradient, owned.pieces()[unit].packed())));
@@ -425,7 +426,7 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
   for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
     report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
     report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
-    if (settings.balance == "bias")
+    if (settings.balance == "bias" && !options_.adapted)
       step_expert_bias(context_, store_, stages_, layer, static_cast<float>(settings.bias_rate), totals.counts(layer));
   }
   return {};

@@ -18,6 +18,7 @@
 #include "contracts/settings/training/pipeline.h"
 #include "contracts/settings/training/training.h"
 #include "engine/checkpoint/state/training_state.h"
+#include "engine/model/adapter/adapted_weights.h"
 #include "engine/parallel/mesh/mesh.h"
 #include "engine/train/gradients/gradient_digest.h"
 #include "engine/train/gradients/gradient_sum.h"
@@ -30,6 +31,7 @@ namespace longhaul {
 struct TrainerOptions {
   OptimizerSettings optimizer;
   std::uint64_t seed = 0;              // of stochastic rounding
+  AdaptedWeights* adapted = nullptr;   // the models' weights, where an adapter is trained; borrowed; null: they are
   MomentStream* offloaded = nullptr;   // where the optimizer's moments are; borrowed; null: in memory
   std::int64_t steps = 0;              // of the whole run: the schedule's length
   std::int64_t micro_batch_size = 1;   // samples

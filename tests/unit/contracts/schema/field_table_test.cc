@@ -101,3 +101,37 @@ TEST_CASE("every stage kind resolves its own defaults without complaint") {
     for (const FieldInfo& field : kind.fields) CHECK_MESSAGE(!field.options.help.empty(), field.name);
   }
 }
+
+namespace {
+
+struct DerivedSettings : SampleSettings {
+  bool extra = false;
+  DerivedSettings() { rate = 0.25, inner.depth = 8; }
+};
+const FieldTable<DerivedSettings>& derived_fields() {
+  static const auto table =
+      FieldTable<DerivedSettings>().include(sample_fields()).field("extra", &DerivedSettings::extra, {.help = "more"});
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a table that includes another has its fields, with the defaults of the struct that is derived") {
+  Diagnostics d;
+  const DerivedSettings s =
+      derived_fields().parse(parse_toml("count = 9\nmode = \"slow\"\nextra = true", "s.toml").value(), "sample", d);
+  CHECK(d.empty());
+  CHECK(s.count == 9);
+  CHECK(s.mode == "slow");
+  CHECK(s.extra);
+  CHECK(s.rate == 0.25);
+  CHECK(derived_fields().to_value(s).get_number("rate") == 0.25);
+  const std::vector<FieldInfo> fields = derived_fields().describe();
+  REQUIRE(fields.size() == 8);
+  CHECK(fields[0].default_text == "0.25");
+  CHECK(fields[1].default_text.empty());  // required
+  CHECK(fields[6].members[0].default_text == "8");
+  CHECK(sample_fields().describe()[6].members[0].default_text == "3");
+  (void)derived_fields().parse(parse_toml("count = 9\nrate = 2", "s.toml").value(), "sample", d);
+  CHECK(d.size() == 1);
+}

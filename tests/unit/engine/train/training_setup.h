@@ -93,6 +93,7 @@ struct SetupOptions {
   BatchRampup rampup;
   std::int64_t global_batch = 16;  // of train_rank
   double dropout = 0;
+  AdapterShape adapter;  // trained in place of the weights, which are those of the seed
   bool check_contributions = false;
   std::int64_t replay_every = 0;
   SpikeSettings on_spike;
@@ -109,7 +110,11 @@ struct TrainingSetup {
       : memory(accounts_of(setup.gpu, own_memory)),
         context(setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1)),
         mesh(ranks ? *ranks : own_mesh),
-        store(setup.shape, dtype, &memory, place_of(mesh, setup)),
+        store(trained_shape(setup), setup.adapter.on() ? DType::f32 : dtype, &memory, place_of(mesh, setup)),
+        frozen(setup.adapter.on() ? std::make_unique<ParameterStore>(
+                                        ParameterStore::frozen(setup.shape, dtype, &memory, place_of(mesh, setup)))
+                                  : nullptr),
+        adapted(frozen ? std::make_unique<AdaptedWeights>(context, *frozen, store, &memory) : nullptr),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
         offloaded(offload(setup)),
         stages(make_stages(micro_batch, setup)),
@@ -117,14 +122,21 @@ struct TrainingSetup {
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options, &memory) {
     source.packed = setup.packed;
-    initialize_parameters(context, store, 1);
+    initialize_parameters(context, frozen ? *frozen : store, 1);
+    if (adapted) adapted->initialize(2);
     store.refresh_compute_copy(context);
+  }
+  static ModelShape trained_shape(const SetupOptions& setup) {
+    ModelShape shape = setup.shape;
+    shape.adapter = setup.adapter;
+    return shape;
   }
   static MemoryAccounts& accounts_of(Gpu* gpu, MemoryAccounts& accounts) {
     if (gpu) accounts.place_on(gpu->device());
     return accounts;
   }
   std::unique_ptr<MomentStream> offload(const SetupOptions& setup) {
+    options.adapted = adapted.get();
     if (setup.offload_dir.empty()) return nullptr;
     const StateTypes types = state_types(options.optimizer);
     const std::int64_t elements = store.layout().owned().size();
@@ -147,7 +159,7 @@ struct TrainingSetup {
       o.low_precision = setup.low_precision;
       o.dropout = setup.dropout, o.seed = 11, o.memory = &memory;
       o.overlap_tensor = {setup.overlap, setup.pieces}, o.overlap_experts = o.overlap_context = setup.overlap;
-      made.push_back(std::make_unique<Llama>(store, o));
+      made.push_back(std::make_unique<Llama>(frozen ? *frozen : store, o));
     }
     return made;
   }
@@ -181,7 +193,9 @@ struct TrainingSetup {
   ComputeContext context;
   Mesh own_mesh;
   Mesh& mesh;
-  ParameterStore store;
+  ParameterStore store;                    // of what is trained
+  std::unique_ptr<ParameterStore> frozen;  // where that is an adapter; else null
+  std::unique_ptr<AdaptedWeights> adapted;
   TrainerOptions options;
   std::unique_ptr<FileStatePlace> place;
   std::unique_ptr<MomentStream> offloaded;

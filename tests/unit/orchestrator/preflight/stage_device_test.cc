@@ -296,7 +296,16 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
                                           "num_experts_per_tok = 2, vocab_size = 300, ");
   const std::string wide_heads = replace_all(pretrain_stage, "num_attention_heads = 4, num_key_value_heads = 4",
                                              "num_attention_heads = 1, num_key_value_heads = 1, head_dim = 264");
+  const auto chat_behind = [](const std::string& trained) {
+    return replace_all(trained, "[stage.pretrain]\n",
+                       "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
+           "[stage.chat]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@pretrain\", data = \"data\" }\n";
+  };
+  const std::string chat = chat_behind(pretrain_stage);
   const std::vector<AskedOnGpu> asked = {
+      {"`adapter.kind = \"lora\"`", chat + "adapter = { kind = \"lora\" }\n", "adapter.kind = \"lora\""},
+      {"`adapter.kind = \"dora\"`", chat + "adapter = { kind = \"dora\" }\n", "adapter.kind = \"dora\""},
+      {"`adapter.kind = \"ia3\"`", chat + "adapter = { kind = \"ia3\" }\n", "adapter.kind = \"ia3\""},
       {"heads of more than 256 elements", wide_heads, "264"},
       {"`optimizer.offload = \"host\"`", pretrain_stage + "optimizer = { offload = \"host\" }\n", "offload = \"host\""},
       {"`optimizer.offload = \"node_local\"`",
@@ -316,13 +325,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
     CHECK(decide_all(one.stages, device_site("name = \"here\"\n"), engine_with(EngineCuda::none)).problems == "");
   }
   // A stage that takes the model of another has its shape.
-  const std::string tuned =
-      decide_all(replace_all(wide_heads, "[stage.pretrain]\n",
-                             "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
-                     "[stage.chat]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@pretrain\", data = "
-                     "\"data\" }\n",
-                 site, engine)
-          .problems;
+  const std::string tuned = decide_all(chat_behind(wide_heads), site, engine).problems;
   CHECK(device_text_has(tuned, "stage.chat: "));
   CHECK(device_text_has(tuned, "264"));
   // Nothing is left out: a row that is added to the table has to be added here.

@@ -19,6 +19,7 @@ namespace feature_check_test {
 template <class Settings>
 void take_shared(const EngineCase& c, Settings& s) {
   s.device = c.gpu ? "gpu" : "cpu", s.precision = c.precision;
+  s.adapter = c.adapter;
   s.optimizer = c.optimizer, s.corruption = c.corruption, s.attention_backend = c.attention_backend;
   s.sequence_length = 16, s.micro_batch_size = 2, s.global_batch_size = 4 * c.dims.dp();
 }

@@ -1,0 +1,130 @@
+#include "contracts/model/adapter_list.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+
+namespace {
+
+// "q_proj" of "model.layers.0.self_attn.q_proj.weight".
+std::string last_part(const std::string& name) {
+  const std::string module = name.substr(0, name.size() - std::string(".weight").size());
+  return module.substr(module.rfind('.') + 1);
+}
+
+// Of attention, and of a feed-forward without experts.
+bool can_be_adapted(const ParameterSpec& spec) {
+  return spec.layer >= 0 && spec.expert < 0 && spec.shape.size() == 2 && spec.tp_dim >= 0;
+}
+
+bool is_meant(const ParameterSpec& spec, const std::string& target) {
+  if (target.find('*') == std::string::npos) return last_part(spec.name) == target;
+  const std::string module = spec.name.substr(0, spec.name.size() - std::string(".weight").size());
+  return ::fnmatch(target.c_str(), module.c_str(), 0) == 0;
+}
+
+bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
+  if (!can_be_adapted(spec)) return false;
+  const auto meant = [&](const auto& targets) {
+    return std::ranges::any_of(targets, [&](const std::string& target) { return is_meant(spec, target); });
+  };
+  static const std::vector<std::string> of_ia3 = {"k_proj", "v_proj", "down_proj"};
+  if (!adapter.targets.empty()) return meant(adapter.targets);
+  return adapter.kind != "ia3" || meant(of_ia3);
+}
+
+AdaptedMatrix adapted(const ParameterSpec& matrix, const AdapterShape& adapter) {
+  using Init = ParameterSpec::Init;
+  AdaptedMatrix m;
+  m.matrix = matrix;
+  const std::string module = matrix.name.substr(0, matrix.name.size() - std::string(".weight").size());
+  const std::int64_t out = matrix.shape[0], in = matrix.shape[1];
+  const auto add = [&](const char* ending, std::vector<std::int64_t> shape, Init init, double std_dev, int tp_dim) {
+    m.own.push_back({module + ending, std::move(shape), init, std_dev, true, matrix.layer, tp_dim, false});
+    m.own.back().weight_decay = m.own.back().shape.size() > 1;
+    return m.own.back().name;
+  };
+  if (adapter.low_rank()) {
+    // As torch.nn.Linear begins (kaiming_uniform with a = sqrt 5): uniform within 1 / sqrt(in).
+    m.a = add(".lora_A.weight", {adapter.rank, in}, Init::uniform, 1 / std::sqrt(static_cast<double>(in)),
+              matrix.tp_dim == 1 ? 1 : -1);
+    m.b = add(".lora_B.weight", {out, adapter.rank}, Init::zeros, 0, matrix.tp_dim == 0 ? 0 : -1);
+  }
+  if (adapter.kind == "dora")  // begins as the rows' norms: engine/model/adapter/adapted_weights.h
+    m.factors = add(".lora_magnitude_vector", {out}, Init::ones, 0, matrix.tp_dim == 0 ? 0 : -1);
+  if (adapter.kind == "ia3") {
+    m.of_columns = matrix.tp_dim == 1;  // what follows an activation: its input is scaled
+    m.factors = add(".ia3_l", {m.of_columns ? in : out}, Init::ones, 0, 0);
+  }
+  return m;
+}
+
+}  // namespace
+
+Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
+  const AdapterShape& adapter = shape.adapter;
+  std::vector<AdaptedMatrix> matrices;
+  if (!adapter.on()) return matrices;
+  ModelShape model = shape;
+  model.adapter = {};
+  const std::vector<ParameterSpec> parameters = parameter_list(model);
+  for (const ParameterSpec& spec : parameters)
+    if (is_adapted(spec, adapter)) matrices.push_back(adapted(spec, adapter));
+  std::vector<std::string> unknown, names;
+  for (const std::string& target : adapter.targets)
+    if (std::ranges::none_of(matrices, [&](const AdaptedMatrix& m) { return is_meant(m.matrix, target); }))
+      unknown.push_back("\"" + target + "\"");
+  for (const ParameterSpec& spec : parameters)
+    if (const std::string name = can_be_adapted(spec) ? last_part(spec.name) : "";
+        !name.empty() && std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  if (!unknown.empty())
+    return make_error(ErrorCode::invalid_input,
+                      format("adapter.targets: {} {} no matrix that can be adapted", join(unknown, ", "),
+                             unknown.size() == 1 ? "means" : "mean"),
+                      "those of this model: " + join(names, ", "));
+  return matrices;
+}
+
+namespace {
+
+// What lies in the memory of a unit's gradients though nobody wants it: of a block everything, of others vectors, since
+// nobody writes matrices that are not wanted there (engine/model/store/gradient_target.h).
+std::int64_t written_of(const ParameterLayout& layout, const ShardUnit& unit) {
+  std::int64_t end = unit.flat.begin;
+  for (const FlatParameter& p : layout.parameters())
+    if (p.begin >= unit.flat.begin && p.end <= unit.flat.end && !unit.experts &&
+        (p.spec.layer >= 0 || p.spec.shape.size() == 1))
+      end = std::max(end, p.end);
+  return end - unit.flat.begin;
+}
+
+}  // namespace
+
+AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices) {
+  // The unit in use, and those of its neighbours in the order of the passes (engine/model/store/unit_gather.cc).
+  constexpr std::int64_t windows_max = 4;
+  AdapterSpace space;
+  std::vector<FlatRange> adapted;
+  for (const AdaptedMatrix& matrix : matrices)
+    if (const FlatParameter* p = model.find_if_held(matrix.matrix.name)) {
+      adapted.push_back({p->begin, p->end});
+      space.matrix = std::max(space.matrix, p->end - p->begin);
+    }
+  std::int64_t units = 0;
+  for (const ShardUnit& unit : model.units()) {
+    space.gradients = std::max(space.gradients, written_of(model, unit));
+    const auto lies_here = [&](const FlatRange& m) { return m.begin >= unit.flat.begin && m.end <= unit.flat.end; };
+    if (std::ranges::none_of(adapted, lies_here)) continue;
+    ++units, space.window = std::max(space.window, unit.flat.size());
+  }
+  space.windows = std::min(windows_max, units);
+  return space;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,29 @@
+// An adapter that was trained here, in the files that PEFT reads (engine/interop/peft_adapter.h has the formulas):
+// FOLDER/adapter_config.json and FOLDER/adapter_model.safetensors, in f32.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "contracts/model/adapter_list.h"
+#include "engine/interop/safetensors.h"
+
+namespace longhaul {
+
+class PeftWriter {
+ public:
+  // Makes the folder. `shape` has the adapter; `base_model` is what the configuration calls the model it belongs to.
+  static Result<PeftWriter> create(const std::string& folder, const ModelShape& shape, const std::string& base_model);
+  // A whole parameter of parameter_list(shape), in C order; each once.
+  Status add(const std::string& name, std::span<const float> values);
+  // Once all are there.
+  Status finish();
+
+ private:
+  PeftWriter(std::string folder, std::string config, SafetensorsWriter file)
+      : folder_(std::move(folder)), config_(std::move(config)), file_(std::move(file)) {}
+  std::string folder_, config_;
+  SafetensorsWriter file_;
+};
+
+}  // namespace longhaul

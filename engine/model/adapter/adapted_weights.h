@@ -1,0 +1,81 @@
+// Room engine/model/adapter
+// Adapters that are trained: what they make of a model's weights, and their gradients out of the weights'.
+// adapted_weights.h is both; the formulas of the kinds stand in contracts/model/adapter_shape.h.
+// It knows stores of parameters only, neither layers nor the trainer: a model asks its store for weights as always.
+//
+// A model whose weights stay as they are while an adapter of it is trained (contracts/model/adapter_shape.h). The model
+// computes with W'; its backward gives dW', from which the adapter's gradients follow:
+//   lora  dA = s B^T dW', dB = s dW' A^T
+//   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
+//   ia3   dl = rows' (columns') sums of dW' W
+// W' is made a block at a time where it is used, and dW' is kept until its matrix is done: neither is there for the
+// whole model. Where matrices are split over tp, a matrix of the adapter that every rank of the group has whole gets an
+// addend of its gradient on each (partial_gradients). One thread; processors only.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "contracts/model/adapter_list.h"
+#include "engine/model/store/gradient_target.h"
+#include "engine/model/store/parameter_store.h"
+
+namespace longhaul {
+
+class AdaptedWeights final : public WeightSource {
+ public:
+  // `base`: frozen, and adapted by this as long as it lives. `trained`: in f32, the same shape with its adapter, at the
+  // same place of the mesh. All borrowed.
+  AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained, MemoryAccounts* memory);
+  ~AdaptedWeights() override;
+  AdaptedWeights(const AdaptedWeights&) = delete;
+  AdaptedWeights& operator=(const AdaptedWeights&) = delete;
+
+  // The adapter as it begins, which changes nothing of the model: random A, B = 0, l = 1, m the norms of W's rows.
+  // After the base has its weights.
+  void initialize(std::uint64_t seed);
+
+  ConstView weights(std::int64_t begin, std::int64_t elements) override;
+  // Where a backward of the model writes so that `trained` gets the adapter's gradients.
+  GradientTarget target(GradientTarget trained);
+  // Flat ranges of the adapter's gradient of which each rank of a tp group has an addend.
+  std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
+
+ private:
+  struct Place {
+    AdaptedMatrix of;
+    std::int64_t begin, out, in;                                         // here, in the base's flat order
+    const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr;  // in the adapter's
+    std::int64_t elements() const { return out * in; }
+  };
+  struct Window {
+    Tensor memory;
+    int unit = -1;
+    std::int64_t version = -1, last_use = 0;
+  };
+  int unit_at(std::int64_t begin) const;
+  bool is_adapted(std::int64_t begin) const;  // the parameter there
+  std::span<const Place> places_of(int unit) const;
+  ConstView window_of(int unit);
+  void make(const Place& place, View out);
+  // W + s B A in f32 [out, in], in the scratch memory; W alone with ia3.
+  View sum_of(const Place& place);
+  std::span<const float> factors_of(const Place& place) const;
+  // Of dW' [out, in], which may be changed.
+  void project(const Place& place, View gradient, const GradientTarget& trained);
+  void project_low_rank(const Place& place, View gradient, const GradientTarget& trained);
+  void project_magnitude(const Place& place, View gradient, const GradientTarget& trained);
+  void project_scale(const Place& place, View gradient, const GradientTarget& trained);
+
+  const ComputeContext& context_;
+  ParameterStore& base_;
+  ParameterStore& trained_;
+  AdapterShape adapter_;
+  std::vector<Place> places_;             // in the order of the base
+  std::vector<std::size_t> first_place_;  // of each unit; and the end
+  std::vector<Window> windows_;
+  Tensor scratch_, gradient_;  // f32: of the largest matrix, of the largest block
+  std::int64_t uses_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,31 @@
+// An adapter's training put together, and what it leaves.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "engine/model/adapter/adapted_weights.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/parallel/mesh/mesh.h"
+
+namespace longhaul {
+
+// What is trained, and with an adapter, which is in f32, the model's weights, which stay as they are; else null.
+struct AdapterStores {
+  std::unique_ptr<ParameterStore> trained, frozen;
+  std::unique_ptr<AdaptedWeights> adapted;
+  // What models compute with.
+  ParameterStore& weights() const { return frozen ? *frozen : *trained; }
+};
+
+// `shape`: the model's, with its adapter if there is one. Where this rank's layers have nothing that is adapted:
+// invalid_input.
+Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const ModelShape& shape, DType dtype,
+                                          MemoryAccounts* memory, const MeshPlace& place);
+
+// Collective over the mesh; the first of its ranks writes, and its outcome is that rank's: the adapter in PEFT's files
+// in folder/adapter, and the start model with the adapter merged into it in `folder`. `options` is asked there alone.
+Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained, const std::string& start_model,
+                           const std::function<Result<ModelFolderOptions>()>& options, const std::string& folder);
+
+}  // namespace longhaul

@@ -1,0 +1,91 @@
+// An adapter on every way to distribute ranks follows the curve of one rank.
+#include <doctest/doctest.h>
+
+#include "contracts/plan/memory_plan.h"
+#include "tests/parallel/training_on_ranks.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+struct AdapterLayout {
+  const char* kind;
+  ParallelDims dims;
+  std::string schedule = "auto";
+};
+
+ParallelDims layout_of(int pp, int tp, bool sp, int cp, int dp, int zero) {
+  ParallelDims dims;
+  dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.cp = cp, dims.zero = zero;
+  (zero > 0 ? dims.dp_shard : dims.dp_replicate) = dp;
+  return dims;
+}
+
+std::vector<AdapterLayout> adapter_layouts() {
+  return {{"lora", layout_of(1, 2, false, 1, 1, 0)},
+          {"lora", layout_of(1, 2, true, 1, 2, 1)},
+          {"lora", layout_of(2, 1, false, 1, 2, 2)},
+          {"lora", layout_of(2, 2, true, 1, 1, 0)},
+          {"lora", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
+          {"lora", layout_of(1, 1, false, 2, 2, 0)},
+          {"dora", layout_of(2, 1, false, 2, 1, 0)},
+          {"dora", layout_of(1, 1, false, 1, 2, 2)},
+          {"ia3", layout_of(1, 2, true, 2, 1, 0)},
+          {"ia3", layout_of(2, 1, false, 1, 2, 1)}};
+}
+
+}  // namespace
+
+TEST_CASE("an adapter follows the curve of one rank in every layout") {
+  constexpr int steps = 4;
+  for (const bool tied : {true, false})
+    for (const AdapterLayout& layout : adapter_layouts()) {
+      CAPTURE(layout.kind);
+      CAPTURE(layout.dims.to_string());
+      SetupOptions options(training_shape(2, tied));
+      options.adapter.kind = layout.kind, options.adapter.rank = 3;
+      const RankRun one = train_one_rank(steps, DType::f32, options);
+      options.pipeline.schedule = layout.schedule;
+      for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
+        REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+        CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+        CHECK(std::abs(run.heldout_loss / one.heldout_loss - 1) <= 1e-5);
+      }
+    }
+}
+
+TEST_CASE("an adapter of a model with experts, whose experts are on other ranks") {
+  SetupOptions options(training_mixtral_shape());
+  options.adapter.kind = "lora", options.adapter.rank = 3;
+  const RankRun one = train_one_rank(3, DType::f32, options);
+  ParallelDims dims;
+  dims.dp_replicate = 2, dims.ep = 2;
+  for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
+    REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+    CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+  }
+}
+
+TEST_CASE("memory of an adapter's training is what was planned") {
+  for (const char* kind : {"lora", "ia3"}) {
+    CAPTURE(kind);
+    SetupOptions options;
+    options.adapter.kind = kind;
+    TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
+    REQUIRE(setup.trainer.step().ok());
+    TrainingOutline outline;
+    outline.shape = options.shape, outline.adapter = options.adapter;
+    outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
+    const auto plan = plan_training_memory(outline, {});
+    REQUIRE(plan.ok());
+    const MemoryTable held = setup.memory.peak();
+    for (const MemoryCategory category :
+         {MemoryCategory::weights, MemoryCategory::gathered_weights, MemoryCategory::master, MemoryCategory::gradients,
+          MemoryCategory::optimizer}) {
+      CAPTURE(to_string(category));
+      CHECK(held[category] == plan->bytes[category]);
+    }
+  }
+}

@@ -1,0 +1,75 @@
+#include "contracts/model/adapter_list.h"
+
+#include <doctest/doctest.h>
+
+#include "contracts/plan/memory_plan.h"
+
+using namespace longhaul;
+
+namespace {
+
+ModelShape llama_7b() {
+  ModelShape shape;
+  shape.vocab_size = 32000, shape.hidden_size = 4096, shape.intermediate_size = 11008, shape.num_hidden_layers = 32;
+  shape.num_attention_heads = 32, shape.num_key_value_heads = 32, shape.max_position_embeddings = 4096;
+  shape.tie_word_embeddings = false;
+  return resolve_shape(shape).value();
+}
+
+ModelShape with_adapter(ModelShape shape, const std::string& kind, std::vector<std::string> targets = {}) {
+  shape.adapter.kind = kind, shape.adapter.targets = std::move(targets);
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("an adapter has parameters for each matrix, split as the matrix is") {
+  const ModelShape shape = with_adapter(llama_7b(), "lora");
+  const auto matrices = adapted_matrices(shape);
+  REQUIRE(matrices.ok());
+  CHECK(matrices->size() == 7 * 32);
+  std::int64_t elements = 0;
+  for (const ParameterSpec& spec : parameter_list(shape)) elements += spec.elements();
+  CHECK(elements == 32 * 8 * (4 * (4096 + 4096) + 3 * (4096 + 11008)));  // rank 8
+  const AdaptedMatrix& q = matrices->front();
+  CHECK(q.a == "model.layers.0.self_attn.q_proj.lora_A.weight");
+  CHECK(q.own[0].tp_dim == -1);  // of a matrix whose rows are split, every rank has all of A
+  CHECK(q.own[1].tp_dim == 0);
+  const AdaptedMatrix& o = (*matrices)[3];
+  CHECK(o.own[0].tp_dim == 1);  // of one whose columns are, every rank has all of B
+  CHECK(o.own[1].tp_dim == -1);
+}
+
+TEST_CASE("ia3 scales what comes out of keys and values, and what goes into the last matrix") {
+  const auto matrices = adapted_matrices(with_adapter(llama_7b(), "ia3"));
+  REQUIRE(matrices.ok());
+  CHECK(matrices->size() == 3 * 32);
+  CHECK_FALSE(matrices->front().of_columns);
+  CHECK((*matrices)[2].of_columns);
+  CHECK((*matrices)[2].own.front().shape == std::vector<std::int64_t>{11008});
+}
+
+TEST_CASE("targets that mean nothing are named together, with those that there are") {
+  const auto wrong = adapted_matrices(with_adapter(llama_7b(), "lora", {"q_proj", "c_attn", "lm_head"}));
+  REQUIRE_FALSE(wrong.ok());
+  const std::string message = wrong.error().message();
+  CHECK(message.find("\"c_attn\", \"lm_head\" mean no matrix") != std::string::npos);
+  CHECK(message.find("down_proj") != std::string::npos);
+  CHECK(adapted_matrices(with_adapter(llama_7b(), "lora", {"*layers.3.*"}))->size() == 7);
+}
+
+TEST_CASE("an adapter of a model of seven billion takes a fifth of the memory of all its weights, by the plan") {
+  TrainingOutline outline;
+  outline.shape = llama_7b();
+  outline.sequence_length = 2048;
+  outline.recompute.block = true;
+  const auto planned = [&](const char* kind) {
+    outline.adapter.kind = kind;
+    return plan_training_memory(outline, {})->bytes;
+  };
+  const MemoryTable all = planned("none"), adapter = planned("lora");
+  MESSAGE("planned bytes: ", all.total(), " for all weights, ", adapter.total(), " with LoRA of rank 8");
+  CHECK(static_cast<double>(adapter.total()) <= 0.2 * static_cast<double>(all.total()));
+  CHECK(adapter[MemoryCategory::optimizer] < all[MemoryCategory::optimizer] / 100);
+  CHECK(adapter[MemoryCategory::weights] == all[MemoryCategory::weights]);
+}
