@@ -4,7 +4,6 @@
 #include "base/system/clock.h"
 #include "base/text/redact.h"
 #include "base/text/text.h"
-#include "base/value/json.h"
 
 namespace longhaul {
 namespace {
@@ -110,15 +109,6 @@ Message message_from_value(const Value& value) {
   message.text = value.get_string("text");
   message.wall_ms = value.get_integer("ms");
   return message;
-}
-
-std::string message_body(const Message& message, const std::string& format) {
-  if (format != "slack") return to_json(message_to_value(message));
-  std::string text = replace_all(message.text, "&", "&amp;");
-  text = replace_all(replace_all(text, "<", "&lt;"), ">", "&gt;");
-  Value body = Value::make_table();
-  body.set("text", text);
-  return to_json(body);
 }
 
 }  // namespace longhaul

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "orchestrator/notify/message_format.h"
 
 namespace longhaul {
 
@@ -19,7 +20,7 @@ const FieldTable<NotifyConfig>& notify_fields() {
   using N = NotifyConfig;
   static const auto table =
       FieldTable<N>()
-          .field("format", &N::format, {.help = "of the message's body", .choices = {"json", "slack"}})
+          .field("format", &N::format, {.help = "of the message's body", .choices = message_format_names()})
           .field("events", &N::events, {.help = "which messages are sent", .choices = notify_events()})
           .field("url_file", &N::url_file, {.help = "file (mode 0600) that holds the webhook's address"})
           .field("url_env", &N::url_env, {.help = "variable that holds the webhook's address, instead of a file"})

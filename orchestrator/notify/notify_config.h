@@ -10,7 +10,7 @@
 namespace longhaul {
 
 struct NotifyConfig {
-  std::string format = "json";  // json | slack
+  std::string format = "json";  // a name of message_formats()
   std::vector<std::string> events = {"run_started",   "stage_failed", "stage_retried",
                                      "run_completed", "no_progress",  "stage_held_up"};
   std::string url_file;    // holds the address; mode 0600

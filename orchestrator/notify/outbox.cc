@@ -11,6 +11,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "orchestrator/notify/message_format.h"
 
 namespace longhaul {
 namespace {
@@ -170,7 +171,7 @@ class Delivery {
     ++tried_;
     HttpPost post;
     post.url = url_;
-    post.body = message_body(waiting.message, config_.format);
+    post.body = message_format(config_.format).body(waiting.message);
     post.headers = {{"Content-Type", "application/json"}, {"Idempotency-Key", waiting.message.id}};
     if (!token_.empty()) post.headers.emplace_back("Authorization", "Bearer " + token_);
     post.ca_file = config_.ca_file;

@@ -93,14 +93,6 @@ TEST_CASE("messages: facts become news once, with ids that another controller fi
   CHECK(held_up.text.find("for 11m 00s: QOSMaxSubmitJobPerUserLimit\nit passes") != std::string::npos);
 }
 
-TEST_CASE("messages: the body is JSON or what Slack takes") {
-  CHECK(message_body(some_message("x"), "slack") == R"({"text":"it &lt;failed&gt; &amp; ended"})");
-  const auto json = parse_json(message_body(some_message("x"), "json"));
-  REQUIRE(json.ok());
-  CHECK(json->get_string("id") == "x");
-  CHECK(json->get_string("text") == "it <failed> & ended");
-}
-
 TEST_CASE("notify config: what contradicts itself is refused") {
   Diagnostics diagnostics;
   NotifyConfig config = notify_config_by_env();

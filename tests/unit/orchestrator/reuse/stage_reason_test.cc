@@ -15,7 +15,7 @@
 namespace longhaul {
 namespace {
 
-StageSeen training(std::int64_t steps = 100) {
+StageSeen stage_seen(std::int64_t steps = 100) {
   StageSeen seen;
   seen.task.kind = "pretrain";
   seen.task.key = "k";
@@ -53,28 +53,28 @@ EarlierStage earlier(StageSeen seen, StageState state, const std::string& artifa
 }  // namespace
 
 TEST_CASE("settings, programs and inputs that differ are named, and what changes the speed alone is not") {
-  const StageSeen then = training();
+  const StageSeen then = stage_seen();
   CHECK(changes(then, then).empty());
-  CHECK(changes(then, training(200)) == "steps 100 -> 200");
-  StageSeen now = training();
+  CHECK(changes(then, stage_seen(200)) == "steps 100 -> 200");
+  StageSeen now = stage_seen();
   now.task.settings.find("optimizer")->set("lr", 0.5);
   now.task.settings.set("micro_batch_size", 2);
   now.task.kind_version = 2;
   CHECK(starts_with(changes(then, now), "the program changed: pretrain version 1 -> 2, optimizer.lr 0.001 -> 0.5"));
-  now = training();
+  now = stage_seen();
   now.task.settings.find("checkpoint")->set("asynchronous", false);  // is it one that changes the speed alone?
   const bool speed_only = settings_of_key(now.task) == settings_of_key(then.task);
   CHECK(changes(then, now).empty() == speed_only);
-  now = training();
+  now = stage_seen();
   now.task.inputs[0].digest = "another";
   CHECK(changes(then, now) == "input tokens: another artifact of tokens");
   now.task.inputs[0].digest.clear();  // not known yet
   CHECK(changes(then, now).empty());
-  now = training();
+  now = stage_seen();
   now.task.inputs.push_back({"heldout", {"/x"}, "", "d"});
   CHECK(changes(then, now) == "input heldout: new");
   CHECK(changes(now, then) == "input heldout: gone");
-  now = training();
+  now = stage_seen();
   now.task.kind = "sft";
   CHECK(changes(then, now) == "kind pretrain -> sft");
 }
@@ -97,41 +97,41 @@ TEST_CASE("files of a raw input are named one by one, and counted where there ar
 }
 
 TEST_CASE("no more than three changes are told, and long texts are not quoted") {
-  StageSeen now = training();
+  StageSeen now = stage_seen();
   for (const char* key : {"steps", "seed", "sequence_length", "global_batch_size", "micro_batch_size"})
     now.task.settings.set(key, 7);
-  CHECK(ends_with(changes(training(), now), "and 2 more changes"));
-  StageSeen then = training();
+  CHECK(ends_with(changes(stage_seen(), now), "and 2 more changes"));
+  StageSeen then = stage_seen();
   then.task.settings.set("script", "echo\nmore");
-  now = training();
+  now = stage_seen();
   now.task.settings.set("script", std::string(300, 'x'));
   CHECK(changes(then, now) == "script changed");
 }
 
 TEST_CASE("the reason of a stage is one sentence") {
   const auto why = [](ReasonFacts facts) { return reason_of("s", facts).text; };
-  CHECK(why({.now = training()}) == "no earlier run of this workflow has done it");
-  CHECK(why({.now = training(), .disbelieved = "/x is of uid 7"}) == "its artifact is not taken: /x is of uid 7");
-  CHECK(why({.now = training(200), .earlier = earlier(training(), StageState::succeeded, "/a")}) ==
+  CHECK(why({.now = stage_seen()}) == "no earlier run of this workflow has done it");
+  CHECK(why({.now = stage_seen(), .disbelieved = "/x is of uid 7"}) == "its artifact is not taken: /x is of uid 7");
+  CHECK(why({.now = stage_seen(200), .earlier = earlier(stage_seen(), StageState::succeeded, "/a")}) ==
         "steps 100 -> 200, since w-1");
-  CHECK(why({.now = training(200),
+  CHECK(why({.now = stage_seen(200),
              .waits_for = {"tokens"},
-             .earlier = earlier(training(), StageState::succeeded, "/a")}) ==
+             .earlier = earlier(stage_seen(), StageState::succeeded, "/a")}) ==
         "steps 100 -> 200, since w-1; tokens runs first");
-  CHECK(why({.now = training(), .waits_for = {"a", "b"}}) == "a, b run first");
-  EarlierStage failed = earlier(training(), StageState::failed);
+  CHECK(why({.now = stage_seen(), .waits_for = {"a", "b"}}) == "a, b run first");
+  EarlierStage failed = earlier(stage_seen(), StageState::failed);
   failed.cause = "no text";
-  CHECK(why({.now = training(), .earlier = failed}) ==
+  CHECK(why({.now = stage_seen(), .earlier = failed}) ==
         "nothing has changed, but it was not done in w-1: failed (no text)");
-  CHECK(why({.now = training(), .earlier = earlier(training(), StageState::succeeded, "/not/there")}) ==
+  CHECK(why({.now = stage_seen(), .earlier = earlier(stage_seen(), StageState::succeeded, "/not/there")}) ==
         "its artifact of w-1 is gone: /not/there");
-  CHECK(starts_with(why({.now = training(), .earlier = earlier(training(), StageState::succeeded, "/tmp")}),
+  CHECK(starts_with(why({.now = stage_seen(), .earlier = earlier(stage_seen(), StageState::succeeded, "/tmp")}),
                     "its artifact of w-1 is not offered to other runs"));
   StageSeen served;
   served.task.kind = "deploy";
   CHECK(starts_with(why({.now = served}), "it starts a server"));
   const StageReason cached =
-      reason_of("s", {.now = training(), .cached = ArtifactSeen{"/p/runs/w-7/stages/s/out", "d", {}}});
+      reason_of("s", {.now = stage_seen(), .cached = ArtifactSeen{"/p/runs/w-7/stages/s/out", "d", {}}});
   CHECK(cached.cached);
   CHECK(cached.run == "w-7");
   CHECK(cached.text == "cached from w-7");
