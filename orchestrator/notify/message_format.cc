@@ -8,6 +8,7 @@ const std::vector<MessageFormat>& message_formats() {
   static const std::vector<MessageFormat> formats = {
       {"json", json_body},
       {"slack", slack_body},
+      {"discord", discord_body},
   };
   return formats;
 }

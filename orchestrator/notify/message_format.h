@@ -24,5 +24,6 @@ const MessageFormat& message_format(std::string_view name);
 
 std::string json_body(const Message& one);
 std::string slack_body(const Message& one);
+std::string discord_body(const Message& one);
 
 }  // namespace longhaul

@@ -25,6 +25,16 @@ TEST_CASE("message formats: the body is JSON or what Slack takes") {
   CHECK(json->get_string("text") == "it <failed> & ended");
 }
 
+TEST_CASE("message formats: Discord gets at most 2,000 bytes, and nobody is called by what stands in a log") {
+  Message message = message_for_format();
+  message.text = "@everyone it failed";
+  CHECK(body_as("discord", message) == R"({"content":"@everyone it failed","allowed_mentions":{"parse":[]}})");
+  message.text = std::string(3000, 'x');
+  const auto json = parse_json(body_as("discord", message));
+  REQUIRE(json.ok());
+  CHECK(json->get_string("content") == std::string(1997, 'x') + "…");
+}
+
 TEST_CASE("message formats: the setting offers every row of the table, and its default is the first") {
   std::vector<std::string> offered;
   for (const FieldInfo& field : notify_fields().describe())
