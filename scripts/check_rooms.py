@@ -128,6 +128,9 @@ INSIDE = {
     "orchestrator/cli/docs": ["orchestrator/cli/options"],
     "orchestrator/cli/options": [],
     "orchestrator/cli/session": ["orchestrator/cli/options"],
+    # orchestrator/job
+    "orchestrator/job": ["orchestrator/job/request"],
+    "orchestrator/job/request": [],
     # orchestrator/render
     "orchestrator/render/draw": [],
     "orchestrator/render/plan": ["orchestrator/render/draw", "orchestrator/render/report"],

@@ -9,7 +9,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "orchestrator/decide/decide.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 #include "orchestrator/scheduler/port/open_slurm_port.h"
 #include "orchestrator/state/access/run_access.h"
 #include "orchestrator/state/access/submit_environment.h"

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 #include "orchestrator/scheduler/port/open_slurm_port.h"
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 #include "orchestrator/state/access/run_access.h"

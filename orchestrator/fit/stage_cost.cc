@@ -4,7 +4,7 @@
 
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/tune.h"
-#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/job/request/stage_wall.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {

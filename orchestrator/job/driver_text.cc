@@ -7,7 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 namespace {

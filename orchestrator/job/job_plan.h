@@ -1,7 +1,7 @@
 // Room orchestrator/job
-// How a stage becomes a job: class, limits, directives, launcher, environment, and the text of job.sbatch.
-// job_plan.h decides (plan_job), job_script.cc writes; job_wall.h and stage_wall.h choose the wall time.
-// launcher_arguments.h is the ranks' launcher, container_mounts.h what containers see, step_plan.h several programs.
+// How a stage becomes a job: what it asks for, launcher, container, and the text of job.sbatch.
+// job_plan.h composes (plan_job) what orchestrator/job/request decides one by one; job_script.cc writes.
+// launcher_arguments.h is the ranks' launcher, container_mounts.h what containers see.
 // It knows no run folder and no controller: the same site and stage give the same job everywhere.
 //
 // How one stage's job asks for what it needs at one site: routing, limits, directives with the origin of each,
@@ -12,31 +12,20 @@
 #include <vector>
 
 #include "base/error/diagnostics.h"
-#include "contracts/records/job_step.h"
+#include "orchestrator/job/request/job_length.h"
+#include "orchestrator/job/request/job_shape.h"
+#include "orchestrator/job/request/sbatch_text.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
 
-// `#SBATCH --option=value`; value "" for a flag.
-struct Directive {
-  std::string option, value;
-  std::string origin;  // "site marenostrum5-acc: classes.prod.qos", "workflow: stage.pretrain.nodes", "default: ..."
-};
-
-struct JobPlan {
+struct JobPlan : JobShape, JobLength {
   std::vector<Directive> directives;  // without those that name the run, the stage or the attempt
   std::string job_class, partition;
-  double wall_s = 0;         // of one job
-  double longer_wall_s = 0;  // of every attempt after the first, where `wall_s` is from a forecast; 0: as the first
-  double stop_before_s = 0;  // SIGUSR1 to the lead this long before the end
-  bool resumable = false;    // keeps its state between jobs
-  bool chain = false;        // longer than one job may be: goes on in another, queued before the first ends
-  bool requeue = false;      // Slurm may start the same job again
-  int nodes = 1, ranks = 1, ranks_per_node = 1, cpus_per_rank = 1, gpus_per_node = 0;
+  bool requeue = false;   // Slurm may start the same job again
   bool calls_mpi = true;  // its ranks do
   int running_max = 0;    // jobs of its class that run at the same time, for arrays; 0: no limit known
-  int spares = 0;         // further nodes, like the others, without ranks at first
   // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
   // the one rank, or calls mpirun.
   std::vector<std::string> launcher;
@@ -44,9 +33,7 @@ struct JobPlan {
   std::vector<std::string> container;         // its words (contracts/records/attempt.h), or none
   std::string container_image;                // "": no container
   std::vector<std::string> container_mounts;  // of the site and of the stage; the run's own are added for its jobs
-  // Several programs, each with a launcher of its own; `ranks` are then places for them, alike on every node.
-  std::vector<JobStep> steps;
-  std::vector<std::string> prologue;  // shell lines of the script, comments included: modules, variables
+  std::vector<std::string> prologue;          // shell lines of the script, comments included: modules, variables
 
   double gpu_hours() const {
     return wall_s / 3600 * (nodes + spares) * gpus_per_node;

@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "contracts/records/attempt.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/job/sbatch_text.h"
-#include "orchestrator/job/step_plan.h"
+#include "orchestrator/job/request/sbatch_text.h"
+#include "orchestrator/job/request/step_plan.h"
 #include "orchestrator/state/run_folder.h"
 
 namespace longhaul {

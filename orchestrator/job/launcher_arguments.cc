@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "contracts/records/attempt.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/step_plan.h"
+#include "orchestrator/job/request/step_plan.h"
 
 namespace longhaul {
 namespace {
@@ -12,12 +12,6 @@ namespace {
 constexpr const char* node_memory = "/dev/shm";
 
 }  // namespace
-
-std::string outlives_nodes_by(const StageCommon& common) {
-  if (common.job.no_kill) return "job.no_kill";
-  if (common.resiliency.spares > 0) return "resiliency.spares";
-  return common.resiliency.shrink ? "resiliency.shrink" : "";
-}
 
 bool calls_mpi(const PlannedStage& stage) {
   if (stage.kind == "command" || !stage.settings.is_table()) return true;

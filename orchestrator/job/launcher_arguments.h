@@ -14,9 +14,6 @@ namespace longhaul {
 
 struct JobPlan;
 
-// The key that wants a job to outlive the loss of a node ("resiliency.spares"); "": none does.
-std::string outlives_nodes_by(const StageCommon& common);
-
 // Whether the ranks of a stage start MPI. Those of the engine that talk by NCCL do not
 // (engine/tasks/commands/command_line.cc): who they are says Slurm, and the plugin of a site's MPI is one thing less
 // that can fail. Of a user's program nobody knows: it may.

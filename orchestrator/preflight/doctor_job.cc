@@ -6,7 +6,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/job/launcher_arguments.h"
-#include "orchestrator/job/step_plan.h"
+#include "orchestrator/job/request/step_plan.h"
 
 namespace longhaul {
 namespace {

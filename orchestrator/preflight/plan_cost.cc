@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/tune.h"
-#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/job/request/stage_wall.h"
 
 namespace longhaul {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/process/process.h"
 #include "base/text/text.h"
-#include "orchestrator/job/job_options_check.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/job_options_check.h"
+#include "orchestrator/job/request/sbatch_text.h"
 #include "orchestrator/preflight/promised_gpus.h"
 
 namespace longhaul {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/text/text.h"
-#include "orchestrator/job/job_class.h"
+#include "orchestrator/job/request/job_class.h"
 #include "orchestrator/scheduler/slurm/site_probe.h"
 
 namespace longhaul {

@@ -11,7 +11,7 @@
 #include "contracts/settings/training/feature_table.h"
 #include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/forecast/stage_shape.h"
-#include "orchestrator/job/job_class.h"
+#include "orchestrator/job/request/job_class.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/workflow/layout/stage_computing.h"
 

@@ -11,7 +11,7 @@
 #include "orchestrator/fit/fit_report.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/job/launcher_arguments.h"
-#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/job/request/stage_wall.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/preflight/timeout_check.h"
 #include "orchestrator/workflow/layout/imported_model.h"

@@ -9,7 +9,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "base/toml.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 namespace {

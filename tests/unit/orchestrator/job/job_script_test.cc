@@ -5,7 +5,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "orchestrator/job/job_plan.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 namespace {

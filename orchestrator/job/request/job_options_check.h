@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/job/job_plan.h"
+#include "base/error/result.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 

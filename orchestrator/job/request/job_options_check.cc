@@ -1,11 +1,11 @@
-#include "orchestrator/job/job_options_check.h"
+#include "orchestrator/job/request/job_options_check.h"
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 
 #include "base/text/text.h"
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,4 +1,4 @@
-#include "orchestrator/job/sbatch_text.h"
+#include "orchestrator/job/request/sbatch_text.h"
 
 #include <algorithm>
 #include <cctype>

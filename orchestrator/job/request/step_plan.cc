@@ -1,4 +1,4 @@
-#include "orchestrator/job/step_plan.h"
+#include "orchestrator/job/request/step_plan.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/job/request/stage_wall.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "orchestrator/job/job_class.h"
+#include "orchestrator/job/request/job_class.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "orchestrator/job/job_wall.h"
+#include "orchestrator/job/request/job_wall.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "orchestrator/job/stage_wall.h"
+#include "orchestrator/job/request/stage_wall.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "contracts/settings/stages/curate.h"
 #include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/forecast/serving_request.h"
-#include "orchestrator/job/job_class.h"
+#include "orchestrator/job/request/job_class.h"
 
 namespace longhaul {
 namespace {

@@ -1,5 +1,5 @@
 // How several programs share the nodes, CPUs and GPUs of one job.
-#include "orchestrator/job/step_plan.h"
+#include "orchestrator/job/request/step_plan.h"
 
 #include <doctest/doctest.h>
 

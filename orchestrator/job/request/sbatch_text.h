@@ -9,6 +9,12 @@
 
 namespace longhaul {
 
+// `#SBATCH --option=value`; value "" for a flag.
+struct Directive {
+  std::string option, value;
+  std::string origin;  // "site marenostrum5-acc: classes.prod.qos", "workflow: stage.pretrain.nodes", "default: ..."
+};
+
 // No byte below 32 and no DEL: what may stand on one line of a script or a configuration.
 bool is_one_line(std::string_view text);
 // For comments: such bytes become '?'.
