@@ -41,7 +41,6 @@ EXCEPTIONS = {
     "engine/train/loop/training_loop.h TrainingLoop": (891, 2, 34),
     "engine/train/step/trainer.h Trainer": (677, 20, 38),
     "orchestrator/controller/controller.h Controller": (682, 11, 31),
-    "orchestrator/decide/decide.cc Round": (485, 1, 8),
     "orchestrator/scheduler/port/cli_port.h CliPort": (324, 18, 7),
     "orchestrator/scheduler/port/helper_port.h HelperPort": (412, 18, 12),
     "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),

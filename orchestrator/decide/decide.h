@@ -1,6 +1,7 @@
 // Room orchestrator/decide
 // What a controller does next, as a pure function of what was seen, intended and done.
-// decide.h is the decision; job_end.h, needs.h, exclusions.h, held_up.h and job_room.h are parts of it.
+// decide.h is the decision, round.h its parts in their order; job_end.h, needs.h, exclusions.h, held_up.h and
+// job_room.h judge single things for them.
 // Two headers touch files: in_flight.h (submissions under way) and input_files.h (digests of raw inputs).
 // decide() asks no clock and does no I/O, so the room may include neither runs, jobs nor the controller.
 //
