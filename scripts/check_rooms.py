@@ -128,6 +128,9 @@ INSIDE = {
     "orchestrator/cli/docs": ["orchestrator/cli/options"],
     "orchestrator/cli/options": [],
     "orchestrator/cli/session": ["orchestrator/cli/options"],
+    # orchestrator/controller
+    "orchestrator/controller": ["orchestrator/controller/jobs"],
+    "orchestrator/controller/jobs": [],
     # orchestrator/job
     "orchestrator/job": ["orchestrator/job/request"],
     "orchestrator/job/request": [],

@@ -7,7 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/records/held_allocation.h"
-#include "orchestrator/controller/maintenance.h"
+#include "orchestrator/controller/jobs/maintenance.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/scheduler/local_scheduler.h"
 #include "orchestrator/scheduler/port/open_slurm_port.h"

@@ -1,7 +1,7 @@
 // Room orchestrator/controller
 // The rounds of a run: read what is, decide, write the intents, act, write the outcomes.
-// tick.h is one round from outside, controller.h the round itself; controller_act.cc carries out decisions.
-// drivers.h and follower.h say who starts the next round; poll_pace.h says how often the scheduler is asked.
+// tick.h is one round from outside, controller.h the round itself; run_journal.h is what it writes down.
+// drivers.h and follower.h say who starts the next round; orchestrator/controller/jobs sees and starts jobs.
 // It does not know how trials work: they are handed in through inline_stage_runner.h.
 //
 // One round of the crash-only controller: read what is, decide (pure), write the intents, act, write the outcomes. It

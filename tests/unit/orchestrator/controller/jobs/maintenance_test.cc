@@ -1,5 +1,5 @@
 // Which reservations shorten jobs.
-#include "orchestrator/controller/maintenance.h"
+#include "orchestrator/controller/jobs/maintenance.h"
 
 #include <doctest/doctest.h>
 

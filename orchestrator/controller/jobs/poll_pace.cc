@@ -1,4 +1,4 @@
-#include "orchestrator/controller/poll_pace.h"
+#include "orchestrator/controller/jobs/poll_pace.h"
 
 #include <algorithm>
 

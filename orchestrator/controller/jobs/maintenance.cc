@@ -1,4 +1,4 @@
-#include "orchestrator/controller/maintenance.h"
+#include "orchestrator/controller/jobs/maintenance.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // How often the scheduler is asked.
-#include "orchestrator/controller/poll_pace.h"
+#include "orchestrator/controller/jobs/poll_pace.h"
 
 #include <doctest/doctest.h>
 
