@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text/text.h"
+#include "orchestrator/scheduler/port/slurm_answers.h"
 
 namespace longhaul {
 namespace {
@@ -26,40 +27,6 @@ std::vector<std::string> submission_words(const SlurmSubmission& submission) {
   words.push_back(submission.script);
   for (const std::string& argument : submission.arguments) words.push_back(argument);
   return words;
-}
-
-// "Name=value" pairs of one line of `scontrol -o show`. The first of a name counts: free text stands last.
-class Pairs {
- public:
-  explicit Pairs(const std::string& line) : line_(" " + line) {}
-  std::string operator[](const std::string& name) const {
-    const std::string key = " " + name + "=";
-    const std::size_t begin = line_.find(key);
-    if (begin == std::string::npos) return {};
-    const std::size_t from = begin + key.size();
-    const std::size_t end = line_.find(' ', from);
-    return read_slurm_text(line_.substr(from, end == std::string::npos ? end : end - from));
-  }
-  // Up to the end of the line.
-  std::string rest(const std::string& name) const {
-    const std::string key = " " + name + "=";
-    const std::size_t begin = line_.find(key);
-    return begin == std::string::npos ? std::string() : trim(line_.substr(begin + key.size()));
-  }
-
- private:
-  std::string line_;
-};
-
-std::vector<std::string> lines_with(const std::string& text, const std::string& beginning) {
-  std::vector<std::string> found;
-  for (const std::string& line : split(text, '\n'))
-    if (starts_with(line, beginning)) found.push_back(line);
-  return found;
-}
-
-int count_or_unlimited(const std::string& text) {
-  return text == "UNLIMITED" ? 0 : whole(text);
 }
 
 }  // namespace
@@ -264,110 +231,27 @@ Result<SlurmWillRun> CliPort::will_run(const SlurmSubmission& submission) {
   for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
   LH_TRY(const RunOutput output, query(std::move(argv)));
   if (!output.status.success()) return slurm_command_error(submission.script + " would not run", output);
-  // "sbatch: Job 7 to start at 1795252879 using 4 processors on nodes n[1-2] in partition main"
-  const auto after = [&](const std::string& phrase) {
-    const std::size_t at = output.err.find(phrase);
-    if (at == std::string::npos) return std::string();
-    const std::size_t from = at + phrase.size();
-    return output.err.substr(from, output.err.find_first_of(" \n", from) - from);
-  };
-  SlurmWillRun answer;
-  answer.start_s = read_slurm_time(after("to start at "));
-  answer.nodes = after(" on nodes ");
-  answer.partition = after(" in partition ");
-  return answer;
+  return read_slurm_will_run(output.err);
 }
 
 Result<std::vector<SlurmNode>> CliPort::nodes() {
   LH_TRY(const std::string text, ask("cannot read the nodes", {"scontrol", "-a", "-o", "show", "nodes"}));
-  std::vector<SlurmNode> nodes;
-  for (const std::string& line : lines_with(text, "NodeName=")) {
-    const Pairs pairs(line);
-    SlurmNode node;
-    node.name = pairs["NodeName"];
-    node.state = replace_all(pairs["State"], "*", "+NOT_RESPONDING");
-    node.reason = pairs.rest("Reason");
-    if (const std::size_t who = node.reason.rfind(" ["); who != std::string::npos) node.reason.resize(who);
-    node.features = pairs["AvailableFeatures"];
-    node.gres = pairs["Gres"];
-    node.partitions = pairs["Partitions"];
-    node.cpus = whole(pairs["CPUTot"]);
-    node.memory_mib = whole(pairs["RealMemory"]);
-    nodes.push_back(std::move(node));
-  }
-  return nodes;
+  return read_slurm_nodes(text);
 }
 
 Result<std::vector<SlurmPartition>> CliPort::partitions() {
   LH_TRY(const std::string text, ask("cannot read the partitions", {"scontrol", "-a", "-o", "show", "partitions"}));
-  std::vector<SlurmPartition> partitions;
-  for (const std::string& line : lines_with(text, "PartitionName=")) {
-    const Pairs pairs(line);
-    SlurmPartition partition;
-    partition.name = pairs["PartitionName"];
-    partition.state = pairs["State"];
-    partition.qos = pairs["QoS"];
-    partition.nodes = pairs["Nodes"];
-    partition.allowed_accounts = pairs["AllowAccounts"] == "ALL" ? "" : pairs["AllowAccounts"];
-    partition.tres = pairs["TRES"];
-    partition.max_time_s = read_slurm_duration(pairs["MaxTime"]);
-    partition.default_time_s = read_slurm_duration(pairs["DefaultTime"]);
-    partition.nodes_total = whole(pairs["TotalNodes"]);
-    partition.nodes_max = count_or_unlimited(pairs["MaxNodes"]);
-    partition.nodes_min = whole(pairs["MinNodes"]);
-    partition.cpus_total = whole(pairs["TotalCPUs"]);
-    partition.is_default = pairs["Default"] == "YES";
-    partition.exclusive = pairs["OverSubscribe"] == "EXCLUSIVE";
-    partitions.push_back(std::move(partition));
-  }
-  return partitions;
+  return read_slurm_partitions(text);
 }
 
 Result<std::vector<SlurmReservation>> CliPort::reservations() {
   LH_TRY(const std::string text, ask("cannot read the reservations", {"scontrol", "-o", "show", "reservations"}));
-  std::vector<SlurmReservation> reservations;
-  for (const std::string& line : lines_with(text, "ReservationName=")) {
-    const Pairs pairs(line);
-    SlurmReservation reservation;
-    reservation.name = pairs["ReservationName"];
-    reservation.nodes = pairs["Nodes"];
-    reservation.partition = pairs["PartitionName"];
-    reservation.flags = pairs["Flags"];
-    reservation.start_s = read_slurm_time(pairs["StartTime"]);
-    reservation.end_s = read_slurm_time(pairs["EndTime"]);
-    reservations.push_back(std::move(reservation));
-  }
-  return reservations;
+  return read_slurm_reservations(text);
 }
 
 Result<SlurmConfiguration> CliPort::configuration() {
   LH_TRY(const std::string text, ask("cannot read the configuration", {"scontrol", "show", "config"}));
-  std::map<std::string, std::string> pairs;
-  for (const std::string& line : split(text, '\n')) {
-    const std::size_t equals = line.find('=');
-    if (equals != std::string::npos) pairs[trim(line.substr(0, equals))] = trim(line.substr(equals + 1));
-  }
-  SlurmConfiguration made;
-  made.cluster = pairs["ClusterName"];
-  made.version = pairs["SLURM_VERSION"];
-  made.min_job_age_s = whole(pairs["MinJobAge"]);  // "300 sec"
-  made.kill_wait_s = whole(pairs["KillWait"]);
-  made.slurmd_timeout_s = whole(pairs["SlurmdTimeout"]);
-  made.message_timeout_s = whole(pairs["MessageTimeout"]);
-  made.max_array_size = whole(pairs["MaxArraySize"]);
-  made.max_job_count = whole(pairs["MaxJobCount"]);
-  const std::string accounting = read_slurm_text(pairs["AccountingStorageType"]);
-  made.accounting = !accounting.empty() && !ends_with(accounting, "/none");
-  made.requeue = pairs["JobRequeue"] == "1";
-  made.scrontab = pairs["ScronParameters"].find("enable") != std::string::npos;
-  made.stepmgr = pairs["SlurmctldParameters"].find("enable_stepmgr") != std::string::npos;
-  made.select_type = pairs["SelectType"];
-  made.task_plugin = pairs["TaskPlugin"];
-  made.mpi_default = pairs["MpiDefault"];
-  made.cli_filters = read_slurm_text(pairs["CliFilterPlugins"]);
-  made.private_data = read_slurm_text(pairs["PrivateData"]);
-  if (made.private_data == "none") made.private_data.clear();
-  return made;
+  return read_slurm_configuration(text);
 }
 
 }  // namespace longhaul
