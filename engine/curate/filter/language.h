@@ -1,3 +1,9 @@
+// Room engine/curate/filter
+// What a text is: its language, its words, the page it is of, and what the pages of its site have in common.
+// language.h wraps CLD2, words.h splits text, page_identity.h gives one name to a page in all its languages.
+// sites.h finds what stands on most pages of a folder.
+// It judges nothing (engine/curate/rules does) and knows no duplicates (engine/curate/dedup).
+//
 // Which language a text is written in, by CLD2 (naive Bayes over letter groups, about 160 languages).
 #pragma once
 

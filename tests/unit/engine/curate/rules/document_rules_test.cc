@@ -1,8 +1,11 @@
-#include "engine/curate/filter/document_rules.h"
+#include "engine/curate/rules/document_rules.h"
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "base/text/text.h"
+#include "engine/curate/rules/document_filters.h"
 
 namespace longhaul {
 namespace {
@@ -43,6 +46,17 @@ DocumentRuleSettings document_rules_without_ngrams() {
   settings.top_ngrams_max.clear();
   settings.duplicate_ngrams_max.clear();
   return settings;
+}
+
+TEST_CASE("the table of filters names each once, and a filter judges without the others") {
+  std::set<std::string> names;
+  for (const DocumentFilter& filter : document_filters()) CHECK_MESSAGE(names.insert(filter.name).second, filter.name);
+  const std::string text = "lorem ipsum";  // too short as well, which comes first in the table
+  const MeasuredDocument measured = measure_document(text, "en", nullptr);
+  const auto verdict = placeholder_filter(measured, {});
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->rule == "lorem_ipsum");
+  CHECK(document_rules_reason(text) == "words_min");
 }
 
 TEST_CASE("prose passes every rule") {

@@ -1,8 +1,8 @@
-// Room engine/curate/filter
-// Which documents are worth learning from: quality rules, language, the identity of a page.
-// document_rules.h has the published rules with their sources; language.h wraps CLD2; words.h splits text.
-// page_identity.h gives one name to a page in all its languages.
-// It reads no files and knows no other document: duplicates are engine/curate/dedup's.
+// Room engine/curate/rules
+// Which documents and lines are worth learning from, by published rules.
+// document_rules.h judges one text; document_filters.h is the table of filters, a file each; line_rules.cc is for
+// lines. measured_document.h gathers what filters ask. It reads no files and knows no other document: duplicates are
+// engine/curate/dedup's.
 //
 // Rules that tell text worth learning from: Gopher (Rae et al. 2021, arXiv 2112.11446, section A.1), C4 (Raffel et al.
 // 2020, arXiv 1910.10683, section 2.2) and FineWeb (Penedo et al. 2024, arXiv 2406.17557, section 3.6).
