@@ -53,12 +53,13 @@ INSIDE = {
     "engine/core/tensor": ["engine/core/device"],
     # engine/curate
     "engine/curate": ["engine/curate/dedup", "engine/curate/extract", "engine/curate/filter", "engine/curate/html", "engine/curate/read",
-        "engine/curate/rules"],
+        "engine/curate/readers", "engine/curate/rules"],
     "engine/curate/dedup": ["engine/curate/extract", "engine/curate/filter"],
     "engine/curate/extract": [],
     "engine/curate/filter": ["engine/curate/extract", "engine/curate/html", "engine/curate/read"],
     "engine/curate/html": ["engine/curate/extract"],
     "engine/curate/read": ["engine/curate/extract"],
+    "engine/curate/readers": ["engine/curate/extract", "engine/curate/html", "engine/curate/read"],
     "engine/curate/rules": ["engine/curate/extract", "engine/curate/filter"],
     # engine/data
     "engine/data": ["engine/data/files", "engine/data/template", "engine/data/tokenizer"],

@@ -21,6 +21,7 @@
 #include "engine/curate/filter/sites.h"
 #include "engine/curate/heldout_pages.h"
 #include "engine/curate/read/inputs.h"
+#include "engine/curate/readers/document_readers.h"
 #include "engine/curate/waterfall.h"
 
 namespace longhaul {
@@ -83,7 +84,7 @@ class Curation {
 
   Status read(const CurateInputs& inputs) {
     Diagnostics problems;
-    const FoundInputs found = find_inputs(inputs.documents, problems);
+    const FoundInputs found = find_inputs(inputs.documents, document_types(), problems);
     LH_TRY(const PageNamer namer, PageNamer::create(settings_.page_key));
     const Sites sites = Sites::look_at(found.files, namer, settings_);
     std::vector<ExaminedFile> examined(found.files.size());

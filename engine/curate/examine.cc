@@ -5,10 +5,9 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
-#include "engine/curate/extract/charset.h"
 #include "engine/curate/extract/clean_text.h"
 #include "engine/curate/filter/language.h"
-#include "engine/curate/html/html_text.h"
+#include "engine/curate/readers/document_readers.h"
 
 namespace longhaul {
 namespace {
@@ -85,62 +84,25 @@ void name_document(CurateDocument& document, const std::string& source, const st
   document.path_language = std::move(identity.language);
 }
 
-void read_fields(CurateDocument& document, const Value& object) {
-  document.title = object.get_string("title");
-  document.author = object.get_string("author");
-  document.date = object.get_string("date");
-  document.url = object.get_string("url");
-  document.text = object.get_string("text");
-}
-
-Result<ExaminedFile> examine_records(const InputFile& file, const CurateSettings& settings, const PageNamer& namer) {
-  ExaminedFile result;
-  const auto record = [&](const InputRecord& found) {
-    ExaminedDocument examined;
-    const std::string origin = found.object.get_string("page", found.object.get_string("url"));
-    const std::string source = format("{}#{}", file.source, found.line);
-    name_document(examined.document, source, origin.empty() ? source : origin, namer);
-    read_fields(examined.document, found.object);
-    examined.raw_bytes = found.bytes;
-    examine_text(examined, settings);
-    result.documents.push_back(std::move(examined));
-  };
-  const auto rejected = [&](RejectedRecord found) { result.rejected.push_back(std::move(found)); };
-  LH_CHECK(read_records(file, settings.page_bytes_max.value, record, rejected));
-  return result;
-}
-
-Result<ExaminedFile> examine_page(const InputFile& file, const CurateSettings& settings, const PageNamer& namer,
-                                  const RepeatedBlocks* repeated) {
-  LH_TRY(const std::string bytes, read_input(file, settings.page_bytes_max.value));
+ExaminedDocument examine_found(FoundDocument found, const InputFile& file, const CurateSettings& settings,
+                               const PageNamer& namer) {
   ExaminedDocument examined;
   CurateDocument& document = examined.document;
-  name_document(document, file.source, file.source, namer);
-  examined.raw_bytes = static_cast<std::int64_t>(bytes.size());
-  if (examined.raw_bytes > settings.page_bytes_max.value) {
+  const std::string source = found.record > 0 ? format("{}#{}", file.source, found.record) : file.source;
+  name_document(document, source, found.origin.empty() ? source : found.origin, namer);
+  document.title = std::move(found.title);
+  document.author = std::move(found.author);
+  document.date = std::move(found.date);
+  document.url = std::move(found.url);
+  document.text = std::move(found.text);
+  examined.raw_bytes = found.bytes;
+  examined.repeated_bytes = found.repeated_bytes;
+  examined.extract_s = found.seconds;
+  if (found.is_too_large)
     remove(examined, "extract", "too_large", format("page_bytes_max is {}", settings.page_bytes_max.value));
-  } else {
-    {
-      const Stopwatch watch(examined.extract_s);
-      if (file.kind == InputKind::html) {
-        HtmlTextSettings html;
-        html.markdown_tables = settings.markdown_tables;
-        PageText page = extract_main_text(bytes, html, repeated);
-        examined.repeated_bytes = page.repeated_bytes;
-        document.title = std::move(page.title);
-        document.author = std::move(page.author);
-        document.date = std::move(page.date);
-        document.url = std::move(page.url);
-        document.text = std::move(page.text);
-      } else {
-        document.text = decode_bytes(bytes, false).text;
-      }
-    }
+  else
     examine_text(examined, settings);
-  }
-  ExaminedFile result;
-  result.documents.push_back(std::move(examined));
-  return result;
+  return examined;
 }
 
 }  // namespace
@@ -149,8 +111,13 @@ Result<ExaminedFile> examine_file(const InputFile& file, const CurateSettings& s
                                   const RepeatedBlocks* repeated) {
   const auto examine = [&]() -> Result<ExaminedFile> {
     if (!file.refusal.empty()) return make_error(ErrorCode::unsupported, format("{}: {}", file.path, file.refusal));
-    return file.kind == InputKind::jsonl ? examine_records(file, settings, namer)
-                                         : examine_page(file, settings, namer, repeated);
+    ExaminedFile result;
+    const auto found = [&](FoundDocument document) {
+      result.documents.push_back(examine_found(std::move(document), file, settings, namer));
+    };
+    const auto rejected = [&](RejectedRecord record) { result.rejected.push_back(std::move(record)); };
+    LH_CHECK(reader_of(*file.type).read({file, settings, repeated, found, rejected}));
+    return result;
   };
   Result<ExaminedFile> examined = examine();
   if (examined.ok() || file.named) return examined;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t sampled_pages = 8;
 
 bool is_page(const InputFile& file) {
-  return file.kind == InputKind::html && file.refusal.empty();
+  return file.type && file.type->is_page && file.refusal.empty();
 }
 
 std::size_t common_folder(const std::vector<InputFile>& files) {

@@ -11,44 +11,47 @@
 namespace longhaul {
 namespace {
 
-constexpr const char* types_hint =
-    "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson .json, each also with .gz .bz2 .xz .zst";
+constexpr const char* packings[] = {".gz", ".bz2", ".xz", ".zst"};
 
-bool kind_of(std::string_view path, InputFile& file) {
+std::string types_hint(const DocumentTypes& types) {
+  std::string hint = "documents are";
+  for (const DocumentType* type : types)
+    for (const char* ending : type->endings)
+      if (*type->refusal == '\0') hint += std::string(" ") + ending;
+  hint += ", each also with";
+  for (const char* ending : packings) hint += std::string(" ") + ending;
+  return hint;
+}
+
+// Whether there is a type for a file of this name.
+bool choose_type(std::string_view path, const DocumentTypes& types, InputFile& file) {
   std::string name = file_name(path);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  for (const char* ending : {".gz", ".bz2", ".xz", ".zst"}) {
+  for (const char* ending : packings) {
     if (!ends_with(name, ending)) continue;
     if (!is_packing_built_in(ending))
       file.refusal = format("{} needs a library that was not there when this program was built", ending);
     name.resize(name.size() - std::string_view(ending).size());
     break;
   }
-  const auto is_any = [&](std::initializer_list<const char*> endings) {
-    return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return ends_with(name, ending); });
-  };
-  if (is_any({".html", ".htm", ".xhtml"})) {
-    file.kind = InputKind::html;
-  } else if (is_any({".txt", ".text", ".md"})) {
-    file.kind = InputKind::text;
-  } else if (is_any({".jsonl", ".ndjson", ".json"})) {
-    file.kind = InputKind::jsonl;
-  } else if (is_any({".parquet", ".arrow", ".feather"})) {
-    file.kind = InputKind::jsonl;
-    file.refusal = "columns of Parquet and Arrow are not read; write the file as JSON lines";
-  } else {
-    return false;
+  for (const DocumentType* type : types) {
+    const bool is_it = std::any_of(type->endings.begin(), type->endings.end(),
+                                   [&](const char* ending) { return ends_with(name, ending); });
+    if (!is_it) continue;
+    file.type = type;
+    if (*type->refusal != '\0') file.refusal = type->refusal;
+    return true;
   }
-  return true;
+  return false;
 }
 
 void add_problem(Diagnostics& problems, ErrorCode code, std::string what, std::string hint) {
   problems.add(make_error(code, std::move(what), std::move(hint)));
 }
 
-void find_below(const std::string& folder, const std::string& pattern, const std::string& name, FoundInputs& found,
-                Diagnostics& problems) {
+void find_below(const std::string& folder, const std::string& pattern, const std::string& name,
+                const DocumentTypes& types, FoundInputs& found, Diagnostics& problems) {
   auto tree = list_tree(folder);
   if (!tree.ok()) {
     problems.add(tree.error().with_context(format("input \"{}\"", name)));
@@ -57,8 +60,8 @@ void find_below(const std::string& folder, const std::string& pattern, const std
   std::size_t matches = 0;
   for (const std::string& path : *tree) {
     if (!pattern.empty() && !matches_pattern(path, pattern)) continue;
-    InputFile file{join_path(folder, path), path, InputKind::text, false, {}};
-    if (!kind_of(path, file)) {
+    InputFile file{join_path(folder, path), path, nullptr, false, {}};
+    if (!choose_type(path, types, file)) {
       ++found.other_files;
       continue;
     }
@@ -66,28 +69,29 @@ void find_below(const std::string& folder, const std::string& pattern, const std
     found.files.push_back(std::move(file));
   }
   if (matches == 0)
-    add_problem(problems, ErrorCode::not_found, format("input \"{}\" holds no documents", name), types_hint);
+    add_problem(problems, ErrorCode::not_found, format("input \"{}\" holds no documents", name), types_hint(types));
 }
 
-void find_one(const std::string& name, FoundInputs& found, Diagnostics& problems) {
+void find_one(const std::string& name, const DocumentTypes& types, FoundInputs& found, Diagnostics& problems) {
   const std::size_t star = name.find_first_of("*?");
   if (star != std::string::npos) {
     const std::size_t slash = name.rfind('/', star);
     const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : name.substr(0, slash);
-    return find_below(folder, slash == std::string::npos ? name : name.substr(slash + 1), name, found, problems);
+    return find_below(folder, slash == std::string::npos ? name : name.substr(slash + 1), name, types, found, problems);
   }
   if (!file_exists(name)) {
     return add_problem(problems, ErrorCode::not_found, format("input \"{}\" does not exist", name),
                        "name a file, a folder or a pattern");
   }
-  if (is_directory(name)) return find_below(name, "", name, found, problems);
-  InputFile file{name, file_name(name), InputKind::text, true, {}};
-  if (!kind_of(name, file)) {
+  if (is_directory(name)) return find_below(name, "", name, types, found, problems);
+  InputFile file{name, file_name(name), nullptr, true, {}};
+  if (!choose_type(name, types, file)) {
     return add_problem(problems, ErrorCode::invalid_input, format("input \"{}\" is of no known type", name),
-                       types_hint);
+                       types_hint(types));
   }
   if (!file.refusal.empty()) {
-    return add_problem(problems, ErrorCode::unsupported, format("input \"{}\": {}", name, file.refusal), types_hint);
+    return add_problem(problems, ErrorCode::unsupported, format("input \"{}\": {}", name, file.refusal),
+                       types_hint(types));
   }
   found.files.push_back(std::move(file));
 }
@@ -128,11 +132,11 @@ bool matches_pattern(std::string_view path, std::string_view pattern) {
   return p == pattern.size();
 }
 
-FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& problems) {
+FoundInputs find_inputs(const std::vector<std::string>& names, const DocumentTypes& types, Diagnostics& problems) {
   FoundInputs found;
   if (names.empty())
     add_problem(problems, ErrorCode::invalid_input, "no input documents are named", "name files, folders or patterns");
-  for (const std::string& name : names) find_one(name, found, problems);
+  for (const std::string& name : names) find_one(name, types, found, problems);
   std::sort(found.files.begin(), found.files.end(), [](const InputFile& a, const InputFile& b) {
     return std::tuple(std::string_view(a.source), std::string_view(a.path), !a.named) <
            std::tuple(std::string_view(b.source), std::string_view(b.path), !b.named);

@@ -15,14 +15,21 @@
 
 namespace longhaul {
 
-enum class InputKind { html, text, jsonl };
+// What files of a type are called. The types there are stand in engine/curate/readers/document_readers.h.
+struct DocumentType {
+  const char* name;
+  std::vector<const char*> endings;  // of file names in lower case, each also with .gz, .bz2, .xz or .zst behind it
+  bool is_page = false;              // HTML: shares text with the other pages of its site
+  const char* refusal = "";          // why files of this type are not read; "" where they are
+};
+using DocumentTypes = std::vector<const DocumentType*>;
 
 struct InputFile {
   std::string path;    // to open it
   std::string source;  // its path below the folder or the fixed part of the pattern that named it; unique, sorted
-  InputKind kind = InputKind::text;
-  bool named = false;   // by the user, not found in a folder or by a pattern
-  std::string refusal;  // why this build cannot read it; "" where it can
+  const DocumentType* type = nullptr;  // never null in what find_inputs() returns
+  bool named = false;                  // by the user, not found in a folder or by a pattern
+  std::string refusal;                 // why this build cannot read it; "" where it can
 };
 
 struct FoundInputs {
@@ -30,10 +37,10 @@ struct FoundInputs {
   std::int64_t other_files = 0;  // in folders, of other types (pictures, style sheets): not read
 };
 
-// `names`: files, folders (read with all folders below), and patterns with * ? and ** (any folders). By their names
-// files are html (.html .htm .xhtml), text (.txt .md .text) or jsonl (.jsonl .ndjson .json), each also with .gz, .bz2,
-// .xz or .zst. What names nothing, or a file of another type, is added to `problems`.
-FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& problems);
+// `names`: files, folders (read with all folders below), and patterns with * ? and ** (any folders). The ending of a
+// file's name chooses among `types`, which live as long as what is returned. What names nothing, or a file of no type,
+// is added to `problems`.
+FoundInputs find_inputs(const std::vector<std::string>& names, const DocumentTypes& types, Diagnostics& problems);
 
 // The whole file, unpacked; of a longer one the first `bytes_max` + 1 bytes. Errors: the disk, and packed data that is
 // cut or damaged.

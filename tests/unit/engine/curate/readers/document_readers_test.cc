@@ -1,0 +1,50 @@
+// The table of readers: what is read is what messages say, and no file belongs to two of them.
+#include "engine/curate/readers/document_readers.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "base/files/files.h"
+#include "tests/support/scratch.h"
+
+using namespace longhaul;
+
+TEST_CASE("document readers: every ending belongs to one reader, and only what is refused has none to read it") {
+  std::set<std::string> endings;
+  for (const DocumentReader& reader : document_readers()) {
+    CHECK_MESSAGE((reader.read == nullptr) == (*reader.type.refusal != '\0'), reader.type.name);
+    CHECK(&reader_of(reader.type) == &reader);
+    for (const char* ending : reader.type.endings) CHECK_MESSAGE(endings.insert(ending).second, ending);
+  }
+}
+
+TEST_CASE("document readers: a file of no type is refused with the endings of all that are read") {
+  const testing::Scratch scratch;
+  const std::string path = join_path(scratch.path(), "picture.png");
+  REQUIRE(write_file_atomic(path, "x").ok());
+  Diagnostics problems;
+  CHECK(find_inputs({path}, document_types(), problems).files.empty());
+  REQUIRE(problems.size() == 1);
+  const std::string hint = problems.errors()[0].hint;
+  CHECK(hint ==
+        "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson .json, each also with .gz .bz2 .xz .zst");
+}
+
+TEST_CASE("document readers: records become documents with their lines, a page is one document") {
+  const testing::Scratch scratch;
+  const std::string records = join_path(scratch.path(), "r.jsonl"), page = join_path(scratch.path(), "p.txt");
+  REQUIRE(write_file_atomic(records, "{\"text\": \"one\"}\n\nbroken\n{\"text\": \"two\", \"url\": \"u\"}\n").ok());
+  REQUIRE(write_file_atomic(page, "three").ok());
+  Diagnostics problems;
+  const FoundInputs inputs = find_inputs({records, page}, document_types(), problems);
+  REQUIRE(inputs.files.size() == 2);
+  std::vector<std::string> found, rejected;
+  const auto document = [&](FoundDocument one) { found.push_back(std::to_string(one.record) + one.origin + one.text); };
+  const auto record = [&](RejectedRecord one) { rejected.push_back(one.reason); };
+  const CurateSettings settings;
+  for (const InputFile& file : inputs.files)
+    CHECK(reader_of(*file.type).read({file, settings, nullptr, document, record}).ok());
+  CHECK(std::set<std::string>(found.begin(), found.end()) == std::set<std::string>{"1one", "4utwo", "0three"});
+  CHECK(rejected == std::vector<std::string>{"not_json"});
+}
