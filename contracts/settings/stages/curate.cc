@@ -22,6 +22,8 @@ const FieldTable<DocumentRuleSettings>& document_rule_fields() {
                  {.help = "share of lines that start with a bullet", .min = 0, .max = 1})
           .field("ellipsis_lines_max", &D::ellipsis_lines_max,
                  {.help = "share of lines that end in an ellipsis", .min = 0, .max = 1})
+          .field("short_lines_max", &D::short_lines_max,
+                 {.help = "share of lines of at most 30 characters; 1: not asked", .min = 0, .max = 1})
           .field("alphabetic_words_min", &D::alphabetic_words_min,
                  {.help = "share of words that hold a letter", .min = 0, .max = 1})
           .field("stop_words_min", &D::stop_words_min,

@@ -22,6 +22,7 @@ struct DocumentRuleSettings {
   double ellipses_per_word_max = 0.1;  // Gopher
   double bullet_lines_max = 0.95;      // lines that start with a bullet; Gopher: 0.9
   double ellipsis_lines_max = 0.3;     // lines that end with an ellipsis; Gopher
+  double short_lines_max = 1;          // lines of at most 30 characters; FineWeb: 0.67
   double alphabetic_words_min = 0.6;   // words with a letter; Gopher: 0.8
   // Different ones of the language's list, for English "the be to of and that have with" (Gopher). Not asked of
   // languages without a list

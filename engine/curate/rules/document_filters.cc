@@ -8,6 +8,7 @@ const std::vector<DocumentFilter>& document_filters() {
       {"stop_word", stop_word_filter},
       {"placeholder", placeholder_filter},
       {"line_shape", line_shape_filter},
+      {"line_length", line_length_filter},
       {"repetition", repetition_filter},
       {"ngram", ngram_filter},
   };

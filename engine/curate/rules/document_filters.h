@@ -25,6 +25,7 @@ std::optional<RuleVerdict> word_filter(const MeasuredDocument& m, const Document
 std::optional<RuleVerdict> stop_word_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
 std::optional<RuleVerdict> placeholder_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
 std::optional<RuleVerdict> line_shape_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
+std::optional<RuleVerdict> line_length_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
 std::optional<RuleVerdict> repetition_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
 std::optional<RuleVerdict> ngram_filter(const MeasuredDocument& m, const DocumentRuleSettings& s);
 

@@ -59,6 +59,16 @@ TEST_CASE("the table of filters names each once, and a filter judges without the
   CHECK(document_rules_reason(text) == "words_min");
 }
 
+TEST_CASE("pages of short lines go where a limit is set, and letters of several bytes count once") {
+  DocumentRuleSettings settings = document_rules_without_ngrams();
+  const std::string menu = document_rules_times("Home and other things here.\nÀÉÎÕÜ àéîõü, à é î õ ü à é î.\n", 20) +
+                           document_rules_prose(1) + "\n";
+  CHECK(document_rules_reason(menu, "en", settings) != "short_lines_max");
+  settings.short_lines_max = 0.67;
+  CHECK(line_length_filter(measure_document(menu, "en", nullptr), settings)->rule == "short_lines_max");
+  CHECK_FALSE(line_length_filter(measure_document(document_rules_prose(40), "en", nullptr), settings).has_value());
+}
+
 TEST_CASE("prose passes every rule") {
   DocumentRuleSettings settings;
   settings.duplicate_ngrams_max.clear();  // the made-up sentences share their end
