@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "contracts/settings/stages/curate.h"
-#include "engine/curate/rules/document_rules.h"
 #include "engine/curate/filter/page_identity.h"
 #include "engine/curate/html/html_repetition.h"
 #include "engine/curate/read/inputs.h"
 #include "engine/curate/read/records.h"
+#include "engine/curate/rules/document_rules.h"
 
 namespace longhaul {
 

@@ -33,7 +33,8 @@ RetryBudgets budgets_of(const Round& round, const LedgerStage& stage) {
 void ended_badly(Round& round, LedgerStage& stage, const JobEnd& end) {
   const int number = stage.newest()->number;
   // Of a job that left no record, now is when it is known: what its node is suspected of has to begin some time.
-  Value fields = ended_fields(round, *stage.newest(), end.started_ms, end.ended_ms > 0 ? end.ended_ms : round.seen.now_ms);
+  Value fields =
+      ended_fields(round, *stage.newest(), end.started_ms, end.ended_ms > 0 ? end.ended_ms : round.seen.now_ms);
   fields.set("cause", end.cause);
   if (round.now.cancel_requested) {
     if (end.fault == FaultClass::interrupted || end.fault == FaultClass::cancelled)

@@ -12,8 +12,8 @@
 #include "base/files/files.h"
 #include "engine/curate/extract/clean_text.h"
 #include "engine/curate/extract/unicode.h"
-#include "engine/curate/rules/document_rules.h"
 #include "engine/curate/html/html_text.h"
+#include "engine/curate/rules/document_rules.h"
 
 namespace longhaul {
 namespace {
