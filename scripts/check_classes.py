@@ -49,7 +49,6 @@ EXCEPTIONS = {
     "resiliency/goodput/goodput_ledger.h GoodputLedger": (177, 10, 16),
     "resiliency/simulate/trial.cc Trial": (451, 1, 36),
     "worker/agent/agent.cc Agent": (514, 1, 53),
-    "worker/lead/agents/agent_table.h AgentTable": (426, 23, 20),
     "worker/lead/job_lead.h JobLead": (1452, 6, 56),
     "worker/lead/monitor/launch_guard.h LaunchGuard": (390, 11, 16),
 }

@@ -168,7 +168,8 @@ INSIDE = {
     # worker/lead
     "worker/lead": ["worker/lead/agents", "worker/lead/failover", "worker/lead/injection", "worker/lead/monitor", "worker/lead/orders",
         "worker/lead/placement", "worker/lead/recovery"],
-    "worker/lead/agents": [],
+    "worker/lead/agents": ["worker/lead/connections"],
+    "worker/lead/connections": [],
     "worker/lead/failover": ["worker/lead/agents", "worker/lead/monitor", "worker/lead/placement", "worker/lead/recovery"],
     "worker/lead/injection": ["worker/lead/agents", "worker/lead/monitor"],
     "worker/lead/monitor": ["worker/lead/agents"],

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "base/digest/hash.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "worker/lead/agents/strangers.h"
 #include "worker/lead/agents/succession.h"
 
 namespace longhaul {
@@ -13,21 +11,29 @@ namespace {
 
 constexpr std::int64_t hello_within_ms = 5'000;
 constexpr std::int64_t heard_lately_ms = 2'000;
-// An agent that has lost its lead turns to the standby within this time, if it lives.
-constexpr std::int64_t turns_within_ns = 400'000'000;
-constexpr std::size_t strangers_besides_hosts = 64;  // connections that have not said hello
-constexpr int accepted_at_once = 64;
+
+// Two agents of a host, one of which was believed dead: the one that is heard stays.
+bool is_other_at_work(const AgentState& agent, std::int64_t pid, std::int64_t now_ns) {
+  return agent.connected && agent.pid != pid && now_ns - agent.heard_ns < heard_lately_ms * 1'000'000;
+}
+
+// What an agent hears first. By the time it tells whether its clock is off.
+Value welcome_of(const PortRange& ports, const std::optional<LeadInWaiting>& waiting, std::int64_t wall_ms) {
+  Value welcome = Value::make_table();
+  welcome.set("wall_ms", wall_ms);
+  welcome.set("ports", ports.text());
+  if (waiting) welcome.set("asks", lead_epoch_to_value(waiting->asks()));
+  return welcome;
+}
 
 }  // namespace
 
 AgentTable::AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock,
                        Logger& log)
     : options_(options),
-      secret_(std::move(secret)),
-      listener_(std::move(listener)),
       clock_(clock),
       log_(log),
-      strangers_("connection_refused", clock, log) {
+      links_(std::move(listener), std::move(secret), options.hosts.size(), clock, log) {
   for (const std::string& host : options_.hosts) agents_[host].report.host = host;
 }
 
@@ -41,36 +47,26 @@ Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptio
   LH_TRY(std::string secret, read_lead_secret(options.secret_path));
   std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
   table->owns_files_ = false;
-  table->asks_.emplace(std::max(options.asks, options.epoch + 1), options.host);
-  table->opened_ns_ = clock.monotonic_ns();
-  table->lost_host_ = lost_host, table->lost_ = lost;
-  if (!lost.at.address.empty()) table->knocks_.emplace(std::move(lost.at), clock);
+  table->waiting_.emplace(LeadEpoch(std::max(options.asks, options.epoch + 1), options.host), lost_host,
+                          std::move(lost), clock);
   return table;
 }
 
-// Whoever has not turned to this lead so far has been missing since it waited. Where the former lead was, longer: but
-// only if its kernel is silent as well, for a lead dies alone, too, and never so long that an agent there had no time
-// to come here.
-std::int64_t AgentTable::missing_since_ns(const std::string& host, const std::set<std::string>& gone) const {
-  if (gone.count(host) > 0 && lost_.since_ns > 0) return std::min(lost_.since_ns, opened_ns_);
-  const bool silent = host == lost_host_ && knocks_ && !knocks_->answers() && lost_.since_ns > 0;
-  return silent ? std::clamp(lost_.since_ns, opened_ns_ - turns_within_ns, opened_ns_) : opened_ns_;
-}
-
 Status AgentTable::take_over(const std::set<std::string>& gone) {
-  LH_ASSERT(asks_.has_value(), "a lead that waits for nothing");
-  options_.epoch = asks_->number;
-  asks_.reset();
+  LH_ASSERT(waiting_.has_value(), "a lead that waits for nothing");
+  const LeadInWaiting waited = std::move(*waiting_);
+  waiting_.reset();
+  options_.epoch = waited.asks().number;
   owns_files_ = true;
   // Before anybody is sent away: who comes back at once reads it.
   const Status written = write_lead_address(options_.address_path, address());
-  links_.clear();
+  links_.drop_all();
   for (auto& [host, agent] : agents_) {
-    if (!agent.connected && host == lost_host_) agent.peer = lost_.at;  // asked again before another agent is started
-    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : missing_since_ns(host, gone);
+    // Asked again before another agent is started.
+    if (!agent.connected && host == waited.lost_host()) agent.peer = waited.lost_at();
+    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : waited.missing_since(host, gone);
     agent.connected = false;
   }
-  knocks_.reset();
   return written;
 }
 
@@ -94,15 +90,14 @@ void AgentTable::look_for_successor() {
 }
 
 void AgentTable::look() {
-  if (knocks_) knocks_->look();
-  for (const std::unique_ptr<Link>& link : links_)
+  if (waiting_) waiting_->look();
+  for (const std::unique_ptr<AgentLink>& link : links_.all())
     if (!link->over && !pump(*link)) link->over = true;
-  std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return link->over; });
-  take_new_connections();  // after those that wait had their turn: one that has answered is no stranger any more
-  strangers_.look();
-  // What was answered to one may be for another.
-  for (const std::unique_ptr<Link>& link : links_)
-    if (link->connection.session().has_outgoing()) (void)link->connection.flush().ok();  // if not, the next look tells
+  links_.drop_those_over();
+  // After those that wait had their turn: one that has answered is no stranger any more.
+  links_.accept(own_epoch(), [this](const std::string& address) { return is_outside(address); });
+  links_.log_refused();
+  links_.flush();  // what was answered to one may be for another
 }
 
 // Words go to those that look for them as they come: many ranks wait for one of them.
@@ -110,7 +105,7 @@ void AgentTable::pass_on(const std::string& from, const StoreMessage& words) {
   const RendezvousStore::Outcome outcome = words_.take(from, words);
   for (const std::string& problem : outcome.problems)
     log_.error(format("event=word_refused launch={} what='{}'", words_.launch(), problem));
-  for (const std::unique_ptr<Link>& link : links_) {
+  for (const std::unique_ptr<AgentLink>& link : links_.all()) {
     const auto found = outcome.to_hosts.find(link->host);
     if (found == outcome.to_hosts.end() || link->over || !link->connection.session().open()) continue;
     for (const StoreMessage& part : split_store_message(found->second))
@@ -118,99 +113,64 @@ void AgentTable::pass_on(const std::string& from, const StoreMessage& words) {
   }
 }
 
-void AgentTable::refuse(const Link& link, const std::string& why) {
-  ++refused_;
-  strangers_.note(link.address, why);
-}
-
 // An agent comes from the same address again and again: once all have come, others are none of them.
-bool AgentTable::outside(const std::string& address) const {
+bool AgentTable::is_outside(const std::string& address) const {
   return std::none_of(agents_.begin(), agents_.end(), [&](const auto& entry) {
     return entry.second.peer.address.empty() || entry.second.peer.address == address;
   });
 }
 
-void AgentTable::make_room() {
-  std::vector<Stranger> strangers;
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    if (!links_[i]->host.empty()) continue;
-    strangers.push_back({links_[i]->address, links_[i]->since_ns, links_[i]->outside});
-    places.push_back(i);
+bool AgentTable::leave(AgentLink& link, const std::string& why, bool unanswered) {
+  (void)link.connection.flush().ok();  // the answer to another release
+  if (link.host.empty()) {
+    links_.refuse(link, why);
+  } else if (AgentState& agent = agents_[link.host]; agent.connected) {
+    agent.connected = false;
+    agent.lost_ns = clock_.monotonic_ns(), agent.unanswered = unanswered;
+    log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
   }
-  if (strangers.size() < strangers_besides_hosts + options_.hosts.size()) return;
-  const std::size_t place = places[stranger_to_drop(strangers)];
-  refuse(*links_[place], format("{} connections have not shown that they know the secret", strangers.size()));
-  links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(place));
+  return false;
 }
 
-void AgentTable::take_new_connections() {
-  for (int accepted = 0; accepted < accepted_at_once; ++accepted) {
-    auto socket = listener_.accept();
-    if (!socket.ok() || !socket->valid()) return;
-    const auto nonce = random_hex(static_cast<int>(wire_nonce_bytes));
-    if (!nonce.ok()) {
-      ++refused_;
-      continue;
-    }
-    make_room();
-    const std::string address = peer_of(socket->get()).address;
-    links_.push_back(
-        std::make_unique<Link>(Link{Connection(std::move(*socket), WireSession::lead(secret_, *nonce, own_epoch())), "",
-                                    address, outside(address), clock_.monotonic_ns(), false}));
-  }
-}
-
-bool AgentTable::pump(Link& link) {
+bool AgentTable::pump(AgentLink& link) {
   auto frames = link.connection.pump();
-  const auto leave = [&](const std::string& why, bool unanswered = false) {
-    (void)link.connection.flush().ok();  // the answer to another release
-    if (link.host.empty()) {
-      refuse(link, why);
-    } else if (AgentState& agent = agents_[link.host]; agent.connected) {
-      agent.connected = false;
-      agent.lost_ns = clock_.monotonic_ns(), agent.unanswered = unanswered;
-      log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
-    }
-    return false;
-  };
-  if (!frames.ok()) return leave(frames.error().message(), frames.error().code == ErrorCode::timeout);
+  if (!frames.ok()) return leave(link, frames.error().message(), frames.error().code == ErrorCode::timeout);
   for (const WireFrame& frame : *frames) {
     if (frame.kind == WireKind::hello) {
       if (!greet(link, frame)) return false;
-      continue;
+    } else if (const Status taken = take(link, frame); !taken.ok()) {
+      return leave(link, taken.error().message());
     }
-    if (frame.kind == WireKind::promise) {
-      take_promise(link, lead_epoch_of(frame.body));
-      continue;
-    }
-    if (frame.kind == WireKind::words) {
-      const auto words = store_message_from_value(frame.body);
-      if (!words.ok()) return leave(words.error().message());
-      pass_on(link.host, *words);
-      continue;
-    }
-    auto report = node_report_from_value(frame.body);
-    if (!report.ok()) return leave(report.error().message());
-    AgentState& agent = agents_[link.host];
-    agent.heard_ns = clock_.monotonic_ns();
-    agent.report = std::move(*report);
   }
   if (link.host.empty() && clock_.monotonic_ns() - link.since_ns > hello_within_ms * 1'000'000)
-    return leave("nothing was said");
+    return leave(link, "nothing was said");
   return true;
 }
 
-bool AgentTable::greet(Link& link, const WireFrame& hello) {
+Status AgentTable::take(const AgentLink& link, const WireFrame& frame) {
+  if (frame.kind == WireKind::promise) {
+    take_promise(link, lead_epoch_of(frame.body));
+    return {};
+  }
+  if (frame.kind == WireKind::words) {
+    LH_TRY(const StoreMessage words, store_message_from_value(frame.body));
+    pass_on(link.host, words);
+    return {};
+  }
+  LH_TRY(NodeReport report, node_report_from_value(frame.body));
+  AgentState& agent = agents_[link.host];
+  agent.heard_ns = clock_.monotonic_ns();
+  agent.report = std::move(report);
+  return {};
+}
+
+bool AgentTable::greet(AgentLink& link, const WireFrame& hello) {
   const std::string host = hello.body.get_string("host");
   const auto refuse_agent = [&](const std::string& why, bool for_good = false) {
-    ++refused_;
     log_.warn(format("event=agent_refused host='{}' reason='{}'", host, why));
-    link.connection.session().refuse(why, for_good);
-    (void)link.connection.pump().ok();  // says it, if it can be said at once
-    return false;
+    return links_.turn_away(link, why, for_good);
   };
-  if (asks_ ? hello.epoch.number > options_.epoch : hello.epoch > own_epoch()) {
+  if (waiting_ ? hello.epoch.number > options_.epoch : hello.epoch > own_epoch()) {
     superseded_ = true;
     return refuse_agent(
         format("this lead is of epoch {}, the agent has seen {}", own_epoch().text(), hello.epoch.text()));
@@ -218,19 +178,12 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   if (!agents_.contains(host)) return refuse_agent("this attempt has no such host");
   AgentState& agent = agents_[host];
   const std::int64_t pid = hello.body.get_integer("pid");
-  // Two agents of a host, one of which was believed dead: the one that is heard stays.
-  if (agent.connected && agent.pid != pid && clock_.monotonic_ns() - agent.heard_ns < heard_lately_ms * 1'000'000)
+  if (is_other_at_work(agent, pid, clock_.monotonic_ns()))
     return refuse_agent(format("agent {} of this host is at work", agent.pid), true);
-  // An agent that comes again has lost us without our notice.
-  for (const std::unique_ptr<Link>& other : links_)
-    if (other.get() != &link && other->host == host) other->over = true;
   link.host = host;
-  Value welcome = Value::make_table();
-  welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
-  welcome.set("ports", options_.ports.text());
-  if (asks_) welcome.set("asks", lead_epoch_to_value(*asks_));
-  link.connection.session().welcome(welcome);
-  agent.connected = !asks_;
+  links_.drop_older_of(link);  // an agent that comes again has lost us without our notice
+  link.connection.session().welcome(welcome_of(options_.ports, waiting_, clock_.wall_ms()));
+  agent.connected = !waiting_;
   agent.heard_ns = clock_.monotonic_ns();
   agent.pid = pid;
   agent.peer = peer_of(link.connection.descriptor());
@@ -240,112 +193,61 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
 }
 
 // Until it has promised it is another's voice, or nobody's.
-void AgentTable::take_promise(Link& link, const LeadEpoch& promised) {
-  if (!asks_) return;  // of the time before this one took over
+void AgentTable::take_promise(const AgentLink& link, const LeadEpoch& promised) {
+  if (!waiting_) return;  // of the time before this one took over
   AgentState& agent = agents_[link.host];
-  if (promised != *asks_)
+  if (promised != waiting_->asks())
     log_.info(format("event=promised_to_another host={} promised='{}' asked='{}'", link.host, promised.text(),
-                     asks_->text()));
-  agent.connected = promised == *asks_;
+                     waiting_->asks().text()));
+  agent.connected = promised == waiting_->asks();
   agent.heard_ns = clock_.monotonic_ns();
 }
 
-void AgentTable::tell_what_to_watch(Link& link) {
-  const auto watched = watched_.find(link.host);
-  if (watched == watched_.end()) return;
-  AgentOrder watch = watched->second;
-  watch.left_ms = left_ms();
-  link.connection.session().send(WireKind::order, agent_order_to_value(watch));
-  if (restart_epoch_ == 0 || watched->second.ranks.empty()) return;
-  link.connection.session().send(WireKind::order, agent_order_to_value(restart_order(watched->second)));
-}
-
-AgentOrder AgentTable::restart_order(const AgentOrder& watched) const {
-  AgentOrder restart;
-  restart.kind = AgentOrder::Kind::restart;
-  restart.launch = watched.launch, restart.ranks = watched.ranks, restart.epoch = restart_epoch_;
-  return restart;
+void AgentTable::tell_what_to_watch(AgentLink& link) {
+  for (const AgentOrder& order : orders_.for_newcomer(link.host, clock_.monotonic_ns()))
+    link.connection.session().send(WireKind::order, agent_order_to_value(order));
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
                        std::int64_t restart_wait_ms, std::int64_t end_by_ns, const std::string& words) {
-  watched_.clear();
-  end_by_ns_ = end_by_ns;
   words_.begin(launch);
-  restart_epoch_ = 0;
-  for (const std::string& host : options_.hosts) {
-    const auto ranks = ranks_of.find(host);
-    AgentOrder watch;
-    watch.kind = AgentOrder::Kind::watch;
-    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms, watch.words = words;
-    if (ranks != ranks_of.end()) watch.ranks = ranks->second;
-    watched_[host] = watch;
-  }
+  orders_.begin(options_.hosts, launch, folder, ranks_of, restart_wait_ms, end_by_ns, words);
   for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
-  for (const std::unique_ptr<Link>& link : links_)
+  for (const std::unique_ptr<AgentLink>& link : links_.all())
     if (!link->host.empty() && link->connection.session().open()) tell_what_to_watch(*link);
 }
 
 void AgentTable::order(const std::string& host, const AgentOrder& order) {
-  for (const std::unique_ptr<Link>& link : links_)
-    if (link->host == host && link->connection.session().open())
-      link->connection.session().send(WireKind::order, agent_order_to_value(order));
+  links_.send(host, WireKind::order, agent_order_to_value(order));
 }
 
 void AgentTable::order_all(const AgentOrder& order) {
-  for (const std::unique_ptr<Link>& link : links_)
-    if (!link->host.empty() && link->connection.session().open())
-      link->connection.session().send(WireKind::order, agent_order_to_value(order));
+  links_.send_all(WireKind::order, agent_order_to_value(order));
+}
+
+void AgentTable::send(const HostOrders& orders) {
+  for (const auto& [host, one] : orders) order(host, one);
 }
 
 void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, int signal_number) {
-  const auto watched = watched_.find(host);
-  const int launch = watched == watched_.end() ? 0 : watched->second.launch;
-  AgentOrder signal;
-  signal.kind = AgentOrder::Kind::signal;
-  signal.launch = launch, signal.ranks = ranks, signal.signal = signal_number;
-  order(host, signal);
+  order(host, orders_.signal(host, ranks, signal_number));
 }
 
 void AgentTable::restart(std::int64_t epoch) {
   words_.new_epoch();
-  restart_epoch_ = epoch;
-  for (const auto& [host, watched] : watched_)
-    if (!watched.ranks.empty()) order(host, restart_order(watched));
-}
-
-std::int64_t AgentTable::left_ms() const {
-  return end_by_ns_ == 0 ? 0 : std::max<std::int64_t>(1, (end_by_ns_ - clock_.monotonic_ns()) / 1'000'000);
+  send(orders_.restart(epoch));
 }
 
 void AgentTable::must_end_by(std::int64_t end_ns) {
-  end_by_ns_ = end_ns;
-  for (const auto& [host, watched] : watched_) {
-    AgentOrder end_by;
-    end_by.kind = AgentOrder::Kind::end_by;
-    end_by.launch = watched.launch, end_by.left_ms = left_ms();
-    order(host, end_by);
-  }
+  send(orders_.must_end_by(end_ns, clock_.monotonic_ns()));
 }
 
 void AgentTable::order_page(const std::string& host, int rank, const Order& user) {
-  const auto watched = watched_.find(host);
-  if (watched == watched_.end()) return;
-  AgentOrder page;
-  page.kind = AgentOrder::Kind::page;
-  page.launch = watched->second.launch, page.ranks = {rank};
-  page.id = user.id, page.what = user.what, page.value = user.value;
-  order(host, page);
+  if (const auto page = orders_.page(host, rank, user)) order(host, *page);
 }
 
 void AgentTable::dump_stacks(const std::string& folder) {
-  for (const auto& [host, watched] : watched_) {
-    if (watched.ranks.empty()) continue;
-    AgentOrder stacks;
-    stacks.kind = AgentOrder::Kind::stacks;
-    stacks.launch = watched.launch, stacks.folder = folder, stacks.ranks = watched.ranks;
-    order(host, stacks);
-  }
+  send(orders_.stacks(folder));
 }
 
 void AgentTable::ping() {
@@ -356,22 +258,12 @@ void AgentTable::ping() {
 
 void AgentTable::end(std::int64_t wait_ms) {
   order_all(AgentOrder{});  // end
-  for (const Deadline deadline(clock_, wait_ms); !deadline.passed() && !links_.empty();) {
-    std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return !link->connection.pump().ok(); });
-    if (!links_.empty()) clock_.sleep_ms(10);
-  }
-  links_.clear();
+  links_.close(wait_ms);
 }
 
 int AgentTable::connected() const {
   return static_cast<int>(
       std::count_if(agents_.begin(), agents_.end(), [](const auto& entry) { return entry.second.connected; }));
-}
-
-std::vector<int> AgentTable::descriptors() const {
-  std::vector<int> all = {listener_.descriptor()};
-  for (const std::unique_ptr<Link>& link : links_) all.push_back(link->connection.descriptor());
-  return all;
 }
 
 }  // namespace longhaul

@@ -1,8 +1,9 @@
 // Room worker/lead/agents
 // The agents of a job, one on each host: how they are started, asked, missed and replaced.
-// Start with agent_table.h (who is there, what each said last), then missing_agents.h, replacement_agents.h.
-// heard_hosts.h counts a majority; host_health_watch.h collects findings; rendezvous_store.h keeps rendezvous files.
-// It knows neither ranks nor the decision to restart: those are monitor's and the lead's.
+// Start with agent_table.h (who is there, what each said last); launch_orders.h is what they are told,
+// lead_in_waiting.h a lead before it leads. missing_agents.h and replacement_agents.h look after those that do not
+// come. heard_hosts.h counts a majority; host_health_watch.h collects findings; rendezvous_store.h keeps rendezvous
+// files. It knows neither ranks nor the decision to restart: those are monitor's and the lead's.
 //
 // The agents of an attempt, as its lead sees them: who has connected, what each said last and when. One thread, which
 // calls look() often.
@@ -18,13 +19,13 @@
 #include "base/process/log.h"
 #include "base/system/clock.h"
 #include "contracts/control/order.h"
+#include "worker/lead/agents/launch_orders.h"
+#include "worker/lead/agents/lead_in_waiting.h"
 #include "worker/lead/agents/rendezvous_store.h"
+#include "worker/lead/connections/agent_links.h"
 #include "worker/protocol/node/node_report.h"
-#include "worker/protocol/wire/connection.h"
-#include "worker/protocol/wire/host_probe.h"
 #include "worker/protocol/wire/lead_address.h"
 #include "worker/protocol/wire/lost_lead.h"
-#include "worker/protocol/wire/unauthenticated_log.h"
 
 namespace longhaul {
 
@@ -71,8 +72,7 @@ class AgentTable {
   Status take_over(const std::set<std::string>& gone = {});
 
   // Takes what has come. Who says nothing sensible, or is not ours, loses its connection without an answer; that is
-  // logged, a line a minute. A connection has 5 s to show that it knows the secret; where 64 more than the job has
-  // hosts have not, one of them goes for the next (strangers.h).
+  // logged, a line a minute. A connection has 5 s to show that it knows the secret.
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
   // `words`: where they leave words for each other on their nodes (contracts/control/rendezvous_folder.h), which this
@@ -102,62 +102,43 @@ class AgentTable {
   int connected() const;
   std::int64_t epoch() const { return options_.epoch; }  // its number
   LeadAddress address() const {
-    return {options_.attempt_key, options_.epoch, options_.host, listener_.port(), options_.addresses};
+    return {options_.attempt_key, options_.epoch, options_.host, links_.port(), options_.addresses};
   }
   const PortRange& ports() const { return options_.ports; }
-  std::vector<int> descriptors() const;  // for poll(2)
+  std::vector<int> descriptors() const { return links_.descriptors(); }  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
   // For a lead that may have stood still and finds itself alone: agents that have turned to another one do not come
   // back to say so. The file of the address names that one, or is gone with it, and the record is there (succession.h).
   // An address that somebody else has removed is written again.
   void look_for_successor();
-  int refused() const { return refused_; }  // connections so far
+  int refused() const { return links_.refused(); }  // connections so far
 
  private:
-  struct Link {
-    Connection connection;
-    std::string host;  // "": has not said hello
-    std::string address;
-    bool outside = false;  // strangers.h
-    std::int64_t since_ns = 0;
-    bool over = false;
-  };
-  LeadEpoch own_epoch() const { return asks_ ? LeadEpoch(options_.epoch) : LeadEpoch(options_.epoch, options_.host); }
-  std::int64_t left_ms() const;
-  void take_promise(Link& link, const LeadEpoch& promised);
   AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock, Logger& log);
-  void take_new_connections();
-  void make_room();
-  void refuse(const Link& link, const std::string& why);
-  bool outside(const std::string& address) const;
+  LeadEpoch own_epoch() const {
+    return waiting_ ? LeadEpoch(options_.epoch) : LeadEpoch(options_.epoch, options_.host);
+  }
+  bool is_outside(const std::string& address) const;
   // Whether the link stays.
-  bool pump(Link& link);
-  bool greet(Link& link, const WireFrame& hello);
-  void tell_what_to_watch(Link& link);
+  bool pump(AgentLink& link);
+  Status take(const AgentLink& link, const WireFrame& frame);
+  bool leave(AgentLink& link, const std::string& why, bool unanswered = false);
+  bool greet(AgentLink& link, const WireFrame& hello);
+  void take_promise(const AgentLink& link, const LeadEpoch& promised);
+  void tell_what_to_watch(AgentLink& link);
   void pass_on(const std::string& from, const StoreMessage& words);
-  AgentOrder restart_order(const AgentOrder& watched) const;
+  void send(const HostOrders& orders);
 
   AgentTableOptions options_;
-  std::optional<LeadEpoch> asks_;  // of a lead in waiting
-  std::string secret_;
-  Listener listener_;
+  std::optional<LeadInWaiting> waiting_;  // until it takes over
   Clock& clock_;
   Logger& log_;
-  UnauthenticatedLog strangers_;
-  std::vector<std::unique_ptr<Link>> links_;
+  AgentLinks links_;
   std::map<std::string, AgentState> agents_;
-  std::map<std::string, AgentOrder> watched_;  // by host
+  LaunchOrders orders_;
   RendezvousStore words_;
-  std::int64_t end_by_ns_ = 0;      // of the ranks by force; 0: not known
-  std::int64_t restart_epoch_ = 0;  // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;
-  int refused_ = 0;
-  std::int64_t opened_ns_ = 0;
-  std::string lost_host_;  // of the lead that was there before this one waited
-  LostLead lost_;
-  std::optional<HostProbe> knocks_;
-  std::int64_t missing_since_ns(const std::string& host, const std::set<std::string>& gone) const;
   bool owns_files_ = true;  // the secret goes with it; not while another lead may live
 };
 

@@ -15,7 +15,7 @@
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
 #include "worker/lead/agents/agent_table.h"
-#include "worker/lead/agents/strangers.h"
+#include "worker/lead/connections/strangers.h"
 
 namespace longhaul {
 namespace {

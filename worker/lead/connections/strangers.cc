@@ -1,4 +1,4 @@
-#include "worker/lead/agents/strangers.h"
+#include "worker/lead/connections/strangers.h"
 
 #include <map>
 #include <tuple>
