@@ -50,7 +50,6 @@ EXCEPTIONS = {
     "resiliency/simulate/trial.cc Trial": (451, 1, 36),
     "worker/agent/agent.cc Agent": (514, 1, 53),
     "worker/lead/job_lead.h JobLead": (1452, 6, 56),
-    "worker/lead/monitor/launch_guard.h LaunchGuard": (390, 11, 16),
 }
 
 Size = collections.namedtuple("Size", "lines functions members")

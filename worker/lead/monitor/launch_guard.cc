@@ -9,16 +9,6 @@
 namespace longhaul {
 namespace {
 
-// An agent whose connection was closed comes back within its retry interval (0.25 s) if its node lives.
-constexpr std::int64_t gone_after_ms = 800;
-// Ranks beside a lost node stand still, for they wait for its ranks: for longer than any of them ever took where it is,
-// and never less than this.
-constexpr std::int64_t still_after_ms = others_still_ms;
-// Agents report twice a second: between words that are farther apart a rank may have moved unseen.
-constexpr std::int64_t heard_often_ms = 1'000;
-// A node that nobody is known to wait for is lost after so many steps without a word.
-constexpr double silent_steps = 3;
-
 // One that has not beaten yet is left to its launcher for so long, which knows more of its end. Not for ever: an mpirun
 // whose rank is killed while ranks still find each other may wait for good, with no rank left.
 constexpr std::int64_t launcher_tells_ms = 2'000;
@@ -33,30 +23,8 @@ bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vec
   });
 }
 
-// Looks are 50 ms apart; what is longer than this is no look's own doing.
-constexpr std::int64_t usual_look_ms = 250, pauses_kept_ms = 60'000;
-
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
-}
-
-bool has_rank_on(const std::vector<RankObservation>& ranks, const std::string& host) {
-  return std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host; });
-}
-
-// By what their pages say: every rank of another node is in a collective or waits for a message, and whom it waits for
-// in the end is on that node.
-bool others_wait_for(const std::vector<RankObservation>& ranks, const std::string& host) {
-  const WaitGraph graph = wait_graph(ranks);
-  bool one = false;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].host == host || ranks[i].beat.section == beat_finished) continue;
-    const WaitGraph::Node& node = graph.nodes[i];
-    if (node.silent) continue;
-    if (!node.waits || node.end < 0 || ranks[static_cast<std::size_t>(node.end)].host != host) return false;
-    one = true;
-  }
-  return one;
 }
 
 }  // namespace
@@ -65,6 +33,7 @@ LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, L
     : settings_(settings),
       own_program_(own_program),
       hangs_(hang_timeouts_of(settings), std::move(learned)),
+      host_loss_(settings),
       stall_(step_stall_of(settings)) {}
 
 // Steps that are done again and again are so over several of these.
@@ -84,10 +53,7 @@ void LaunchGuard::begin(std::int64_t now_ms, std::int64_t epoch) {
   epoch_ = epoch;
   told_ = false;
   suspicion_.reset();
-  begun_ms_ = now_ms_ = now_ms;
-  pauses_.clear();
-  progress_.clear();
-  longest_pause_ms_ = 0;
+  host_loss_.new_launch(now_ms);
   ended_ms_.clear();
   desyncs_.new_launch();
   stall_.new_launch(now_ms);
@@ -96,38 +62,7 @@ void LaunchGuard::begin(std::int64_t now_ms, std::int64_t epoch) {
 
 void LaunchGuard::adopt_launch(std::int64_t now_ms, std::int64_t epoch, std::int64_t lost_ms) {
   new_launch(now_ms, epoch);
-  begun_ms_ = std::min(now_ms, lost_ms);
-}
-
-void LaunchGuard::note_look(std::int64_t now_ms) {
-  if (now_ms - now_ms_ > usual_look_ms) pauses_.push_back({now_ms, now_ms - now_ms_ - usual_look_ms});
-  std::erase_if(pauses_, [&](const Pause& pause) { return now_ms - pause.until_ms > pauses_kept_ms; });
-  now_ms_ = now_ms;
-}
-
-std::int64_t LaunchGuard::not_looked_ms(std::int64_t silent_ms) const {
-  std::int64_t sum = 0;
-  for (const Pause& pause : pauses_)
-    if (now_ms_ - pause.until_ms < silent_ms) sum += pause.length_ms;
-  return std::min(sum, silent_ms);
-}
-
-void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
-  for (const RankObservation& rank : ranks) {
-    Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, 0, now_ms, 0}).first->second;
-    if (!rank.seen) continue;
-    // What a page was written for has a time; a counter has none, and has moved since the last look.
-    const std::int64_t heard_ms = now_ms - std::max<std::int64_t>(0, rank.silent_ms);
-    const std::int64_t page_ms = heard_ms - rank.idle_ms, before_ms = known.at_ms;
-    const std::uint64_t mark = movement_mark(rank.beat);
-    if (!known.seen)
-      known.at_ms = page_ms;
-    else if (page_ms > known.at_ms || mark != known.mark)
-      known.at_ms = page_ms > known.at_ms ? page_ms : heard_ms;
-    const bool watched = known.seen && heard_ms - known.heard_ms < heard_often_ms;
-    if (watched) longest_pause_ms_ = std::max(longest_pause_ms_, known.at_ms - before_ms);
-    known.mark = mark, known.heard_ms = heard_ms, known.seen = true;
-  }
+  host_loss_.begun_at(std::min(now_ms, lost_ms));
 }
 
 void LaunchGuard::take(const std::vector<Event>& events) {
@@ -136,36 +71,15 @@ void LaunchGuard::take(const std::vector<Event>& events) {
       hangs_.note_write(std::max(event.fields.get_number("write_s"), event.fields.get_number("stall_s")));
 }
 
-std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string& host) const {
-  // Of ranks that are heard of: until their last report, for what came after it is not known yet.
-  std::int64_t least = now_ms - begun_ms_;
-  for (const auto& [rank, progress] : progress_) {
-    if (progress.host == host) continue;
-    const bool heard = progress.seen && now_ms - progress.heard_ms <= heard_of_within_ms;
-    least = std::min(least, (heard ? progress.heard_ms : now_ms) - progress.at_ms);
-  }
-  return least;
-}
-
-std::int64_t LaunchGuard::stillness_ms(const std::vector<RankObservation>& ranks, std::int64_t untimed_ms) const {
-  std::int64_t longest = still_after_ms;
-  for (const RankObservation& rank : ranks) {
-    if (!rank.seen || rank.process == ProcessState::ended || rank.beat.section == beat_finished) continue;
-    const std::optional<double> learned = hangs_.learned().seconds(rank.beat.section);
-    longest = std::max(longest, learned ? static_cast<std::int64_t>(*learned * 1000) : untimed_ms);
-  }
-  return longest;
-}
-
 std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
                                               const std::vector<HostObservation>& hosts,
                                               const std::optional<GuardFinding>& demand) {
-  note_look(now_ms);
+  host_loss_.note_look(now_ms);
   note_progress(now_ms, ranks);
   suspicion_.reset();
   warnings_.clear();
   if (told_) return std::nullopt;
-  std::optional<GuardFinding> found = lost_host(ranks, hosts);
+  std::optional<GuardFinding> found = host_loss_.find(ranks, hosts, {hangs_.learned(), hangs_.step_s()});
   if (!found && own_program_ && !is_one_just_apart(ranks, hosts)) found = ended_rank(now_ms, ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
@@ -181,9 +95,9 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
 
 std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                                       const std::vector<HostObservation>& hosts) {
-  now_ms_ = now_ms;  // what the sights say is counted whole, however long nobody asked
+  host_loss_.set_now(now_ms);  // what the sights say is counted whole, however long nobody asked
   note_progress(now_ms, ranks);
-  return lost_host(ranks, hosts);
+  return host_loss_.find(ranks, hosts, {hangs_.learned(), hangs_.step_s()});
 }
 
 // Its ranks may go on for a while, or stand in a call of the driver for good: nobody waits to see which.
@@ -339,64 +253,6 @@ std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const s
   found.detect_s = seconds(culprit->idle_ms);
   found.cause = format("the process of rank {} on {} has ended", found.rank, found.host);
   return found;
-}
-
-// Whose ranks stand still because one of them, on a node that is heard of, is stopped, wait for that one.
-bool LaunchGuard::is_one_held_elsewhere(const std::vector<RankObservation>& ranks, const std::string& host) const {
-  const auto heard_ms = static_cast<std::int64_t>(settings_.host_silent.value * 1000);
-  return std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) {
-    return rank.host != host && is_held(rank.process) && rank.silent_ms < heard_ms;
-  });
-}
-
-bool LaunchGuard::is_gone(const HostObservation& host) const {
-  return !host.connected && host.apart_ms - not_looked_ms(host.apart_ms) >= gone_after_ms;
-}
-
-// Nodes that fall silent together have a switch, or a file system that their agents wait for, in common.
-bool LaunchGuard::is_one_of_several_silent(const HostObservation& host, const std::vector<RankObservation>& ranks,
-                                           const std::vector<HostObservation>& hosts) const {
-  const double together_ms = settings_.host_silent.value * 500;
-  return std::any_of(hosts.begin(), hosts.end(), [&](const HostObservation& other) {
-    return other.host != host.host && other.ever_heard && !other.agent_comes && !is_gone(other) &&
-           has_rank_on(ranks, other.host) && static_cast<double>(unheard_ms(other)) >= together_ms;
-  });
-}
-
-// Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
-// too. A connection that the other side has closed and that stays closed says more than one that is only silent (a cut
-// that may heal): of that node others have to be seen to wait for its ranks, or nothing is heard for some steps.
-bool LaunchGuard::is_lost(const HostObservation& host, const std::vector<RankObservation>& ranks,
-                          const std::vector<HostObservation>& hosts) const {
-  if (!host.ever_heard || host.agent_comes || !has_rank_on(ranks, host.host)) return false;
-  const std::int64_t still_ms = others_still_ms(now_ms_, host.host);
-  if (is_gone(host))
-    return still_ms >= stillness_ms(ranks, still_after_ms) ||
-           (still_ms >= still_after_ms && others_wait_for(ranks, host.host));
-  const auto silent_ms = static_cast<double>(unheard_ms(host));
-  if (silent_ms < settings_.host_silent.value * 1000 || still_ms < stillness_ms(ranks, longest_pause_ms_)) return false;
-  if (is_one_held_elsewhere(ranks, host.host)) return false;
-  if (is_one_of_several_silent(host, ranks, hosts)) return silent_ms >= settings_.startup.value * 1000;
-  return silent_ms >= silent_steps * hangs_.step_s() * 1000 || others_wait_for(ranks, host.host);
-}
-
-std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
-                                                   const std::vector<HostObservation>& hosts) const {
-  for (const HostObservation& host : hosts) {
-    if (!is_lost(host, ranks, hosts)) continue;
-    const bool gone = is_gone(host);
-    GuardFinding found;
-    found.kind = GuardFinding::Kind::host_lost;
-    found.host = host.host;
-    for (const RankObservation& rank : ranks) found.step = std::max(found.step, rank.beat.step);
-    found.detect_s = seconds(host.silent_ms);
-    found.cause = gone ? format("node {} is gone: its agent was lost {:.1f} s ago and does not come back", host.host,
-                                seconds(host.apart_ms))
-                       : format("node {} was not heard of for {:.1f} s", host.host, seconds(host.silent_ms));
-    found.cause += ", and the ranks of the others stand still";
-    return found;
-  }
-  return std::nullopt;
 }
 
 }  // namespace longhaul

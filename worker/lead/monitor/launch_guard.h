@@ -1,13 +1,12 @@
 // Room worker/lead/monitor
 // What a lead sees of a running launch, and when it says that something is at fault.
-// rank_watch.h gathers the ranks' state, launch_guard.h judges it; training_watch.h sees slow ranks, bad losses.
-// event_tail.h follows events.jsonl; interval_watch.h and timeout_watch.h adjust and check times while it runs.
-// It names a fault and restarts nothing: recovery and placement lie above it.
+// rank_watch.h gathers the ranks' state, launch_guard.h judges it (host_loss.h for nodes); training_watch.h sees slow
+// ranks, bad losses. event_tail.h follows events.jsonl; interval_watch.h and timeout_watch.h adjust and check times
+// while it runs. It names a fault and restarts nothing: recovery and placement lie above it.
 //
-// Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time
-// come from outside. Where two looks are farther apart than a quarter of a second (a loaded machine, a job that was
-// suspended), the time between them counts as no node's silence: what was on its way then may not have been read. A
-// rank that has ended well, or told its exit code, is no business of the guard: its launcher says so.
+// Looks at the ranks and nodes of one launch and says when one of them is at fault: look() asks one detector after the
+// other. Pure: what is seen and the time come from outside. A rank that has ended well, or told its exit code, is no
+// business of the guard: its launcher says so.
 #pragma once
 
 #include <cstdint>
@@ -25,47 +24,10 @@
 #include "resiliency/detect/hang/rank_observation.h"
 #include "resiliency/detect/hang/step_stall.h"
 #include "resiliency/taxonomy/fault_class.h"
+#include "worker/lead/monitor/guard_finding.h"
+#include "worker/lead/monitor/host_loss.h"
 
 namespace longhaul {
-
-struct HostObservation {
-  std::string host;
-  bool ever_heard = false;     // its agent has reported in this job
-  bool connected = false;      // its connection stands, as far as can be told, or broke for want of an answer
-  std::int64_t silent_ms = 0;  // since its last word
-  std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
-  // What says for sure that it is not fit to work on, where it may be left for that; none otherwise.
-  FaultClass unfit = FaultClass::none;
-  std::string unfit_why = {};
-  bool agent_comes = false;  // its agent alone has died, and another one is being started
-};
-
-struct GuardFinding {
-  enum class Kind {
-    rank_ended,
-    host_lost,
-    hang,
-    stuck_collective,  // all ranks wait in collectives, and nobody stands outside of them
-    unhealthy,         // a node is not fit to work on, though its ranks still do
-    faulted,           // a rank has a fault that it survived, all processes live, and they wait for an order to go on
-    desynchronised,    // all ranks wait for each other in different collectives
-    no_progress,       // ranks beat, and no step is completed
-    // By the stage's settings (training_watch.h), where nothing is at fault:
-    slow_rank,  // its host is left for a spare
-    bad_loss,   // the loss is no number
-  };
-  Kind kind = Kind::rank_ended;
-  int rank = -1;     // culprit; -1: a whole node
-  std::string host;  // of the culprit
-  std::string section;
-  ProcessState process = ProcessState::none;  // of the culprit of a hang, when it was found
-  std::int64_t step = -1;
-  std::string cause;                    // one sentence
-  double detect_s = 0;                  // since the culprit's last sign of life
-  FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
-  bool of_storage = false;              // a hang of ranks that wait for a file system: no host is accused
-  std::string no_order = {};            // of a stuck collective: why no order to go on reaches all ranks; "": it does
-};
 
 class LaunchGuard {
  public:
@@ -94,7 +56,9 @@ class LaunchGuard {
   void take(const std::vector<Event>& events);
 
   // What moves, where nothing may be decided about it.
-  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+    host_loss_.note_progress(now_ms, ranks);
+  }
   // The node that was lost, also where nothing may be done about it (no majority, told to stop); nothing is noted as
   // told.
   std::optional<GuardFinding> lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
@@ -102,14 +66,6 @@ class LaunchGuard {
 
  private:
   std::optional<GuardFinding> ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
-  std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
-                                        const std::vector<HostObservation>& hosts) const;
-  bool is_lost(const HostObservation& host, const std::vector<RankObservation>& ranks,
-               const std::vector<HostObservation>& hosts) const;
-  bool is_gone(const HostObservation& host) const;
-  std::int64_t unheard_ms(const HostObservation& host) const { return host.silent_ms - not_looked_ms(host.silent_ms); }
-  bool is_one_of_several_silent(const HostObservation& host, const std::vector<RankObservation>& ranks,
-                                const std::vector<HostObservation>& hosts) const;
   std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
                                          const std::vector<HostObservation>& hosts) const;
   std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
@@ -122,26 +78,11 @@ class LaunchGuard {
   void begin(std::int64_t now_ms, std::int64_t epoch);
   std::optional<GuardFinding> no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   void warn(const char* kind, const char* fault_class, const GuardFinding& found);
-  // How much of the last `silent_ms` nobody looked, because the lead itself stood still.
-  std::int64_t not_looked_ms(std::int64_t silent_ms) const;
-  void note_look(std::int64_t now_ms);
-  bool is_one_held_elsewhere(const std::vector<RankObservation>& ranks, const std::string& host) const;
-  // Since any rank of another node than `host` has moved, by whatever mark its page has.
-  std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
-  // How long they may, and nothing is wrong: the longest that any section took in which one of them is, or one of that
-  // node's. Where a section was never timed, `untimed_ms`.
-  std::int64_t stillness_ms(const std::vector<RankObservation>& ranks, std::int64_t untimed_ms) const;
 
-  struct Progress {
-    std::string host;
-    std::uint64_t mark = 0;
-    std::int64_t at_ms = 0;  // until it is seen: since when it is looked for
-    std::int64_t heard_ms = 0;
-    bool seen = false;
-  };
   ResiliencySettings settings_;
   bool own_program_;
   HangDetector hangs_;
+  HostLoss host_loss_;
   DesyncWatch desyncs_;
   StepStall stall_;
   ProgressWatch roll_backs_;
@@ -149,13 +90,6 @@ class LaunchGuard {
   std::optional<HangFinding> suspicion_;
   bool told_ = false;
   std::int64_t epoch_ = 0;
-  std::int64_t begun_ms_ = 0, now_ms_ = 0;
-  struct Pause {
-    std::int64_t until_ms = 0, length_ms = 0;
-  };
-  std::vector<Pause> pauses_;  // between two looks, oldest first; of the last minute
-  std::map<int, Progress> progress_;
-  std::int64_t longest_pause_ms_ = 0;     // of a rank of this launch between two movements, in whatever section
   std::map<int, std::int64_t> ended_ms_;  // by rank: when its process was first seen to be gone
 };
 
