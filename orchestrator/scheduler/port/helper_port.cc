@@ -62,13 +62,14 @@ Error error_of(const Value& value) {
   return make_error(found, value.get_string("what", "longhaul-slurm gave no reason"), value.get_string("hint"));
 }
 
-// "... (Slurm error 2050)": slurmctld has answered, and this is why it does not take the job.
+// "... (Slurm error 2050)": slurmctld has answered, and this is why it does not take the job. A filter of the site that
+// says no more than `slurm.ERROR` is number -1.
 bool is_of_slurmctld(const std::string& what) {
-  constexpr int first = 2000, last = 2999;
+  constexpr int first = 2000, last = 2999, of_a_filter = -1;
   const std::string mark = "(Slurm error ";
   const std::size_t at = what.rfind(mark);
   const int number = at == std::string::npos ? 0 : std::atoi(what.c_str() + at + mark.size());
-  return number >= first && number <= last;
+  return number == of_a_filter || (number >= first && number <= last);
 }
 
 Error refusal_of_helper(Error error) {

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <tuple>
 
 #include "base/text/text.h"
+#include "orchestrator/scheduler/names/refusals.h"
 #include "tests/support/scratch.h"
 
 using namespace longhaul;
@@ -139,6 +141,30 @@ TEST_CASE("helper: nonsense ends it; errors arrive with code, words and hint") {
   CHECK(cancelled.error().code == ErrorCode::not_found);
   CHECK(cancelled.error().what == "no such job");
   CHECK(cancelled.error().hint == "look");
+}
+
+TEST_CASE("helper: what slurmctld or a filter of the site refuses means what its words mean, as from sbatch") {
+  const std::vector<std::tuple<const char*, int, Refusal>> answers = {
+      {"error: lua: not today: Unspecified error", -1, Refusal::unknown},
+      {"error: submissions are disabled until noon: Unspecified error", -1, Refusal::busy},
+      {"error: you are not allowed to use it: Unspecified error", -1, Refusal::never},
+      {"error: QOSMaxSubmitJobPerUserLimit: Job violates accounting/QOS policy", 2050, Refusal::limit},
+      {"Invalid account or account/partition combination specified", 2045, Refusal::never},
+      {"Connection refused", 111, Refusal::silence}};
+  for (const auto& [words, number, means] : answers) {
+    CAPTURE(words);
+    const testing::Scratch scratch;
+    HelperPort port(
+        stand_in(scratch, format("*'\"op\":\"submit\"'*) echo \"{{\\\"id\\\":$id,\\\"error\\\":{{"
+                                 "\\\"code\\\":\\\"{}\\\",\\\"what\\\":\\\"cannot submit: {} "
+                                 "(Slurm error {})\\\"}}}}\" ;;",
+                                 means == Refusal::silence ? "unavailable" : "invalid_input", words, number)),
+        {.deadline_ms = 20'000, .window = 5});
+    const auto ids = port.submit(submissions(1));
+    REQUIRE_FALSE(ids[0].ok());
+    CHECK(std::string(to_string(refusal_in(ids[0].error()))) == to_string(means));
+    CHECK(ids[0].error().what.find(words) != std::string::npos);
+  }
 }
 
 TEST_CASE("helper: a missing one, one of another protocol and one for another libslurm say so") {
