@@ -6,6 +6,24 @@
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 namespace longhaul {
+namespace {
+
+std::string comment_text(const SlurmJob& job) {
+  return format(
+      "this site changes --comment: job {} has the comment '{}'. Jobs are known by their name, their script's "
+      "argument and their number; identity = \"name\" in the site file gives them no comment",
+      submission_id(job), job.comment);
+}
+
+std::string clock_difference_text(const SlurmJob& job, std::int64_t ours_s) {
+  return format(
+      "slurmctld's clock is not this machine's: it says that job {} was submitted {} {} than it was. Times that Slurm "
+      "tells of this run's jobs are off by that much",
+      submission_id(job), human_duration(static_cast<double>(std::abs(job.submitted_s - ours_s))),
+      job.submitted_s < ours_s ? "earlier" : "later");
+}
+
+}  // namespace
 
 // "" of a job that is nobody's submission.
 std::string SlurmScheduler::key_of(const SlurmJob& job) const {
@@ -22,19 +40,13 @@ void SlurmScheduler::notice(const std::string& id, const std::string& event, con
 
 void SlurmScheduler::notice_changes(const SlurmJob& job, const SlurmIdentity& identity) {
   if (options_.comments && job.comment != identity.key)
-    notice(
-        "comment_changed", format("job={} key={} comment='{}'", submission_id(job), identity.key, job.comment),
-        format("this site changes --comment: job {} has the comment '{}'. Jobs are known by their name, their script's "
-               "argument and their number; identity = \"name\" in the site file gives them no comment",
-               submission_id(job), job.comment));
+    notice("comment_changed", format("job={} key={} comment='{}'", submission_id(job), identity.key, job.comment),
+           comment_text(job));
   if (submission_id(job) != identity.id || submitted_then(job, identity)) return;
   const bool earlier = job.submitted_s < identity.wanted_ms / 1000;
   const std::int64_t ours_s = (earlier ? identity.wanted_ms : identity.answered_ms) / 1000;
   notice("clock_differs", format("job={} slurm_s={} ours_s={}", submission_id(job), job.submitted_s, ours_s),
-         format("slurmctld's clock is not this machine's: it says that job {} was submitted {} {} than it was. Times "
-                "that Slurm tells of this run's jobs are off by that much",
-                submission_id(job), human_duration(static_cast<double>(std::abs(job.submitted_s - ours_s))),
-                earlier ? "earlier" : "later"));
+         clock_difference_text(job, ours_s));
 }
 
 // After a crash of slurmctld a number may be given again: to a job of the same user that has nothing to do with ours.

@@ -1,4 +1,6 @@
 // Two jobs of one key: which of them is the attempt's, and what becomes of the other.
+#include <algorithm>
+
 #include "base/text/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
@@ -9,6 +11,21 @@ namespace {
 bool is_older(const SlurmJob& a, const SlurmJob& b) {
   return std::pair(a.submitted_s, number_of_job(submission_id(a))) <
          std::pair(b.submitted_s, number_of_job(submission_id(b)));
+}
+
+// Whether one of a key's jobs has the number that its submission was answered with. True where no answer came.
+bool has_number(const auto& candidates, const std::string& answered) {
+  const std::string number = answered.substr(0, answered.find('_'));
+  return number.empty() ||
+         std::ranges::any_of(candidates, [&](const auto& one) { return submission_id(*one.job) == number; });
+}
+
+std::string number_text(const std::string& answered, const std::string& job) {
+  return format(
+      "a submission was answered with the number {}, and its job is {}: a wrapper of sbatch answers wrongly, or "
+      "slurmctld has lost the first job. Jobs are known by more than their number, so nothing is submitted twice for "
+      "it",
+      answered, job);
 }
 
 }  // namespace
@@ -54,6 +71,9 @@ SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& job
     for (const Seen& one : candidates)
       if (&one != best && is_preferred(one, *best, key, claimed_by)) best = &one;
     seen.emplace(key, *best);
+    if (wanted != open.end() && is_live(*best->job) && !has_number(candidates, wanted->second->id))
+      notice("number_differs", format("answered={} job={} key={}", wanted->second->id, best->id, key),
+             number_text(wanted->second->id, best->id));
     if (!claimed_by.empty() && best->id == claimed_by && is_live(*best->job)) cancel_others(key, candidates, *best);
   }
   return seen;

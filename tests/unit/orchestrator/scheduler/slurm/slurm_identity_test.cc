@@ -208,6 +208,10 @@ TEST_CASE("slurm identity: a wrapper that answers another user's number leaves n
       const auto info = world.look(world.open("k", *answered));
       CHECK(info->state == JobState::running);
       CHECK(info->id != "999");
+      (void)world.look(world.open("k", *answered));
+      REQUIRE(world.scheduler->notices().size() == 1);
+      CHECK(world.scheduler->notices()[0].id == "number_differs");
+      CHECK(world.scheduler->notices()[0].text.find("the number 999, and its job is " + info->id) != std::string::npos);
     }
     CHECK(world.scheduler->cancel("999").ok());
     CHECK(world.slurm.live() == 0);
