@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What Slurm refuses, and how long a job is held after its last rank, on a real Slurm with accounting: QOS that refuse for good
 and for a while, an sbatch that takes its time, and a slurmctld that is busy, stands still or is restarted while a stage ends;
-and who has cancelled a job, which accounting alone tells. Needs a cluster of two hosts that was started with `--accounting`.
+an account that ends; and who has cancelled a job, which accounting alone tells. Needs a cluster of two hosts that was started with
+`--accounting`.
 
 usage: held_live_test.py LONGHAUL [--ends N] [words of case names]
 --ends: how many stage ends are played on such a slurmctld (3; 50 by label slow). By its name alone, a follower is played that queues
@@ -87,6 +88,25 @@ def what_is_refused_for_a_while_waits(cluster, runs):
     expect("the first job was not held for it", event["held_s"] < HELD_BAR_S, event)
     wait_for("an empty queue", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30,
              lambda: cluster.call("squeue").stdout)
+
+
+def what_an_account_ends_for_fails(cluster, runs):
+    """An account that is removed while a run is under way: what runs goes on, what needs the account fails with Slurm's words."""
+    for words in (("add", "account", "closing"), ("add", "user", "root", "account=closing")):
+        cluster.call("sacctmgr", "-i", *words, check=False)
+    time.sleep(1.5)
+    run = runs.start("closing", stage("a", waits(runs, "closing"), SMALL) +
+                     stage("b", "true", 'needs = ["a"]\nthreads = 1\njob = { gpus_per_node = 0, exclusive = "no", class = "high" }\n'),
+                     site=site(cluster, "closing", '[classes.high]\naccount = "closing"\n'))
+    run.wait_stage_job("a")
+    manage(cluster, "delete", "account", "closing")
+    finish(runs, "closing")
+    run.wait("failed", 40)
+    expect("what ran has succeeded", run.stages()["a"] == "succeeded", run.story())
+    cause = run.facts("failed", "b")[-1]["with"]["cause"]
+    expect("with Slurm's own words", "Invalid account" in cause, cause)
+    expect("no job of it came", not run.submissions("b"), run.story())
+    wait_for("an empty queue", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30, lambda: cluster.call("squeue").stdout)
 
 
 def waits(runs, name):
@@ -253,7 +273,8 @@ def stage_ends_are_short(cluster, runs, ends):
 
 
 CASES = {"refused for good": what_is_refused_for_good_fails, "refused for a while": what_is_refused_for_a_while_waits,
-         "given back": nodes_are_given_back, "cancelled by root": what_root_cancels_goes_on}
+         "given back": nodes_are_given_back, "cancelled by root": what_root_cancels_goes_on,
+         "account that ends": what_an_account_ends_for_fails}
 LONG = {"follower again": a_follower_queues_itself_again}
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Clusters that are set up in other ways than the test cluster's own: filters that sbatch asks on the command line, no default
-partition, addresses of IPv6 alone.
+"""Clusters that are set up in other ways than the test cluster's own: filters that sbatch asks on the command line, wrappers of
+sbatch that answer wrongly, no default partition, addresses of IPv6 alone.
 
 usage: site_forms_live_test.py LONGHAUL [CASE ...]
 
@@ -8,6 +8,8 @@ Without the name of a case, those that any cluster can play; ipv6_alone needs on
 """
 import json
 import os
+import pwd
+import shutil
 import sys
 import time
 
@@ -45,6 +47,15 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
 end
 return slurm.SUCCESS
 """
+# What a wrapper does with a submission, which the real sbatch takes each time.
+WRONG_ANSWERS = {
+    "silent": '"$sbatch" "$@" >/dev/null 2>&1',
+    "endless": '"$sbatch" "$@" >/dev/null 2>&1; exec yes "one moment please"',
+    "standing": '"$sbatch" "$@" >/dev/null 2>&1; exec sleep 600',
+    "stranger": '"$sbatch" "$@" >/dev/null 2>&1; echo %(theirs)s',
+}
+SAID_OF = {"silent": "answered no number of a job", "endless": "wrote more than 64.0 MiB", "standing": "gave no answer within 3 s",
+           "stranger": "answered with the number %(theirs)s"}
 
 
 def put_script(cluster, name, text):
@@ -94,6 +105,46 @@ def filters_of_the_command_line(cluster, runs):
         expect("one job in the end", len(run.submissions("a")) == 1, run.story())
     finally:
         cluster.play("configure", "--set", "CliFilterPlugins=")
+
+
+def wrappers_that_answer_wrongly(cluster, runs):
+    """An sbatch that takes the job and prints nothing, or for ever, or never returns, or prints the number of another user's job: one
+    job for each stage, a cancellation leaves none, and the other user's job is left alone."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        raise Skipped("only root can be another user, with setpriv")
+    user = pwd.getpwnam("daemon")
+    theirs = cluster.call("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "sbatch", "--parsable", "-n1",
+                          "--chdir=/tmp", "--output=/dev/null", "--wrap=sleep 600", cwd="/").stdout.strip()
+    started = {}
+    try:
+        for name, does in WRONG_ANSWERS.items():
+            wrapper, site = runs.folder / f"{name}-sbatch", runs.folder / f"{name}-site.toml"
+            wrapper.write_text(f'#!/bin/sh\nsbatch={shutil.which("sbatch")}\ncase " $* " in *" --version "*|*" --test-only "*) exec "$sbatch" "$@" ;; esac\n'
+                               + does % {"theirs": theirs} + "\n")
+            wrapper.chmod(0o755)
+            site.write_text(f'inherits = "test-cluster"\nsubmit_deadline = "3s"\nslurm_backend = "cli"\n[programs]\nsbatch = "{wrapper}"\n')
+            text = stage("a", "true", SMALL) + stage("b", "sleep 300", 'needs = ["a"]\n' + SMALL)
+            started[name] = runs.start(f"wrong-{name}", text, site=site)
+
+        def jobs_of(run):
+            shown = [line.split(" ", 2) for line in cluster.call("squeue", "-h", "-t", "all", "-o", "%A %T %Z").stdout.splitlines()]
+            return {job: state for job, state, folder in shown if folder == str(run.folder)}
+        for name, run in started.items():
+            def second_runs(run=run):
+                return "RUNNING" in jobs_of(run).values() and run.stages().get("a") == "succeeded"
+            wait_for(f"{name}: the second stage's job runs", second_runs, 60, run.story)
+            expect(f"{name}: one job for each stage", len(jobs_of(run)) == 2, f"{jobs_of(run)}\n{run.story()}")
+            runs.longhaul("tick", run.folder, code=None)
+            said = run.story() + "".join(p.read_text() for p in [run.folder / "controller.log", *run.folder.glob("stages/*/attempts/*/controller.log")])
+            expect(f"{name}: what is wrong is named", SAID_OF[name] % {"theirs": theirs} in said, said)
+            runs.longhaul("cancel", run.folder, code=None, seconds=120)
+        for name, run in started.items():
+            wait_for(f"{name}: no job is left", lambda run=run: "RUNNING" not in jobs_of(run).values(), 60, run.story)
+            run.wait("cancelled", 60)
+            expect(f"{name}: no other job came", len(jobs_of(run)) == 2, f"{jobs_of(run)}\n{run.story()}")
+        expect("the other user's job goes on", cluster.job(theirs)["state"] == "RUNNING", cluster.call("squeue").stdout)
+    finally:
+        cluster.call("scancel", theirs)
 
 
 def no_default_partition(cluster, runs):
@@ -147,7 +198,7 @@ def ipv6_alone(cluster, runs):
     expect("a rank on each host", {run.out("a", f"rank-{n}").strip() for n in (0, 1)} == {"n1", "n2"}, log())
 
 
-CASES = {case.__name__: case for case in (filters_of_the_command_line, no_default_partition)}
+CASES = {case.__name__: case for case in (filters_of_the_command_line, wrappers_that_answer_wrongly, no_default_partition)}
 
 
 def main():

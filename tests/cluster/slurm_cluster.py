@@ -143,10 +143,12 @@ class SlurmCluster:
         wait_for(f"{' '.join(nodes)} {state}", lambda: all(self.node_states()[n].rstrip("*") == state for n in nodes),
                  seconds, self.node_states)
 
-    def steps_on_hosts(self):
-        """Living hosts on which steps of jobs run, whether slurmctld knows those or not."""
+    def steps_on_hosts(self, job=None):
+        """Living hosts on which steps run, of one job or of any, whether slurmctld knows those or not."""
+        of = ["-f", rf"^slurmstepd: \[{job}\."] if job else ["slurmstepd"]
+
         def asked(node):
-            return self.call(PROGRAM, "exec", "--state", self.state, node, "--", "pgrep", "slurmstepd", check=False)
+            return self.call(PROGRAM, "exec", "--state", self.state, node, "--", "pgrep", *of, check=False)
         return [node for node in self.nodes() if asked(node).returncode == 0]
 
     # ----------------------------------------------------------------------------------------------------------- records
