@@ -251,6 +251,7 @@ class Tally:
     def __init__(self):
         self.kinds = collections.defaultdict(collections.Counter)
         self.tiers, self.totals, self.rightly, self.count, self.consequences, self.wrong, self.absorbed = collections.Counter(), [], 0, 0, 0, [], []
+        self.by_themselves = []
 
     def take(self, training):
         events = training.events()
@@ -274,6 +275,7 @@ class Tally:
         for injected, told in joined.wrong:
             self.kinds[injected["fault"] if injected else "(nothing)"]["wrong" if told else "no record"] += 1
         self.absorbed += joined.shown_absorbed()
+        self.by_themselves += [str(short(event)) for event in joined.by_themselves]
         self.rightly += len(joined.pairs)
         self.count += joined.count
         self.consequences += len(joined.consequences)
@@ -291,6 +293,8 @@ class Tally:
             print(f"  wrongly: {line}")
         for line in self.absorbed:
             print(f"  absorbed: {line}")
+        for line in self.by_themselves:
+            print(f"  not injected, and happened: {line}")
         print(f"tiers: {dict(sorted(self.tiers.items()))}; training again: {quantiles(self.totals)}")
 
 

@@ -6,8 +6,12 @@ of them. Every other injected fault counts, in one of these ways:
 - A fault that was told of (event `fault`) is held against what had been injected into the same launch until then and was not
   yet told of. It is right if it names the rank of one of those, or, for kinds in OF_HOST, the host: of two that were hurt at the
   same moment either is right, and if both are told of, each counts once.
+- Of a host whose agent was made silent, or killed, just before (HIDDEN_MS), nobody hears of ranks: there the host is right for a
+  rank of it that was hurt meanwhile.
 - A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
   rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
+- So are crashes at a start that nobody injected and that happened all the same: into a launch nothing had been injected, and what is
+  told quotes the signal from the log of a rank of the host that it names. They are shown, for their reason is to be looked for.
 - An injected fault that nothing was told of counts as wrong, unless it was absorbed: its launch was restarted for another one at
   the same moment (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the
   lead's death is one, too; a disk that will be full is one only at the next save, and any restart of its launch may come before),
@@ -20,10 +24,12 @@ WITHOUT_CULPRIT end nothing: their injection is all there is.
 import collections
 
 SAME_MOMENT_MS, CONSEQUENCE_MS, SLOW_MS = 1500, 15_000, 5_000
+HIDDEN_MS = 15_000  # from the injection until it is told: an agent is silent for 8 s at most, and a slow machine takes 10 s to end one
 # A rank that is slow for 2 s, a file that nobody reads unless there is none newer, an agent that is silent or dead, a lead whose place is taken, a
 # controller that is down:
 # no rank ends, and nothing is restarted for it.
 WITHOUT_CULPRIT = {"slow_rank", "corrupted_shard", "dropped_heartbeat", "dead_standby", "dead_lead", "slurmctld_down"}
+OF_AGENT = {"dropped_heartbeat", "dead_standby"}
 OF_HOST = {"frozen_host", "cut_network", "xid", "ecc_storm"}
 
 
@@ -64,7 +70,7 @@ class Joined:
     """What was injected and what was told of it. `events` are in the order of their files, each with its `attempt`."""
 
     def __init__(self, events):
-        self.pairs, self.wrong, self.consequences, self.absorbed = [], [], [], []
+        self.pairs, self.wrong, self.consequences, self.absorbed, self.by_themselves = [], [], [], [], []
         self.restarts = sorted((e for e in events if e["kind"] in ("launched", "recovered", "taken_over")), key=lambda e: e["ms"])
         launches = collections.defaultdict(list)
         for event in events:
@@ -85,7 +91,7 @@ class Joined:
                     open_.append(event)
                 continue
             rank = event.get("rank", -1)
-            match = next((e for e in open_ if is_named(e, event)), None)
+            match = next((e for e in open_ if is_named(e, event) or is_hidden(e, event, seen)), None)
             if match:
                 open_.remove(match)
                 told[match["rank"]] = event["ms"]
@@ -94,6 +100,8 @@ class Joined:
                 self.wrong.append((open_.pop(0), event))
             elif rank in told and event["ms"] - told[rank] <= CONSEQUENCE_MS:
                 self.consequences.append(event)
+            elif crashed_by_itself(event) and not any(e["kind"] == "injected" for e in seen):
+                self.by_themselves.append(event)
             else:
                 self.wrong.append((None, event))
         begun = {id(fault): injected["ms"] for injected, fault in self.pairs}
@@ -161,3 +169,17 @@ def is_named(injected, fault):
     if injected["fault"] in OF_HOST and fault.get("host"):
         return injected["host"] == fault["host"]
     return injected["rank"] == fault.get("rank", -1)
+
+
+def is_hidden(injected, fault, seen):
+    """The host is told of, whose agent was struck as well, and no rank: of those nobody could hear."""
+    if fault.get("rank", -1) >= 0 or not fault.get("host") or injected.get("host") != fault["host"]:
+        return False
+    return any(other["kind"] == "injected" and other["fault"] in OF_AGENT and other["host"] == fault["host"] and
+               0 <= fault["ms"] - other["ms"] <= HIDDEN_MS for other in seen)
+
+
+def crashed_by_itself(fault):
+    """At a start, by the words of the rank's own log: "[n2:00916] Signal: Segmentation fault (11)"."""
+    return (fault.get("class") == "crash" and fault.get("section") == "start" and fault.get("rank", -1) >= 0 and
+            f"[{fault.get('host')}:" in fault.get("cause", "") and "Signal: " in fault["cause"])

@@ -33,6 +33,27 @@ def the_rank_that_was_hurt_is_right_and_another_one_is_wrong():
 
 
 @case
+def of_a_host_that_nobody_hears_its_rank_is_named_by_the_host():
+    silent, stopped = injected(0, "dropped_heartbeat", 2, host="n2"), injected(1, "SIGSTOP", 2, host="n2")
+    assert judged(silent, stopped, told(4600, -1, host="n2")) == (1, 0, 0, 0)
+    assert judged(silent, stopped, told(4600, -1, host="n1")) == (0, 1, 0, 0)
+    assert judged(silent, stopped, told(4600, 1, host="n2")) == (0, 1, 0, 0)  # another rank of it
+    assert judged(stopped, told(4600, -1, host="n2")) == (0, 1, 0, 0)  # heard of
+    assert judged(silent, injected(60_000, "SIGSTOP", 2, host="n2"), told(64_600, -1, host="n2")) == (0, 1, 0, 0)  # again
+    assert judged(silent, told(4600, -1, host="n2")) == (0, 1, 0, 0)  # nothing else was hurt
+
+
+@case
+def a_crash_at_a_start_that_nobody_injected_is_shown_apart_where_the_ranks_log_has_it():
+    words = "the ranks ended: exit code 139: [n1:00916] Signal: Segmentation fault (11)"
+    crash = {**told(100, 0), "class": "crash", "section": "start", "cause": words}
+    assert judged(crash) == (0, 0, 0, 0) and Joined([crash]).by_themselves == [crash]
+    for other in ({"section": "micro_batch"}, {"host": "n2"}, {"class": "killed"}, {"rank": -1}, {"cause": "the ranks ended: exit code 139"}):
+        assert judged({**crash, **other}) == (0, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 3), crash) == (0, 1, 0, 0)  # that one is what was to be named
+
+
+@case
 def what_was_not_noticed_is_wrong():
     assert judged(injected(0, "SIGKILL", 1)) == (0, 1, 0, 0)
     assert judged(injected(0, "SIGKILL", 1), injected(9000, "SEGFAULT", 2), told(9100, 2)) == (1, 1, 0, 0)

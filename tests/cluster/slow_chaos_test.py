@@ -5,11 +5,16 @@ for which two controllers submit at the same time. It must complete with the wei
 bit for bit.
 
 usage: slow_chaos_test.py LONGHAUL [--faults N] [--seed N] [--seeds N] [--step-ms N] [--save-ms N] [--submission-ms N]
-                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--beside N] [--keep]
+                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--beside N] [--clusters STATE...] [--keep]
 
 A training mostly waits: for steps that are slow on purpose, for ranks that take their time to go. `--beside 4` plays the faults of a
 seed in four trainings on the same four hosts at the same time, a fourth of them in each; every training has its standstills, its
 lost leads and its rival controllers. A host that freezes would take all of them: that fault comes last, in a training alone.
+A host has room for four. `--clusters A B C --beside 8` deals the trainings to clusters whose folders these are: the last one has
+the training with the host that freezes, at the same time, the others four of the eight each.
+
+After each training stand the figures of all until then. SIGTERM ends the programs, and what they have been through until then is
+counted: of a training that is cut off, all faults up to its last launch, without its weights.
 
 By default three seeds of 200 faults each, steps of 8 s, saves of 60 s, submissions of 40 s, ranks that take 30 s to go, ten
 standstills of 90 s: five to six hours a seed. `--faults 8 --seeds 1 --step-ms 1500 --save-ms 8000 --stall-ms 60000 --stalls 1`
@@ -36,10 +41,10 @@ import tempfile
 import time
 
 from chaos_test import RANK_FAULTS, Tally, Training, Whole, Wrong, compare, make_tokens, workflow
-from culprits import Joined, share_missed, short
+from culprits import Joined, share_missed, short, wilson_text
 from evidence import Evidence
 from slowness import Slowness
-from slurm_cluster import attach
+from slurm_cluster import SlurmCluster, attach
 
 STEPS_APART, EVERY_STEPS = 12, 10  # between faults, and between checkpoints
 # None of them takes a host for good; of those that do, one.
@@ -47,6 +52,7 @@ FAULTS = [*RANK_FAULTS, "dropped_heartbeat", "dead_standby"]
 AHEAD_HOURS, AHEAD_HOST, LIMIT_HOURS = 20, "n2", 15
 SILENCE = "8s"  # of an agent: longer than a control network is quick, shorter than a step and its save
 ALONE = 4  # faults of the training whose host freezes, where others are played side by side
+TRAININGS_OF_A_CLUSTER = 4  # its hosts have room for so many
 AFTER_STALL_S = 30  # in which what was told for a standstill would be told
 DRIVER_AGAIN_S, RIVAL_S = 3, 60
 
@@ -62,7 +68,8 @@ def drawn_faults(draw, count, frozen=-1):
         faults.append({"name": name, "rank": draw.randrange(4), "step": step, "lasts": SILENCE if name == "dropped_heartbeat" else "2s"})
         if draw.random() < 0.75:
             step += STEPS_APART + draw.randrange(3)
-    return faults
+    # A fault of a rank goes through its host's agent: one that is killed at the same step is killed after that.
+    return sorted(faults, key=lambda fault: (fault["step"], fault["name"] == "dead_standby"))
 
 
 def trainings_of(seed, count, beside):
@@ -104,6 +111,7 @@ class SlowTraining(Training):
         self.stalls_due = sorted(draw.sample(range(4, max(5 + given.stalls, steps - 5)), given.stalls))
         self.stalls, self.rivals, self.rival_processes = [], 0, []
         self.evidence, self.next_look, self.known_intents, self.next_rival = None, 0, set(), 0
+        self.counts_until_ms = float("inf")
         self.jobs_before = {record["JobId"] for record in cluster.records()} if cluster.jobcomp.exists() else set()
         (folder / "w.toml").write_text(slow_workflow(tokens, steps, faults))
         self.begun = self.driver_begun = time.monotonic()
@@ -120,7 +128,7 @@ class SlowTraining(Training):
         for event in found:
             if event["ms"] > time.time() * 1000 + AHEAD_HOURS * 1_800_000:
                 event["ms"] -= AHEAD_HOURS * 3_600_000
-        return found
+        return [event for event in found if event["ms"] <= self.counts_until_ms]
 
     def facts(self, kind=None):
         found = []
@@ -177,6 +185,11 @@ class SlowTraining(Training):
             self.known_intents, self.next_rival = intents, time.monotonic() + RIVAL_S
             self.rivals += bool(new)
             self.rival_processes.append(self.start("tick", self.run, "--until-quiet", "--patience", "120s"))
+
+    def cut_off(self):
+        """Ended before it was over: what came after its last launch may not have been told of yet."""
+        self.end()
+        self.counts_until_ms = max((e["ms"] for e in self.events("launched")), default=0) if self.run else 0
 
     def weights(self):
         ends = self.facts("run_ended")
@@ -245,13 +258,15 @@ class SlowTraining(Training):
     def told_in_stalls(self):
         """Faults that were told of while the file system stood still, or right after, and that nothing was injected for."""
         wrong = [told for injected, told in Joined(self.events()).wrong if told is not None]
+        if not self.run:
+            return []
         return [short(e) for e in wrong for begun in self.stalls if begun <= e["ms"] <= begun + self.given.stall_ms + 1000 * AFTER_STALL_S]
 
 
-def judge(training, whole, tally):
+def judge(training, whole, sum_):
     training.look()
     training.end()
-    tally.take(training)
+    sum_.take(training)
     problems = []
 
     def held(what):
@@ -289,6 +304,82 @@ def check_slowness(training):
         raise Wrong(str(error)) from None
 
 
+class Sum:
+    """Of all trainings until now."""
+
+    def __init__(self):
+        self.tally, self.accused, self.standstills, self.begun = Tally(), 0, 0, time.monotonic()
+
+    def take(self, training):
+        if not training.run:
+            return
+        self.tally.take(training)
+        self.accused += len(training.told_in_stalls())
+        self.standstills += len(training.stalls)
+
+    def text(self):
+        injected = sum(kind["injected"] for kind in self.tally.kinds.values())
+        return (f"so far: {injected} faults injected, {wilson_text(self.tally.rightly, self.tally.count)}, {len(self.tally.absorbed)} absorbed, "
+                f"{self.standstills} standstills, {self.accused} told of for one; {time.monotonic() - self.begun:.0f} s, load {os.getloadavg()[0]:.1f}")
+
+
+class CutOff(Exception):
+    """SIGTERM."""
+
+
+def cut_off(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise CutOff
+
+
+def clusters_of(given):
+    if not given.clusters:
+        return [attach()]
+    clusters = [SlurmCluster(state) for state in given.clusters]
+    room = TRAININGS_OF_A_CLUSTER * max(1, len(clusters) - 1)
+    if given.beside > room:
+        raise SystemExit(f"--beside {given.beside}: the trainings of {len(clusters)} clusters are at most {room}, for one has a host that freezes")
+    return clusters
+
+
+def groups_of(seed, given, clusters):
+    """[[(name, draw, faults, cluster)]]: groups one after the other, the trainings of a group at the same time."""
+    together, alone = trainings_of(seed, given.faults, given.beside)
+    many = clusters[:-1] or clusters
+    dealt = [(*training, many[number % len(many)]) for number, training in enumerate(together)]
+    last = [(*training, clusters[-1]) for training in alone]
+    return [dealt + last] if len(clusters) > 1 else [group for group in (dealt, last) if group]
+
+
+def play(group, given, longhaul, tokens, here, whole, sum_):
+    """(cases, failed) of a group."""
+    begun = []
+    for name, draw, faults, cluster in group:
+        steps = faults[-1]["step"] + 2 * STEPS_APART
+        begun.append((whole.of(steps), here / name, steps, faults, cluster, draw))
+    going = {SlowTraining(folder, longhaul, tokens, steps, faults, cluster, given, draw): untouched
+             for untouched, folder, steps, faults, cluster, draw in begun}
+    cases, failed = 0, 0
+    try:
+        while going:
+            time.sleep(0.5)
+            for training in [t for t in going if t.over()]:
+                untouched = going.pop(training)
+                cases += 1
+                try:
+                    outcome = judge(training, untouched, sum_)
+                except Wrong as wrong:
+                    failed, outcome = failed + 1, f"FAILED: {wrong}"
+                print(f"{training.folder.name} ({time.monotonic() - training.begun:.0f} s, {training.steps} steps): {outcome}", flush=True)
+                print(f"  {sum_.text()}", flush=True)
+    finally:
+        for training in going:
+            training.cut_off()
+            sum_.take(training)
+            print(f"{training.folder.name} ({time.monotonic() - training.begun:.0f} s): cut off at step {training.newest_step() if training.run else 0}", flush=True)
+    return cases, failed
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("longhaul")
@@ -302,6 +393,7 @@ def arguments():
     parser.add_argument("--stall-ms", type=int, default=90_000)
     parser.add_argument("--stalls", type=int, default=10)
     parser.add_argument("--beside", type=int, default=1, help="trainings that share the faults of a seed, at the same time")
+    parser.add_argument("--clusters", nargs="+", metavar="STATE", help="their folders, where one cluster has too little room")
     parser.add_argument("--keep", action="store_true")
     return parser.parse_args()
 
@@ -309,31 +401,25 @@ def arguments():
 def main():
     given = arguments()
     print(f"seed {given.seed}, {given.seeds} of them", flush=True)
-    cluster = attach()
+    clusters = clusters_of(given)
     longhaul = pathlib.Path(given.longhaul).resolve()
-    here = pathlib.Path(tempfile.mkdtemp(prefix="slow-chaos-", dir=cluster.scratch))
+    here = pathlib.Path(tempfile.mkdtemp(prefix="slow-chaos-", dir=clusters[0].scratch))
     tokens = make_tokens(here)
-    whole, tally, failed, cases = Whole(here, longhaul, tokens), Tally(), 0, 0
-    for seed in range(given.seed, given.seed + given.seeds):
-        for group in filter(None, trainings_of(seed, given.faults, given.beside)):
-            begun = []
-            for name, draw, faults in group:
-                steps = faults[-1]["step"] + 2 * STEPS_APART
-                begun.append((whole.of(steps), here / name, steps, faults, draw))
-            going = {SlowTraining(folder, longhaul, tokens, steps, faults, cluster, given, draw): untouched
-                     for untouched, folder, steps, faults, draw in begun}
-            while going:
-                time.sleep(0.5)
-                for training in [t for t in going if t.over()]:
-                    untouched = going.pop(training)
-                    cases += 1
-                    try:
-                        outcome = judge(training, untouched, tally)
-                    except Wrong as wrong:
-                        failed, outcome = failed + 1, f"FAILED: {wrong}"
-                    print(f"{training.folder.name} ({time.monotonic() - training.begun:.0f} s, {training.steps} steps): {outcome}", flush=True)
-            cluster.play("heal")
+    whole, sum_, failed, cases = Whole(here, longhaul, tokens), Sum(), 0, 0
+    signal.signal(signal.SIGTERM, cut_off)
+    try:
+        for seed in range(given.seed, given.seed + given.seeds):
+            for group in groups_of(seed, given, clusters):
+                played, wrong = play(group, given, longhaul, tokens, here, whole, sum_)
+                cases, failed = cases + played, failed + wrong
+                for cluster in clusters:
+                    cluster.play("heal")
+    except CutOff:
+        print("cut off", flush=True)
+        failed += 1
+    tally = sum_.tally
     tally.print()
+    print(sum_.text())
     if tally.count:
         cases += 1
         missed = share_missed(tally.rightly, tally.count)
