@@ -67,6 +67,22 @@ void set_aside_kills_after_a_stop(std::vector<Observation>& seen) {
   }
 }
 
+// Somebody sent SIGKILL, or a rank has said what is wrong, and not that a file is.
+bool has_cause_of_its_own(const Observation& seen) {
+  if (seen.role != LineRole::root) return false;
+  return (seen.source == ObservationSource::exit && seen.fault == FaultClass::killed) ||
+         (seen.source == ObservationSource::detector && seen.fault == FaultClass::exception);
+}
+
+// A file system that does not answer, or gives errors, holds processes and fails their calls. It is no cause of what
+// has one of its own, whichever hosts have noticed it.
+void set_aside_storage(std::vector<Observation>& seen) {
+  if (std::none_of(seen.begin(), seen.end(), has_cause_of_its_own)) return;
+  for (Observation& one : seen)
+    if (one.source == ObservationSource::health && one.fault == FaultClass::file_system)
+      one.role = LineRole::confirmation;
+}
+
 }  // namespace
 
 const char* to_string(ObservationSource source) {
@@ -146,6 +162,7 @@ Strength strength_of(const Observation& seen) {
 
 FaultRecord verdict_of(std::vector<Observation> seen, const std::vector<std::string>& hosts) {
   set_aside_kills_after_a_stop(seen);
+  set_aside_storage(seen);
   std::stable_sort(seen.begin(), seen.end(),
                    [](const Observation& a, const Observation& b) { return verdict_key(a) < verdict_key(b); });
   FaultRecord record;

@@ -20,7 +20,9 @@
 // One step more: when the winner is an end or a detection, and the log of the same rank has a root line, or a check of
 // the same host found what explains it, then that is the cause. A SIGKILL with an OOM kill on its host is one of
 // memory. And one before: a rank whose own log says that it has stopped as it was told was not killed, so signal 9 of
-// the same rank is an echo; mpirun tells it of ranks that it has ended itself.
+// the same rank is an echo; mpirun tells it of ranks that it has ended itself. And a file system that some hosts find
+// silent, or that gives errors, is an echo where a rank was ended by SIGKILL, for it holds processes and kills none,
+// and where a rank that lives has said what is wrong with it: had it been a file, its words would be of that class.
 #pragma once
 
 #include <cstdint>

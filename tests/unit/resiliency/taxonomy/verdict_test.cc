@@ -110,6 +110,28 @@ TEST_CASE(
   CHECK(verdict_in_any_order({memory, from_log(1, "n0", stopped)}).fault == FaultClass::out_of_memory);
 }
 
+TEST_CASE(
+    "a file system that stands still kills nobody: who was killed meanwhile, or says what is wrong, is the culprit") {
+  const auto silent_on = [](const char* host) {
+    return Observation{ObservationSource::health, FaultClass::file_system, -1, host, "/scratch does not answer"};
+  };
+  for (const Observation& end : {killed_by(2, "n1", SIGKILL), exited(2, "n1", 128 + SIGKILL)}) {
+    const FaultRecord record = verdict_in_any_order({silent_on("n0"), end, silent_on("n1"), silent_on("n2")});
+    CHECK(record.fault == FaultClass::killed);
+    CHECK(record.rank == 2);
+    CHECK(record.host == "n1");
+    CHECK(record.evidence.size() == 2);  // hosts that say the same are one
+  }
+  const Observation said = observe_detector(FaultClass::exception, 2, "n1", "rank 2 has a fault that all survived");
+  const FaultRecord survived = verdict_in_any_order({silent_on("n0"), said, silent_on("n1")});
+  CHECK(survived.fault == FaultClass::exception);
+  CHECK(survived.rank == 2);
+  // Calls that fail and waits that do not end are of its making.
+  CHECK(verdict_in_any_order({silent_on("n1"), exited(2, "n1", 1)}).fault == FaultClass::file_system);
+  const Observation hang = observe_detector(FaultClass::hang, 2, "n1", "rank 2 stands still in section data");
+  CHECK(verdict_in_any_order({silent_on("n1"), hang}).fault == FaultClass::file_system);
+}
+
 TEST_CASE("hang or crash: whichever came first; the kill that ends a hang is no cause") {
   const Observation hang = observe_detector(FaultClass::hang, 2, "n0", "rank 2 stands still in section data", 1000);
   CHECK(verdict_in_any_order({hang, killed_by(2, "n0", SIGKILL, 1500)}).fault == FaultClass::hang);

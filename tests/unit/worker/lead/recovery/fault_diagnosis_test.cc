@@ -98,16 +98,32 @@ TEST_CASE(
   const auto silent_on = [](const char* host) {
     return Observation{ObservationSource::health, FaultClass::file_system, -1, host, "/scratch does not answer"};
   };
+  const LaunchOutcome failed{{1, ExitStatus{1, 0}, {}}, std::nullopt};
   rig.of_hosts = {silent_on("n2")};
-  const Diagnosis alone = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  const Diagnosis alone = diagnose(failed, rig.evidence());
   CHECK(alone.view.fault == "file_system");
   CHECK(alone.view.host == "n2");
   CHECK(alone.view.accuses != Accusation::never);
   rig.of_hosts = {silent_on("n2"), silent_on("n1")};
-  const Diagnosis everywhere = diagnose(fault_diagnosis::killed(0), rig.evidence());
+  const Diagnosis everywhere = diagnose(failed, rig.evidence());
   CHECK(everywhere.view.fault == "file_system");
   CHECK(everywhere.view.host.empty());
   CHECK(everywhere.view.accuses == Accusation::never);
+}
+
+TEST_CASE("fault diagnosis: a rank that was killed while the file system stood still is the one that was killed") {
+  fault_diagnosis::Rig rig;
+  GuardFinding finding;
+  finding.kind = GuardFinding::Kind::rank_ended;
+  finding.rank = 1, finding.host = "n2", finding.step = 77, finding.section = "micro_batch";
+  finding.cause = "the process of rank 1 on n2 has ended";
+  for (const char* host : {"n1", "n2"})
+    rig.of_hosts.push_back({ObservationSource::health, FaultClass::file_system, -1, host, "/scratch does not answer"});
+  const Diagnosis found = diagnose({{0, ExitStatus{-1, SIGKILL}, {}}, finding}, rig.evidence());
+  CHECK(found.view.fault == "killed");
+  CHECK(found.culprit == 1);
+  CHECK(found.view.rank == 1);
+  CHECK(found.view.host == "n2");
 }
 
 TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's that the others blame") {
