@@ -115,7 +115,7 @@ std::int64_t JobLead::restart_wait() const {
 // Ranks with a fault that they survived say so only where they wait for an order; those in a collective look for one if
 // their program does.
 TierOffer JobLead::in_process_offer(const GuardFinding& finding) const {
-  if (finding.kind == GuardFinding::Kind::faulted) return {};
+  if (finding.kind == GuardFinding::Kind::faulted) return {finding.no_order.empty(), finding.no_order};
   if (finding.kind != GuardFinding::Kind::stuck_collective) return {false, "a rank does not hear orders"};
   if (restart_wait() == 0) return {false, "this program takes no orders to go on, or restarts is 0"};
   const Value* checkpoint = lead_.task.settings.find("checkpoint");
@@ -147,7 +147,7 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   if (agents_) agents_->restart(epoch);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.restarted(now_ms, epoch);
-  if (finding.kind == GuardFinding::Kind::stuck_collective) restart_order_.given(now_ms, epoch, finding);
+  restart_order_.given(now_ms, epoch, finding);
   recovery_.stopped(now_ms);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   return true;

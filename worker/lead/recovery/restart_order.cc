@@ -16,16 +16,40 @@ void RestartOrder::given(std::int64_t now_ms, std::int64_t epoch, const GuardFin
 
 std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   if (!order_) return std::nullopt;
-  const auto is_there = [&](const RankObservation& rank) { return rank.beat.epoch >= order_->epoch; };
-  if (std::all_of(ranks.begin(), ranks.end(), is_there)) {
+  if (std::all_of(ranks.begin(), ranks.end(), [this](const RankObservation& rank) { return is_there(rank); })) {
     order_.reset();
     return std::nullopt;
   }
   const std::int64_t since_ms = now_ms - order_->at_ms;
+  return order_->why.kind == GuardFinding::Kind::faulted ? not_passed_on(since_ms, ranks)
+                                                         : not_followed(since_ms, ranks);
+}
+
+std::optional<GuardFinding> RestartOrder::not_passed_on(std::int64_t since_ms,
+                                                        const std::vector<RankObservation>& ranks) {
+  if (since_ms < leave_ms) return std::nullopt;
+  const RankObservation* missed = nullptr;
+  for (const RankObservation& rank : ranks) {
+    if (rank.silent_ms >= since_ms)
+      missed = missed ? missed : &rank;
+    else if (rank.beat.section != on_its_way)
+      return std::nullopt;  // it has met the others, or has not come to the order yet
+  }
+  if (!missed) return std::nullopt;
+  GuardFinding found = std::exchange(order_, std::nullopt)->why;
+  found.no_order = format("the order to go on in-process was not passed on: node {} was not heard of for {:.1f} s",
+                          missed->host, static_cast<double>(missed->silent_ms) * 1e-3);
+  found.cause += "; " + found.no_order;
+  return found;
+}
+
+std::optional<GuardFinding> RestartOrder::not_followed(std::int64_t since_ms,
+                                                       const std::vector<RankObservation>& ranks) {
   const auto stays = [&](const RankObservation& rank) { return !is_there(rank) && rank.beat.section != on_its_way; };
   auto late = std::find_if(ranks.begin(), ranks.end(), stays);
   const bool has_left = late == ranks.end();
-  if (has_left) late = std::find_if_not(ranks.begin(), ranks.end(), is_there);
+  if (has_left)
+    late = std::find_if_not(ranks.begin(), ranks.end(), [this](const RankObservation& rank) { return is_there(rank); });
   if (since_ms < (has_left ? meet_ms : leave_ms)) return std::nullopt;
   GuardFinding found = std::exchange(order_, std::nullopt)->why;
   found.no_order = format("rank {} {} within {:.0f} s of the order to go on in-process", late->rank,

@@ -1,6 +1,8 @@
-// Whether ranks follow an order to go on in-process. They have stood in a collective that does not end, so nothing but
-// this says that the order has come to nothing: the ranks' own deadlines are those of a meeting, and none begins where
-// a rank does not leave. Pure.
+// Whether ranks follow an order to go on in-process. Those that have stood in a collective that does not end have
+// nothing but this to say that the order has come to nothing: the ranks' own deadlines are those of a meeting, and none
+// begins where a rank does not leave. Those that wait for the order at a fault that they survived follow it when they
+// come to it, however long their step is; but what reaches them is passed on by the agent of their node. Where that was
+// not heard of since the order, and all others have left and wait for its ranks, it has not reached those. Pure.
 //
 // A rank that polls its wait leaves within milliseconds, and its lead hears of it with the next report: leave_ms is far
 // more than both. Meeting in new communicators took 17 s at 16,384 GPUs (NCCL; the figure that the simulator has);
@@ -24,7 +26,7 @@ class RestartOrder {
   // Another launch, or another fault: nobody is waited for any more.
   void over() { order_.reset(); }
   // What the order was for, as a fault that needs new processes, once: when a rank has not left in time, or not all
-  // have come to the epoch.
+  // have come to the epoch. Of a fault that was survived the culprit stays who it was, and no node is accused.
   std::optional<GuardFinding> look(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
 
  private:
@@ -32,6 +34,10 @@ class RestartOrder {
     std::int64_t at_ms = 0, epoch = 0;
     GuardFinding why;
   };
+  std::optional<GuardFinding> not_followed(std::int64_t since_ms, const std::vector<RankObservation>& ranks);
+  std::optional<GuardFinding> not_passed_on(std::int64_t since_ms, const std::vector<RankObservation>& ranks);
+  bool is_there(const RankObservation& rank) const { return rank.beat.epoch >= order_->epoch; }
+
   std::optional<Given> order_;
 };
 

@@ -74,3 +74,39 @@ TEST_CASE("restart order: another fault or launch ends the waiting") {
   rig.order.over();
   CHECK(!rig.order.look(100'000, rig.ranks));
 }
+
+TEST_CASE("restart order: a node whose agent is silent has not passed it on; the fault stays its rank's") {
+  restart_order::Rig rig;
+  rig.why = GuardFinding{};
+  rig.why.kind = GuardFinding::Kind::faulted;
+  rig.why.rank = 1, rig.why.host = "n1", rig.why.cause = "rank 1 has a fault at step 7";
+  rig.order.given(1'000, 2, rig.why);
+  const auto silent_for = [&](std::int64_t ms) {
+    for (const std::size_t rank : {2U, 3U}) rig.ranks[rank].host = "n2", rig.ranks[rank].silent_ms = ms;
+  };
+  silent_for(60'000);
+  CHECK(!rig.order.look(60'000, rig.ranks));  // the others are in a long step
+  for (const int rank : {0, 1}) rig.leave(rank);
+  silent_for(2'000);
+  CHECK(!rig.order.look(60'000, rig.ranks));  // heard of since the order
+  silent_for(RestartOrder::leave_ms);
+  CHECK(!rig.order.look(1'000 + RestartOrder::leave_ms - 1, rig.ranks));
+  const auto found = rig.order.look(1'000 + RestartOrder::leave_ms, rig.ranks);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::faulted);
+  CHECK(found->rank == 1);
+  CHECK(found->host == "n1");
+  CHECK(found->no_order == "the order to go on in-process was not passed on: node n2 was not heard of for 3.0 s");
+  CHECK(!rig.order.look(200'000, rig.ranks));  // told once
+}
+
+TEST_CASE("restart order: of a fault that was survived nobody is late who is heard of, nor whom the others have met") {
+  restart_order::Rig rig;
+  rig.why.kind = GuardFinding::Kind::faulted;
+  rig.order.given(1'000, 2, rig.why);
+  for (const int rank : {0, 1, 3}) rig.leave(rank);
+  CHECK(!rig.order.look(500'000, rig.ranks));  // rank 2 is in a long step
+  for (const int rank : {0, 1, 3}) rig.come(rank);
+  rig.ranks[2].silent_ms = 400'000;  // and must have come as well
+  CHECK(!rig.order.look(500'000, rig.ranks));
+}
