@@ -29,6 +29,7 @@ What is looked at from outside at the end:
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -353,12 +354,11 @@ def groups_of(seed, given, clusters):
 
 def play(group, given, longhaul, tokens, here, whole, sum_):
     """(cases, failed) of a group."""
-    begun = []
+    going = {}
+    pool = concurrent.futures.ThreadPoolExecutor(1)  # undisturbed trainings, one after the other while the others are played
     for name, draw, faults, cluster in group:
         steps = faults[-1]["step"] + 2 * STEPS_APART
-        begun.append((whole.of(steps), here / name, steps, faults, cluster, draw))
-    going = {SlowTraining(folder, longhaul, tokens, steps, faults, cluster, given, draw): untouched
-             for untouched, folder, steps, faults, cluster, draw in begun}
+        going[SlowTraining(here / name, longhaul, tokens, steps, faults, cluster, given, draw)] = pool.submit(whole.of, steps)
     cases, failed = 0, 0
     try:
         while going:
@@ -367,12 +367,13 @@ def play(group, given, longhaul, tokens, here, whole, sum_):
                 untouched = going.pop(training)
                 cases += 1
                 try:
-                    outcome = judge(training, untouched, sum_)
+                    outcome = judge(training, untouched.result(), sum_)
                 except Wrong as wrong:
                     failed, outcome = failed + 1, f"FAILED: {wrong}"
                 print(f"{training.folder.name} ({time.monotonic() - training.begun:.0f} s, {training.steps} steps): {outcome}", flush=True)
                 print(f"  {sum_.text()}", flush=True)
     finally:
+        pool.shutdown(wait=False, cancel_futures=True)
         for training in going:
             training.cut_off()
             sum_.take(training)
@@ -416,7 +417,7 @@ def main():
                     cluster.play("heal")
     except CutOff:
         print("cut off", flush=True)
-        failed += 1
+        cases, failed = cases + 1, failed + 1
     tally = sum_.tally
     tally.print()
     print(sum_.text())
