@@ -7,6 +7,7 @@ namespace {
 constexpr auto taken = Treatment::taken, refused = Treatment::refused;
 constexpr const char* records = "engine/curate/read/records.cc";
 constexpr const char* inputs = "engine/curate/read/inputs.cc";
+constexpr const char* readers = "engine/curate/readers/document_readers.cc";
 constexpr const char* config = "contracts/model/hf_config.cc";
 constexpr const char* adapter = "engine/interop/peft_adapter.cc";
 
@@ -17,7 +18,7 @@ constexpr BorderEntry files[] = {
     {".json", taken, "the same, or one array of them", ""},
     {"... with .gz .bz2 .xz .zst behind", taken, "unpacked; of a cut one what is whole, and the cut is counted", ""},
     {"a packing whose library the build lacks", refused, "{} needs a library that was not there", inputs},
-    {"Parquet and Arrow", refused, "columns of Parquet and Arrow are not read; write the file as JSON lines", inputs},
+    {"Parquet and Arrow", refused, "columns of Parquet and Arrow are not read; write the file as JSON lines", readers},
     {"a record that is no JSON", refused, "not_json", records},
     {"a record that is cut", refused, "cut", records},
     {"a record longer than `page_bytes_max`", refused, "too_long", records},
