@@ -11,7 +11,7 @@ constexpr const char* on_its_way = "restart";  // the section in which a rank le
 }
 
 void RestartOrder::given(std::int64_t now_ms, std::int64_t epoch, const GuardFinding& why) {
-  order_ = Given{now_ms, epoch, why};
+  order_ = Given{now_ms, epoch, why, std::nullopt};
 }
 
 std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
@@ -21,8 +21,34 @@ std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::v
     return std::nullopt;
   }
   const std::int64_t since_ms = now_ms - order_->at_ms;
-  return order_->why.kind == GuardFinding::Kind::faulted ? not_passed_on(since_ms, ranks)
-                                                         : not_followed(since_ms, ranks);
+  if (order_->why.kind != GuardFinding::Kind::faulted) return not_followed(since_ms, ranks);
+  std::optional<GuardFinding> found = not_passed_on(since_ms, ranks);
+  return found ? found : not_met(now_ms, ranks);
+}
+
+// Of a fault that was survived the culprit stays who it was.
+GuardFinding RestartOrder::come_to_nothing(std::string why) {
+  GuardFinding found = std::exchange(order_, std::nullopt)->why;
+  found.no_order = std::move(why);
+  found.cause += "; " + found.no_order;
+  return found;
+}
+
+// No rank has a deadline of its own for what all of them do once they have met, but that of a collective.
+std::optional<GuardFinding> RestartOrder::not_met(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+  const RankObservation* late = nullptr;
+  for (const RankObservation& rank : ranks) {
+    if (is_there(rank)) continue;
+    if (rank.beat.section != on_its_way) {
+      order_->all_left_ms.reset();  // it has not come to the order yet
+      return std::nullopt;
+    }
+    late = late ? late : &rank;
+  }
+  if (!order_->all_left_ms) order_->all_left_ms = now_ms;
+  if (!late || now_ms - *order_->all_left_ms < meet_ms) return std::nullopt;
+  return come_to_nothing(format("rank {} did not meet the others within {:.0f} s, though all had left what they did",
+                                late->rank, static_cast<double>(meet_ms) * 1e-3));
 }
 
 std::optional<GuardFinding> RestartOrder::not_passed_on(std::int64_t since_ms,
@@ -36,11 +62,9 @@ std::optional<GuardFinding> RestartOrder::not_passed_on(std::int64_t since_ms,
       return std::nullopt;  // it has met the others, or has not come to the order yet
   }
   if (!missed) return std::nullopt;
-  GuardFinding found = std::exchange(order_, std::nullopt)->why;
-  found.no_order = format("the order to go on in-process was not passed on: node {} was not heard of for {:.1f} s",
-                          missed->host, static_cast<double>(missed->silent_ms) * 1e-3);
-  found.cause += "; " + found.no_order;
-  return found;
+  return come_to_nothing(
+      format("the order to go on in-process was not passed on: node {} was not heard of for {:.1f} s", missed->host,
+             static_cast<double>(missed->silent_ms) * 1e-3));
 }
 
 std::optional<GuardFinding> RestartOrder::not_followed(std::int64_t since_ms,

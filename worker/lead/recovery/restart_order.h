@@ -2,7 +2,8 @@
 // nothing but this to say that the order has come to nothing: the ranks' own deadlines are those of a meeting, and none
 // begins where a rank does not leave. Those that wait for the order at a fault that they survived follow it when they
 // come to it, however long their step is; but what reaches them is passed on by the agent of their node. Where that was
-// not heard of since the order, and all others have left and wait for its ranks, it has not reached those. Pure.
+// not heard of since the order, and all others have left and wait for its ranks, it has not reached those. Once all
+// have left they have as long to meet as others, however late they left. Pure.
 //
 // A rank that polls its wait leaves within milliseconds, and its lead hears of it with the next report: leave_ms is far
 // more than both. Meeting in new communicators took 17 s at 16,384 GPUs (NCCL; the figure that the simulator has);
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "worker/lead/monitor/launch_guard.h"
@@ -33,9 +35,12 @@ class RestartOrder {
   struct Given {
     std::int64_t at_ms = 0, epoch = 0;
     GuardFinding why;
+    std::optional<std::int64_t> all_left_ms = {};  // since when every rank has left, or is there
   };
   std::optional<GuardFinding> not_followed(std::int64_t since_ms, const std::vector<RankObservation>& ranks);
   std::optional<GuardFinding> not_passed_on(std::int64_t since_ms, const std::vector<RankObservation>& ranks);
+  std::optional<GuardFinding> not_met(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  GuardFinding come_to_nothing(std::string why);
   bool is_there(const RankObservation& rank) const { return rank.beat.epoch >= order_->epoch; }
 
   std::optional<Given> order_;

@@ -110,3 +110,21 @@ TEST_CASE("restart order: of a fault that was survived nobody is late who is hea
   rig.ranks[2].silent_ms = 400'000;  // and must have come as well
   CHECK(!rig.order.look(500'000, rig.ranks));
 }
+
+TEST_CASE("restart order: ranks that all have left after a fault, however late, have as long to meet as others") {
+  restart_order::Rig rig;
+  rig.why.kind = GuardFinding::Kind::faulted;
+  rig.why.rank = 2, rig.why.cause = "rank 2 has a fault at step 38";
+  rig.order.given(1'000, 3, rig.why);
+  for (const int rank : {0, 1, 2}) rig.leave(rank);
+  CHECK(!rig.order.look(91'000, rig.ranks));  // rank 3 stands in a long step
+  rig.leave(3);
+  CHECK(!rig.order.look(92'000, rig.ranks));
+  CHECK(!rig.order.look(92'000 + RestartOrder::meet_ms - 1, rig.ranks));
+  const auto found = rig.order.look(92'000 + RestartOrder::meet_ms, rig.ranks);
+  REQUIRE(found);
+  CHECK(found->rank == 2);
+  CHECK(found->no_order.find("rank 0 did not meet the others within 25 s") == 0);
+  CHECK(found->cause.find("rank 2 has a fault at step 38; rank 0") == 0);
+  CHECK(!rig.order.look(500'000, rig.ranks));  // told once
+}
