@@ -153,7 +153,7 @@ void compare_stage(const Site& site, const PlannedStage& stage, const JobPlan& j
   if (!classes.empty()) {
     CHECK_MESSAGE(gpus == 0, *script);
     CHECK_MESSAGE(is_routed_to(classes, *script), *script);
-  } else if (site.config.node.gpus > 0) {
+  } else if (site.config.node.gpus > 0 && stage.common.job.gpus_per_node != 0) {  // else the stage says so itself
     ++counts.without_class;
     CHECK(std::any_of(warnings.begin(), warnings.end(), [&](const std::string& one) {
       return starts_with(one, stage.stage + " computes on processors in a job that has GPUs");
