@@ -89,7 +89,7 @@ class TrainingStage {
   MemoryAccounts& memory_;
   bool reported_corruption_ = false;
   std::unique_ptr<FileStatePlace> moments_place_;
-  std::unique_ptr<MomentStream> moments_;       // null: in memory
+  std::unique_ptr<MomentStream> moments_;  // null: in memory
   AdapterStores stores_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };
