@@ -17,7 +17,7 @@ bool is_other_at_work(const AgentState& agent, std::int64_t pid, std::int64_t no
   return agent.connected && agent.pid != pid && now_ns - agent.heard_ns < heard_lately_ms * 1'000'000;
 }
 
-// What an agent hears first. By the time it tells whether its clock is off.
+// The first message to an agent. By the time in it the agent finds whether its clock is off.
 Value welcome_of(const PortRange& ports, const std::optional<LeadInWaiting>& waiting, std::int64_t wall_ms) {
   Value welcome = Value::make_table();
   welcome.set("wall_ms", wall_ms);

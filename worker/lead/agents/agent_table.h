@@ -1,6 +1,6 @@
 // Room worker/lead/agents
 // The agents of a job, one on each host: how they are started, asked, missed and replaced.
-// Start with agent_table.h (who is there, what each said last); launch_orders.h is what they are told,
+// Start with agent_table.h (who is there, what each said last); launch_orders.h the orders they get,
 // lead_in_waiting.h a lead before it leads. missing_agents.h and replacement_agents.h look after those that do not
 // come. heard_hosts.h counts a majority; host_health_watch.h collects findings; rendezvous_store.h keeps rendezvous
 // files. It knows neither ranks nor the decision to restart: those are monitor's and the lead's.

@@ -1,6 +1,6 @@
-// What the agents of a job are told of the launch that they watch: every order names the launch and the ranks of its
-// host, and an agent that comes later is told what those before it know. Pure: orders are made here and sent elsewhere;
-// times are CLOCK_MONOTONIC of the lead's host, and orders say how long it is until then.
+// The orders that the agents of a job get for the launch that they watch: every order names the launch and the ranks of
+// its host, and an agent that comes later gets those that the others have had. Pure: orders are made here and sent
+// elsewhere; times are CLOCK_MONOTONIC of the lead's host, and orders say how long it is until then.
 #pragma once
 
 #include <cstdint>

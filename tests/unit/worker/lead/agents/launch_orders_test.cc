@@ -1,4 +1,4 @@
-// What agents are told of a launch, and since when hosts are missing that do not come: without sockets.
+// The orders that agents get for a launch, and since when hosts are missing that do not come: without sockets.
 #include "worker/lead/agents/launch_orders.h"
 
 #include <doctest/doctest.h>
