@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/text/text.h"
+
 namespace longhaul {
 
 double AdapterShape::factor() const {
@@ -24,6 +26,25 @@ const FieldTable<AdapterShape>& adapter_fields() {
                  {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
                           "anything; empty: all of attention and feed-forward (ia3: k_proj, v_proj, down_proj)"});
   return table;
+}
+
+Status check_adapter(const AdapterShape& adapter) {
+  const AdapterShape plain;
+  std::vector<std::string> unused;
+  const auto hold = [&](bool differs, const char* key) {
+    if (differs) unused.emplace_back(key);
+  };
+  if (!adapter.low_rank()) {
+    hold(adapter.rank != plain.rank, "rank");
+    hold(adapter.alpha != plain.alpha, "alpha");
+    hold(adapter.rslora != plain.rslora, "rslora");
+  }
+  if (!adapter.on()) hold(adapter.targets != plain.targets, "targets");
+  if (unused.empty()) return {};
+  return make_error(ErrorCode::invalid_input,
+                    format("adapter.{} {} nothing to adapter.kind = \"{}\"", join(unused, ", adapter."),
+                           unused.size() == 1 ? "says" : "say", adapter.kind),
+                    adapter.on() ? "leave out what is not lora's" : "set adapter.kind, for example to \"lora\"");
 }
 
 }  // namespace longhaul

@@ -31,5 +31,7 @@ struct AdapterShape {
   bool operator==(const AdapterShape&) const = default;
 };
 const FieldTable<AdapterShape>& adapter_fields();
+// Keys that say nothing to the kind (invalid_input, all in one).
+Status check_adapter(const AdapterShape& adapter);
 
 }  // namespace longhaul

@@ -66,6 +66,7 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
     hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
     hold(check_no_decay(settings.optimizer.no_decay), "optimizer");
     hold(check_moments(settings.optimizer), "optimizer");
+    hold(check_adapter(settings.adapter), "adapter");
     if constexpr (std::is_same_v<S, PretrainSettings>) {
       hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
       const Value* given = value.find("inputs");

@@ -73,3 +73,14 @@ TEST_CASE("an adapter of a model of seven billion takes a fifth of the memory of
   CHECK(adapter[MemoryCategory::optimizer] < all[MemoryCategory::optimizer] / 100);
   CHECK(adapter[MemoryCategory::weights] == all[MemoryCategory::weights]);
 }
+
+TEST_CASE("keys of an adapter that say nothing to its kind are refused together") {
+  AdapterShape adapter;
+  CHECK(check_adapter(adapter).ok());
+  adapter.rank = 16, adapter.targets = {"q_proj"};
+  CHECK(check_adapter(adapter).error().message().find("adapter.rank, adapter.targets say nothing to") == 0);
+  adapter.kind = "ia3";
+  CHECK(check_adapter(adapter).error().message().find("adapter.rank says nothing to adapter.kind = \"ia3\"") == 0);
+  adapter.kind = "dora";
+  CHECK(check_adapter(adapter).ok());
+}
