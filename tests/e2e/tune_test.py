@@ -28,14 +28,14 @@ parallel = "@layout"
 """
 
 
-def tune(candidates, more=""):
-    return '[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 10\nwarmup_steps = 2\n' + more + \
+def tune(candidates, more="", steps=10):
+    return f'[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = {steps}\nwarmup_steps = 2\n' + more + \
         "candidates = [\n" + "".join(f"  {one},\n" for one in candidates) + "]\n"
 
 
-def workflow(here, candidates, more=""):
+def workflow(here, candidates, more="", steps=10):
     write_pages(here / "pages", 7, pages=8)
-    (here / "w.toml").write_text(TOKENS + tune(candidates, more) + PRETRAIN)
+    (here / "w.toml").write_text(TOKENS + tune(candidates, more, steps) + PRETRAIN)
 
 
 def stage_of(run):
@@ -221,11 +221,13 @@ epochs = 1.0
 @case
 def candidates_that_hang_are_outcomes_and_the_others_go_on(here):
     # One rank stands still in its own code and the other waits for it; the only rank of another candidate is stopped. What
-    # nobody has timed yet may take long on a machine that is busy, so the first steps are long over.
+    # nobody has timed yet may take long on a machine that is busy, so the first steps are long over. A fault follows the
+    # step that its agent has seen, which a step of 12 ms outruns: enough steps remain for an agent that looks late.
     hung = '{ name = "hung", parallel = { dp_shard = 2 }, faults = { at = [{ name = "hung_rank", rank = 1, step = 8 }] } }'
     stopped = '{ name = "stopped", parallel = {}, faults = { at = [{ name = "SIGSTOP", rank = 0, step = 8 }] } }'
     workflow(here, (hung, stopped, ONE, TP2),
-             'at_once = 1\nresiliency = { hang_floor = "5s", hang_suspect = "2s", host_silent = "3s", startup = "45s" }\n')
+             'at_once = 1\nresiliency = { hang_floor = "5s", hang_suspect = "2s", host_silent = "3s", startup = "45s" }\n',
+             steps=150)
     longhaul(here, "run", "w.toml", code=0, deadline_s=180)
     run = runs(here)[-1]
     seen = trials_told(stage_of(run))
