@@ -56,10 +56,11 @@ std::optional<GuardFinding> RestartOrder::not_passed_on(std::int64_t since_ms,
   if (since_ms < leave_ms) return std::nullopt;
   const RankObservation* missed = nullptr;
   for (const RankObservation& rank : ranks) {
-    if (rank.silent_ms >= since_ms)
+    const bool unheard = rank.silent_ms + passed_on_ms >= since_ms;  // or for less than it takes to pass the order on
+    if (unheard && rank.silent_ms >= leave_ms)
       missed = missed ? missed : &rank;
-    else if (rank.beat.section != on_its_way)
-      return std::nullopt;  // it has met the others, or has not come to the order yet
+    else if (unheard || rank.beat.section != on_its_way)
+      return std::nullopt;  // it may be heard of yet, has met the others, or has not come to the order
   }
   if (!missed) return std::nullopt;
   return come_to_nothing(

@@ -2,8 +2,8 @@
 // nothing but this to say that the order has come to nothing: the ranks' own deadlines are those of a meeting, and none
 // begins where a rank does not leave. Those that wait for the order at a fault that they survived follow it when they
 // come to it, however long their step is; but what reaches them is passed on by the agent of their node. Where that was
-// not heard of since the order, and all others have left and wait for its ranks, it has not reached those. Once all
-// have left they have as long to meet as others, however late they left. Pure.
+// not heard of since a second after the order at the latest, and all others have left and wait for its ranks, it has
+// not reached those. Once all have left they have as long to meet as others, however late they left. Pure.
 //
 // A rank that polls its wait leaves within milliseconds, and its lead hears of it with the next report: leave_ms is far
 // more than both. Meeting in new communicators took 17 s at 16,384 GPUs (NCCL; the figure that the simulator has);
@@ -21,7 +21,7 @@ namespace longhaul {
 
 class RestartOrder {
  public:
-  static constexpr std::int64_t leave_ms = 3'000, meet_ms = 25'000;
+  static constexpr std::int64_t passed_on_ms = 1'000, leave_ms = 3'000, meet_ms = 25'000;
 
   // All ranks were ordered to that epoch because of this.
   void given(std::int64_t now_ms, std::int64_t epoch, const GuardFinding& why);

@@ -100,6 +100,28 @@ TEST_CASE("restart order: a node whose agent is silent has not passed it on; the
   CHECK(!rig.order.look(200'000, rig.ranks));  // told once
 }
 
+TEST_CASE("restart order: an agent that falls silent within the second after the order has not passed it on either") {
+  restart_order::Rig rig;
+  rig.why = GuardFinding{};
+  rig.why.kind = GuardFinding::Kind::faulted;
+  rig.order.given(1'000, 2, rig.why);
+  for (const int rank : {0, 1}) rig.leave(rank);
+  const auto at = [&](std::int64_t since_ms, std::int64_t heard_ms) {
+    for (const std::size_t rank : {2U, 3U})
+      rig.ranks[rank].host = "n2", rig.ranks[rank].silent_ms = since_ms - heard_ms;
+    return rig.order.look(1'000 + since_ms, rig.ranks);
+  };
+  CHECK(!at(60'000, RestartOrder::passed_on_ms + 1));  // it had time to pass it on: its ranks may be in a long step
+  for (const int rank : {2, 3}) rig.leave(rank);
+  CHECK(
+      !at(3'500, RestartOrder::passed_on_ms));  // what it last said lets them come; too early to say that it is silent
+  for (const int rank : {2, 3}) rig.ranks[static_cast<std::size_t>(rank)].beat.section = "micro_batch";
+  CHECK(!at(RestartOrder::leave_ms + RestartOrder::passed_on_ms - 1, RestartOrder::passed_on_ms));
+  const auto found = at(RestartOrder::leave_ms + RestartOrder::passed_on_ms, RestartOrder::passed_on_ms);
+  REQUIRE(found);
+  CHECK(found->no_order == "the order to go on in-process was not passed on: node n2 was not heard of for 3.0 s");
+}
+
 TEST_CASE("restart order: of a fault that was survived nobody is late who is heard of, nor whom the others have met") {
   restart_order::Rig rig;
   rig.why.kind = GuardFinding::Kind::faulted;
