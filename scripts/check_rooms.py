@@ -25,6 +25,7 @@ INSIDE = {
     "contracts/borders": [],
     "contracts/control": ["contracts/settings/job"],
     "contracts/events": [],
+    "contracts/figures": [],
     "contracts/layout": ["contracts/schema"],
     "contracts/model": ["contracts/layout", "contracts/pipeline", "contracts/schema"],
     "contracts/pipeline": [],

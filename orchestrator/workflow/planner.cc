@@ -218,12 +218,10 @@ void Planner::read_best(const Value& table, StageDraft& draft) {
   const std::string where = "stage." + draft.name + ".best";
   if (!best->is_table()) {
     diagnostics_.add(best->pos, where + " is " + best->kind_name() + ", expected a table",
-                     "for example { metric = \"validation_loss\", mode = \"min\" }");
+                     "for example { metric = \"heldout_loss\", mode = \"min\" }");
     return;
   }
-  if (!draft.is_matrix)
-    diagnostics_.add(best->pos, where + " stands in a stage without matrix", "remove it, or add a matrix");
-  draft.best = best_rule_fields().parse(*best, where, diagnostics_);
+  draft.best = read_best_rule(*best, draft.is_matrix, draft.kind->name, where, diagnostics_);
   draft.has_best = true;
 }
 

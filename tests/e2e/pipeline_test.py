@@ -9,7 +9,7 @@ import math
 import pathlib
 import re
 
-from scenario import call, case, events, expect, longhaul, main, newest_run, program, runs, snapshot, status
+from scenario import SOURCE, call, case, events, expect, longhaul, main, newest_run, program, runs, snapshot, status
 from tiny_inputs import write_pages, write_questions
 
 SEED = 20260301
@@ -105,8 +105,33 @@ def check_artifacts(run):
             expect(f"{stage} has {file}, listed in its manifest", (out / file).is_file() and file in listed, listed)
 
 
+def figures_of_the_reference():
+    """(figure, kind of stage, "step" or "end") of docs/reference/figures.md, which is written from the code's table."""
+    known = set()
+    for line in (SOURCE / "docs/reference/figures.md").read_text().splitlines():
+        if line.startswith("| `"):
+            name, _, kinds, when = [cell.strip() for cell in line.split("|")[1:5]]
+            known |= {(name.strip("`"), kind, at) for kind in kinds.split() for at in when.split()}
+    return known
+
+
+def check_every_figure_is_documented(run, figures):
+    known = figures_of_the_reference()
+    kinds = {stage: json.loads((run / "stages" / stage / "out/manifest.json").read_text())["kind"] for stage in STAGES}
+    for stage, found in figures.items():
+        for name in found:
+            plain = re.sub("^baseline_|(?<=accuracy)_(low|high)$|(?<=accuracy_per_token)_(low|high)$", "", name)
+            expect(f"{stage}.{name} is in the reference", (plain, kinds[stage], "end") in known)
+    for stage in ("pretrain", "sft", "align"):
+        names = {name for e in events(run, stage, "metric") for name in e} - {"ms", "t", "rank", "kind", "step"}
+        for name in names:
+            plain = re.sub("^sent_.*_bytes$", "sent_AXIS_bytes", name)
+            expect(f"{stage}: {name} of a step is in the reference", (plain, kinds[stage], "step") in known, sorted(names))
+
+
 def check_figures(here, run):
     figures = figures_of(here)
+    check_every_figure_is_documented(run, figures)
     for stage, found in figures.items():
         for name, value in found.items():
             expect(f"{stage}.{name} is finite", math.isfinite(value), found)

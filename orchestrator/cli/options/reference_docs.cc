@@ -1,6 +1,7 @@
 #include "orchestrator/cli/options/reference_docs.h"
 
 #include "base/text/text.h"
+#include "contracts/figures/figure_table.h"
 #include "contracts/layout/parallel_dims.h"
 #include "contracts/settings/job/faults.h"
 #include "contracts/settings/stages/tuning_row_form.h"
@@ -290,6 +291,22 @@ ReferencePage metrics_page() {
   return {"metrics.md", text};
 }
 
+ReferencePage figures_page() {
+  std::string text =
+      "# Figures\n\n" + generated +
+      "What stages report: at the end in `artifact.json`, `manifest.json`, `status` and reports, and of each step in "
+      "events `metric`. `best` of a matrix and the `metric` of a search name one of those at the end. Shares are from "
+      "0 to 1, logarithms are natural, sums over ranks are those of the whole job. Of `evaluate` with a `baseline` the "
+      "baseline's figures have `baseline_` before their names. A mean over nothing is not reported or, where counts "
+      "are, 0 of 0; a figure that is not a number is never the best.\n\n"
+      "| figure | unit | stages | when | what | over what | source | computed in "
+      "|\n|---|---|---|---|---|---|---|---|\n";
+  for (const FigureMeaning& row : figure_meanings())
+    text += format("| `{}` | {} | {} | {} | {} | {} | {} | `{}` |\n", row.name, row.unit, row.stages, row.when,
+                   cell(row.formula), cell(row.over), cell(row.source), row.code);
+  return {"figures.md", text};
+}
+
 ReferencePage commands_page() {
   std::string text = "# Commands\n\n" + generated + "`longhaul COMMAND --help` lists the options.\n";
   for (const CommandSpec& spec : command_specs()) {
@@ -319,8 +336,9 @@ ReferencePage json_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(),  workflow_page(),   stage_kinds_page(), features_page(), site_page(),        simulate_page(),
-          questions_page(), exit_codes_page(), faults_page(),      metrics_page(),  tuning_rows_page(), json_page()};
+  return {commands_page(), workflow_page(),    stage_kinds_page(), features_page(), site_page(),
+          simulate_page(), questions_page(),   exit_codes_page(),  faults_page(),   figures_page(),
+          metrics_page(),  tuning_rows_page(), json_page()};
 }
 
 }  // namespace longhaul

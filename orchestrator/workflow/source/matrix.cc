@@ -5,6 +5,7 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
+#include "orchestrator/workflow/source/figure_check.h"
 #include "orchestrator/workflow/source/overrides.h"
 
 namespace longhaul {
@@ -93,6 +94,16 @@ const FieldTable<BestRule>& best_rule_fields() {
                                 .field("mode", &BestRule::mode,
                                        {.help = "the smallest or the largest figure wins", .choices = {"min", "max"}});
   return table;
+}
+
+BestRule read_best_rule(const Value& written, bool is_matrix, const std::string& kind, const std::string& where,
+                        Diagnostics& diagnostics) {
+  const BestRule rule = best_rule_fields().parse(written, where, diagnostics);
+  if (!is_matrix)
+    diagnostics.add(written.pos, where + " stands in a stage without matrix", "remove it, or add a matrix");
+  else if (const Value* metric = written.find("metric"))
+    check_figure(kind, rule.metric, where + ".metric", metric->pos, diagnostics);
+  return rule;
 }
 
 std::vector<MatrixVariant> expand_matrix(const std::string& stage, const StageKind& kind, const Value& table,

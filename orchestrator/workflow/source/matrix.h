@@ -23,6 +23,9 @@ struct BestRule {
   std::string mode = "min";  // min | max
 };
 const FieldTable<BestRule>& best_rule_fields();
+// `best` of a stage of this kind; without a matrix there is nothing to choose from.
+BestRule read_best_rule(const Value& written, bool is_matrix, const std::string& kind, const std::string& where,
+                        Diagnostics& diagnostics);
 
 // A matrix key is a key of the stage, a path into a group ("optimizer.lr"), or the bare name of a group's member where
 // only one group has it ("lr"). Always returns at least one variant, so that its settings are checked too.

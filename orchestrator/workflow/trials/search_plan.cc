@@ -10,6 +10,7 @@
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/training/training.h"
+#include "orchestrator/workflow/source/figure_check.h"
 #include "orchestrator/workflow/trials/search_trial.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
@@ -201,6 +202,7 @@ void SearchPlanner::plan(Value& settings) {
         place_of(search_space_key), where_ + ".space names nothing that may vary",
         "for example [" + where_ + ".space.\"optimizer.lr\"] with min = 1e-4, max = 1e-2, scale = \"log\"");
   read_trial_settings();
+  check_figure(target_.kind, search_.metric, where_ + ".metric", place_of("metric"), diagnostics_);
   read_length();
   find_params();
   check_space();

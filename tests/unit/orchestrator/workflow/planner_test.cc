@@ -415,6 +415,22 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
   CHECK(good_plan(sft + "matrix = { precision = [\"bf16\", \"f32\"] }\n").stages[1].id() == "s/precision=f32");
 }
 
+TEST_CASE("a figure to compare variants by that the stage does not report is refused before anything runs") {
+  const std::string sft =
+      header +
+      "[stage.s]\nkind = \"sft\"\ninputs = { model = \"m\", data = \"d\" }\nmatrix = { epochs = [1, "
+      "2] }\n";
+  CHECK(problems(sft + "best = { metric = \"heldout_los\" }\n") ==
+        "w.toml:7:19: error: stage.s.best.metric = \"heldout_los\": a sft stage reports no such figure; did you mean "
+        "'heldout_loss'?\n1 error");
+  const std::string other = problems(sft + "best = { metric = \"bits_per_byte\" }\n");
+  CHECK(
+      other.starts_with("w.toml:7:19: error: stage.s.best.metric = \"bits_per_byte\": a sft stage reports no such "
+                        "figure; there are: loss, heldout_loss, tokens_per_s, "));
+  CHECK(other.ends_with("; docs/reference/figures.md says what they mean\n1 error"));
+  CHECK(good_plan(sft + "best = { metric = \"heldout_loss\" }\n").stages.size() == 2);
+}
+
 TEST_CASE("a recipe fills in what the stage does not say") {
   MadeUpFiles files;
   files.texts["/recipes/tiny.toml"] =

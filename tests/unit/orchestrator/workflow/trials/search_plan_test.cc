@@ -125,6 +125,12 @@ TEST_CASE("a search stage takes inputs, resources and the length of a training f
   CHECK(good_search(search_begin + search_rates + search_pretrain, "search").stages.size() == 1);
 }
 
+TEST_CASE("a search by a figure that its trainings do not report is refused") {
+  says(search_problems(search_begin + "metric = \"validation_loss\"\n" + search_rates + search_pretrain),
+       "w.toml:11:10: error: stage.search.metric = \"validation_loss\": a pretrain stage reports no such figure; ");
+  CHECK(search_problems(search_begin + "metric = \"loss\"\n" + search_rates + search_pretrain) == "0 errors");
+}
+
 TEST_CASE("a configuration makes of the stage what it would be with the values pasted in") {
   const RunPlan plan = good_search(search_begin + search_rates + search_pretrain);
   const Value found = as_settings(*parse_toml("\"optimizer.lr\" = 0.0025\nglobal_batch_size = 64\n", "x"), {});

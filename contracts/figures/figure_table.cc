@@ -1,0 +1,163 @@
+#include "contracts/figures/figure_table.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* trainings = "pretrain sft align";
+constexpr const char* token_mean =
+    "over the tokens of the global batch that have a weight: not padding, not what a mask leaves out (document_mask, "
+    "the "
+    "prompt in sft)";
+constexpr const char* pair_mean = "over the pairs of the global batch; padding is in no answer";
+constexpr const char* of_step = "of one step";
+constexpr const char* of_launch = "of the steps done by the launch that ended the stage";
+constexpr const char* wilson = "its Wilson interval of 95 % is in `_low` and `_high`";
+constexpr const char* questions_mean = "over all questions; the interval of Wilson, 95 %, is in `_low` and `_high`";
+
+// clang-format off
+const std::vector<FigureMeaning> rows = {
+    // Trainings.
+    {"loss", "nats", "pretrain sft", "step end", "mean of -ln p(next token); the auxiliary losses of experts are not part of it", token_mean, "", "engine/train/step/objective.cc"},
+    {"loss", "nats", "align", "step end", "mean of the method's loss, with sft_weight the chosen answer's cross-entropy", pair_mean, "the method's paper, in engine/align", "engine/align/preference_objective.cc"},
+    {"heldout_loss", "nats", trainings, "step end", "the loss of held-out data under the present weights, without dropout", "as loss, over eval_samples held-out samples (0: all)", "", "engine/train/loop/training_loop.cc"},
+    {"lr", "", trainings, "step", "learning rate of the step: schedule, phases and orders applied", of_step, "docs/workflows.md", "engine/train/optimizer/lr_schedule.cc"},
+    {"grad_norm", "", trainings, "step", "sqrt(sum g^2) over all trained parameters, before clipping", "of the gradient of the mean loss of the global batch", "Pascanu et al. 2013, arXiv:1211.5063, section 3.2", "engine/train/optimizer/optimizer.cc"},
+    {"consumed_samples", "samples", trainings, "step", "samples of all global batches so far, those of skipped steps included", "since step 0", "", "engine/train/step/trainer.cc"},
+    {"step_s", "s", trainings, "step", "from the end of the step before to the end of this one, without saves and evaluation", of_step, "", "engine/train/loop/training_loop.cc"},
+    {"tokens_per_s", "tokens/s", trainings, "step end", "tokens of all ranks' data / time; padding does not count", of_launch, "", "engine/train/loop/training_loop.cc"},
+    {"computed_tokens_per_s", "tokens/s", trainings, "step end", "as tokens_per_s with padding; reported where there is padding", of_launch, "", "engine/train/loop/training_loop.cc"},
+    {"gflops", "GFLOP/s", trainings, "step end", "floating-point operations of the model (three times those of a forward, nothing computed again) per token, times tokens_per_s; all ranks", of_launch, "Chowdhery et al. 2022, arXiv:2204.02311, appendix B", "contracts/model/model_shape.cc"},
+    {"mfu", "", trainings, "step end", "gflops / (peak_tflops * ranks); reported where peak_tflops is set", of_launch, "Chowdhery et al. 2022, arXiv:2204.02311, appendix B", "engine/train/loop/training_loop.cc"},
+    {"waited_s", "s", trainings, "step", "time in which the first rank waited for others: communication that nothing hid", of_step, "", "engine/train/step/trainer.cc"},
+    {"sent_AXIS_bytes", "bytes", trainings, "step", "what the first rank sent to the ranks of one axis of the mesh", of_step, "", "engine/comm"},
+    {"gpu_compute_s", "s", trainings, "step", "time of the rank's kernels that are not NCCL's; with trace.kernels", of_step, "", "engine/train/loop/training_kernels.cc"},
+    {"gpu_communication_s", "s", trainings, "step", "time of the rank's kernels of NCCL; with trace.kernels", of_step, "", "engine/train/loop/training_kernels.cc"},
+    {"aux_loss", "", trainings, "step", "balancing loss of the experts, summed over layers, with its coefficient", "over the tokens that are routed", "moe.aux_loss: Megatron-LM's or Hugging Face's definition", "engine/model/experts/moe_state.cc"},
+    {"z_loss", "", trainings, "step", "coefficient times the mean of ln(sum exp(logits))^2 of the router, summed over layers", "over the tokens that are routed", "Zoph et al. 2022, arXiv:2202.08906, equation 5", "engine/model/experts/moe_state.cc"},
+    {"expert_load_worst", "", trainings, "step", "largest (most loaded expert's tokens / even share) of all layers", "over the tokens of the global batch", "", "engine/model/experts/moe_state.cc"},
+    {"expert_load_mean", "", trainings, "step", "mean over the layers of (most loaded expert's tokens / even share)", "over the tokens of the global batch", "", "engine/model/experts/moe_state.cc"},
+    {"accuracy", "", "align", "step", "share of pairs whose chosen answer has the larger log-ratio to the reference (without one: the larger log-probability)", pair_mean, "Rafailov et al. 2023, arXiv:2305.18290", "engine/align/preference_objective.cc"},
+    {"margin", "", "align", "step", "mean of the log-ratio of the chosen answer minus the rejected one's", pair_mean, "TRL, `rewards/margins` / beta", "engine/align/preference_objective.cc"},
+    {"chosen_reward", "", "align", "step", "beta times the mean log-ratio of the chosen answers", pair_mean, "TRL, `rewards/chosen`", "engine/align/preference_objective.cc"},
+    {"rejected_reward", "", "align", "step", "beta times the mean log-ratio of the rejected answers", pair_mean, "TRL, `rewards/rejected`", "engine/align/preference_objective.cc"},
+    {"heldout_accuracy", "", "align", "step end", "accuracy of the held-out pairs", "over the held-out pairs", "as accuracy", "engine/train/loop/training_loop.cc"},
+    {"heldout_margin", "", "align", "step end", "margin of the held-out pairs", "over the held-out pairs", "as margin", "engine/train/loop/training_loop.cc"},
+    {"heldout_chosen_reward", "", "align", "step end", "chosen_reward of the held-out pairs", "over the held-out pairs", "as chosen_reward", "engine/train/loop/training_loop.cc"},
+    {"heldout_rejected_reward", "", "align", "step end", "rejected_reward of the held-out pairs", "over the held-out pairs", "as rejected_reward", "engine/train/loop/training_loop.cc"},
+    {"steps", "steps", trainings, "end", "optimizer steps done, those of earlier launches included", "", "", "engine/tasks/common/training_stage.cc"},
+    {"steps_planned", "steps", trainings, "end", "steps that were asked for, where an order ended the training before", "", "", "engine/tasks/common/training_stage.cc"},
+    {"parameters", "", "pretrain sft align convert", "end", "numbers in the model's weights; tied ones once, an adapter's not", "", "", "contracts/model/model_shape.cc"},
+    {"memory_held", "bytes", trainings, "end", "most memory that one rank held at a time", "the rank that held most", "", "engine/tasks/common/training_stage.cc"},
+    {"memory_planned", "bytes", trainings, "end", "what the plan of memory says of that rank", "the same rank", "", "contracts/plan"},
+    {"steered", "", trainings, "end", "1 where orders changed what the settings alone would have given, or no model was asked for", "", "", "engine/tasks/common/training_stage.cc"},
+    {"phases", "", trainings, "end", "number of phases", "", "", "engine/tasks/common/training_stage.cc"},
+    {"skipped_steps", "steps", trainings, "end", "bad steps whose update was left out", "since step 0", "", "engine/train/step/spike_guard.cc"},
+    {"rollbacks", "", trainings, "end", "how often a bad step led back to a checkpoint", "of this job", "", "engine/train/loop/training_roll_back.cc"},
+    {"in_process_restarts", "", trainings, "end", "restarts in which the processes stayed", "of this job", "", "engine/train/loop/training_restart.cc"},
+    {"examples", "", "sft", "end", "examples that are trained", "", "", "engine/tasks/stages/sft_stage.cc"},
+    {"examples_too_long", "", "sft", "end", "examples that were left out for their length", "", "", "engine/tasks/stages/sft_stage.cc"},
+    {"packed_rows", "", "sft", "end", "rows in which the examples are packed; with packing", "", "", "engine/tasks/stages/sft_stage.cc"},
+    {"heldout_examples", "", "sft", "end", "examples that are held out", "", "", "engine/tasks/stages/sft_stage.cc"},
+    {"pairs", "", "align", "end", "pairs that are trained", "", "", "engine/tasks/stages/align_stage.cc"},
+    {"heldout_pairs", "", "align", "end", "pairs that are held out", "", "", "engine/tasks/stages/align_stage.cc"},
+    // Evaluation.
+    {"bits_per_byte", "bits", "evaluate", "end", "sum of -log2 p(token | its document before it) / bytes of the documents", "over all held-out documents, each by itself: long ones in windows of the context with `stride`, every token scored once; a document's first token follows the token that begins a text", "Gao et al. 2020, arXiv:2101.00027, section 3.1", "engine/tasks/common/measure.cc"},
+    {"perplexity", "", "evaluate", "end", "exp(mean of -ln p(token))", "over the same tokens as bits_per_byte", "", "engine/tasks/common/measure.cc"},
+    {"heldout_documents", "", "evaluate", "end", "documents that were scored", "", "", "engine/tasks/common/measure.cc"},
+    {"heldout_bytes", "bytes", "evaluate", "end", "their UTF-8 bytes", "", "", "engine/tasks/common/measure.cc"},
+    {"heldout_tokens", "tokens", "evaluate", "end", "their tokens", "", "", "engine/tasks/common/measure.cc"},
+    {"answer_loss", "nats", "evaluate", "end", "mean of -ln p(token) of the assistant's turns", "over the tokens that sft would train; examples longer than the context are left out", "", "engine/tasks/common/measure.cc"},
+    {"answers", "", "evaluate", "end", "examples that were scored", "", "", "engine/tasks/common/measure.cc"},
+    {"answers_too_long", "", "evaluate", "end", "examples that were left out for their length", "", "", "engine/tasks/common/measure.cc"},
+    {"preference_accuracy", "", "evaluate", "end", "share of pairs whose chosen answer has the larger sum of ln p; ties are not right", wilson, "Wilson 1927", "engine/tasks/common/measure.cc"},
+    {"preference_accuracy_per_token", "", "evaluate", "end", "the same with the mean of ln p per token", wilson, "", "engine/tasks/common/measure.cc"},
+    {"length_only_accuracy", "", "evaluate", "end", "what always taking the shorter, or always the longer answer would reach, the better of both; equal lengths are half right", wilson, "", "engine/tasks/common/measure.cc"},
+    {"preference_pairs", "", "evaluate", "end", "pairs that were scored", "", "", "engine/tasks/common/measure.cc"},
+    {"choice_accuracy", "", "evaluate", "end", "share of questions whose right choice has the largest sum of ln p of its tokens", questions_mean, "lm-evaluation-harness, `acc`", "engine/tasks/common/measure.cc"},
+    {"choice_accuracy_per_byte", "", "evaluate", "end", "the same with the sum divided by the choice's bytes", questions_mean, "lm-evaluation-harness, `acc_norm`", "engine/tasks/common/measure.cc"},
+    {"choice_questions", "", "evaluate", "end", "questions that were scored", "", "", "engine/tasks/common/measure.cc"},
+    // Data.
+    {"documents", "", "curate", "end", "documents that are kept, without held-out ones", "", "", "engine/curate/curate_task.cc"},
+    {"megabytes", "MB", "curate", "end", "10^6 bytes of text of the kept documents", "", "", "engine/tasks/stages/curate_stage.cc"},
+    {"heldout_megabytes", "MB", "curate", "end", "10^6 bytes of text of the held-out documents", "", "", "engine/tasks/stages/curate_stage.cc"},
+    {"input_megabytes", "MB", "curate", "end", "10^6 bytes of what was read, before extraction", "", "", "engine/tasks/stages/curate_stage.cc"},
+    {"languages", "", "curate", "end", "languages among the kept documents", "", "", "engine/tasks/stages/curate_stage.cc"},
+    {"vocab_size", "tokens", "tokenize", "end", "tokens of the tokenizer, special ones included", "", "", "engine/data/tokenize_task.cc"},
+    // Models.
+    {"merged_tensors", "", "convert", "end", "tensors into which an adapter was merged", "", "", "engine/tasks/stages/convert_stage.cc"},
+    {"bytes_before", "bytes", "quantize", "end", "of the model's weights before", "", "", "engine/quantize/quantize.cc"},
+    {"bytes_after", "bytes", "quantize", "end", "of its weights and scales after", "", "", "engine/quantize/quantize.cc"},
+    {"perplexity_before", "", "quantize", "end", "exp(mean of -ln p(token)) of the model before", "over the first 65,536 held-out tokens in windows that do not overlap, as they lie there: documents follow each other", "", "engine/quantize/quantize.cc"},
+    {"perplexity_after", "", "quantize", "end", "the same of the quantized model, served as it will be", "over the same tokens", "", "engine/quantize/quantize.cc"},
+    {"perplexity_loss_pct", "%", "quantize", "end", "100 (perplexity_after / perplexity_before - 1)", "over the same tokens", "", "engine/quantize/quantize.cc"},
+    {"perplexity_tokens", "tokens", "quantize", "end", "tokens that were scored", "", "", "engine/quantize/quantize.cc"},
+    {"start_s", "s", "deploy", "end", "from the server's start to its first answer to a health check", "", "", "engine/infer/serve/deploy.cc"},
+    {"answers", "", "deploy", "end", "prompts of the stage that were answered", "", "", "engine/infer/serve/deploy.cc"},
+    {"answer_tokens_per_s", "tokens/s", "deploy", "end", "tokens of those answers / time from the first question to the last answer", "one request after the other", "", "engine/infer/serve/deploy.cc"},
+    // The machine.
+    {"product_gflops", "GFLOP/s", "benchmark", "end", "2 m n k / time of the fastest product", "the best of the sizes", "", "engine/tasks/stages/benchmark_stage.cc"},
+    {"stream_gbyte", "GB/s", "benchmark", "end", "10^9 bytes read and written / time", "the best of the sizes", "McCalpin 1995, STREAM", "engine/tasks/stages/benchmark_stage.cc"},
+    {"all_reduce_gbyte", "GB/s", "benchmark", "end", "10^9 bytes of one rank's data / time of the sum over all ranks", "the best of the sizes", "", "engine/tasks/stages/benchmark_stage.cc"},
+};
+// clang-format on
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (const std::string& one : split(std::string(words), ' '))
+    if (one == word) return true;
+  return false;
+}
+
+std::string_view without_end(std::string_view name, std::string_view end) {
+  return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string_view();
+}
+
+bool names(const FigureMeaning& row, std::string_view figure) {
+  const std::string_view name = row.name;
+  const std::size_t axis = name.find("AXIS");
+  if (axis == std::string_view::npos) return name == figure;
+  return figure.starts_with(name.substr(0, axis)) && figure.ends_with(name.substr(axis + 4));
+}
+
+bool reports(std::string_view kind, std::string_view figure, std::string_view when) {
+  bool known = false;
+  for (const FigureMeaning& row : rows) {
+    if (!has_word(row.stages, kind)) continue;
+    known = true;
+    if (has_word(row.when, when) && names(row, figure)) return true;
+  }
+  return !known;
+}
+
+}  // namespace
+
+const std::vector<FigureMeaning>& figure_meanings() {
+  return rows;
+}
+
+bool reports_at_end(std::string_view kind, std::string_view figure) {
+  if (kind == "evaluate" && figure.starts_with("baseline_")) figure.remove_prefix(9);
+  if (reports(kind, figure, "end")) return true;
+  for (const char* end : {"_low", "_high"})
+    if (const std::string_view name = without_end(figure, end);
+        name.ends_with("accuracy") || name.find("accuracy_") != std::string_view::npos)
+      return reports(kind, name, "end");
+  return false;
+}
+
+std::vector<std::string> figures_at_end(std::string_view kind) {
+  std::vector<std::string> found;
+  for (const FigureMeaning& row : rows)
+    if (has_word(row.stages, kind) && has_word(row.when, "end")) found.emplace_back(row.name);
+  return found;
+}
+
+bool reports_at_step(std::string_view kind, std::string_view figure) {
+  return reports(kind, figure, "step");
+}
+
+}  // namespace longhaul
