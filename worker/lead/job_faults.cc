@@ -139,7 +139,6 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   if (plan.decision.tier != RestartTier::in_process) return false;  // decided again, and reported, when they have ended
   keep_history(plan);
   report_fault({LaunchEnd{}, finding}, found, plan.decision);
-  told_.faults_decided();
   std::int64_t epoch = spec_.launch.epoch;
   for (const auto& [rank, report] : watch_.ranks()) epoch = std::max(epoch, report.beat.epoch);
   ++epoch;
@@ -147,7 +146,8 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   if (agents_) agents_->restart(epoch);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.restarted(now_ms, epoch);
-  restart_order_.given(now_ms, epoch, finding);
+  restart_order_.given(now_ms, epoch, with_what_was_said(finding, told_));
+  told_.faults_decided();
   recovery_.stopped(now_ms);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   return true;

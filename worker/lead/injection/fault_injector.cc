@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "contracts/records/checkpoint_format.h"
 #include "resiliency/inject/gpu_script.h"
+#include "worker/lead/agents/heard_hosts.h"
 
 namespace longhaul {
 namespace {
@@ -141,10 +142,11 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     if (!scene.agents || scene.agents->agents().size() < 2) return never("the job has no standby");
     return Did::not_now;
   }
-  // An agent that is being started again would never hear of it.
+  // An agent that is being started again, or has turned to another lead while this one stood still, would never hear of
+  // it.
   const auto heard = [&](const std::string& node) {
     const auto agent = scene.agents->agents().find(node);
-    return agent != scene.agents->agents().end() && agent->second.connected;
+    return agent != scene.agents->agents().end() && is_heard(agent->second, clock_.monotonic_ns());
   };
   const bool by_order = by_agent || named->means == FaultMeans::signal || named->means == FaultMeans::slow ||
                         named->means == FaultMeans::gpu_script || named->means == FaultMeans::word;

@@ -45,6 +45,7 @@ struct GuardFinding {
   double detect_s = 0;                  // since the culprit's last sign of life
   FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
   bool of_storage = false;              // a hang of ranks that wait for a file system: no host is accused
+  std::string said = {};                // of a fault that was survived and is decided once: what the rank said of it
   std::string no_order = {};  // why no order to go on in-process reaches all ranks; "": it does, or none is due
 };
 

@@ -105,12 +105,13 @@ Cause cause_of_launch(const LaunchEnd& end, const FaultEvidence& seen) {
 
 // Ranks that agree upon an error all have it, and say whose it is: the first to say so need not be that one.
 Cause cause_of_survived(const GuardFinding& finding, const FaultEvidence& seen) {
-  std::string what = seen.events.fault_of(finding.rank);
+  std::string what = finding.said.empty() ? seen.events.fault_of(finding.rank) : finding.said;
   const int blamed = blamed_rank(what);
   const int culprit = blamed >= 0 && blamed < seen.launch.ranks ? blamed : finding.rank;
   if (what.empty()) return {finding.cause, std::nullopt, culprit};
   Cause cause{format("rank {} has a fault at step {} that all processes survived: {}", culprit, finding.step, what),
               std::nullopt, culprit};
+  if (!finding.no_order.empty()) cause.text += "; " + finding.no_order;
   const auto line = classify_line(what);
   if (!line || line->role != LineRole::root || says_little(line->fault)) return cause;
   LogRoot& root = cause.root.emplace();
@@ -237,6 +238,11 @@ Diagnosis diagnose_survived(const GuardFinding& finding, const FaultEvidence& ev
   const LaunchOutcome end{LaunchEnd{}, finding};
   const Cause cause = cause_of_survived(finding, evidence);
   return diagnosis_of(end, cause, corruption_of(end, evidence), ExitStatus{}, evidence);
+}
+
+GuardFinding with_what_was_said(GuardFinding finding, const EventFacts& events) {
+  if (finding.kind == GuardFinding::Kind::faulted) finding.said = events.fault_of(finding.rank);
+  return finding;
 }
 
 }  // namespace longhaul

@@ -59,6 +59,9 @@ struct Diagnosis {
 Diagnosis diagnose(const LaunchOutcome& end, const FaultEvidence& evidence);
 // Of ranks that are all alive: they wait for an order to go on, or in a collective that such an order ends.
 Diagnosis diagnose_survived(const GuardFinding& finding, const FaultEvidence& evidence);
+// With what the rank has said, which is forgotten once a restart is decided: should the order come to nothing, the
+// fault is still that one, and not what became of the ranks that waited.
+GuardFinding with_what_was_said(GuardFinding finding, const EventFacts& events);
 
 // The node, and not a rank on it, is at fault: it was lost, or is not fit to work on.
 bool is_of_host(const GuardFinding& finding);

@@ -140,6 +140,14 @@ TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's th
   const Diagnosis found = diagnose_survived(finding, rig.evidence());
   CHECK(found.culprit == 1);
   CHECK(found.cause.find("rank 1 has a fault at step 7 that all processes survived: ") == 0);
+  GuardFinding ordered =
+      with_what_was_said(finding, rig.events);  // a restart is decided, and the order comes to nothing
+  rig.events.faults_decided();
+  ordered.no_order = "node n2 was not heard of", ordered.cause += "; node n2 was not heard of";
+  const Diagnosis again = diagnose_survived(ordered, rig.evidence());
+  CHECK(again.culprit == 1);
+  CHECK(again.view.fault == found.view.fault);
+  CHECK(again.cause == found.cause + "; node n2 was not heard of");
 }
 
 TEST_CASE("fault diagnosis: a disk without room is named beside the end that it may have caused") {
