@@ -1,38 +1,14 @@
 #include "resiliency/goodput/goodput_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace longhaul {
 
 using Kind = GoodputFact::Kind;
 
-const char* to_string(TimeClass time) {
-  switch (time) {
-    case TimeClass::training: return "training";
-    case TimeClass::checkpoint_stall: return "checkpoint_stall";
-    case TimeClass::detect: return "detect";
-    case TimeClass::stop: return "stop";
-    case TimeClass::start: return "start";
-    case TimeClass::prepare: return "prepare";
-    case TimeClass::load: return "load";
-    case TimeClass::recompute: return "recompute";
-    case TimeClass::queue: return "queue";
-    case TimeClass::cores: return "cores";
-    case TimeClass::idle: return "idle";
-  }
-  return "unknown";
-}
-
-std::int64_t FaultCost::total_ms() const {
-  std::int64_t total = 0;
-  for (int time = 0; time < time_classes; ++time)
-    if (time != static_cast<int>(TimeClass::training) && time != static_cast<int>(TimeClass::checkpoint_stall))
-      total += ms[static_cast<std::size_t>(time)];
-  return total;
-}
-
 GoodputLedger::GoodputLedger(std::int64_t begin_ms, bool keep_faults)
-    : begin_ms_(begin_ms), at_ms_(begin_ms), keep_faults_(keep_faults) {}
+    : begin_ms_(begin_ms), at_ms_(begin_ms), costs_(keep_faults) {}
 
 double GoodputLedger::share(TimeClass time) const {
   return total_ms() == 0 ? 0 : static_cast<double>(ms(time)) / static_cast<double>(total_ms());
@@ -41,8 +17,7 @@ double GoodputLedger::share(TimeClass time) const {
 void GoodputLedger::put(TimeClass time, std::int64_t ms) {
   ms_[static_cast<std::size_t>(time)] += ms;
   at_ms_ += ms;
-  // A fault is paid for until the training is back where it was.
-  if (faulty_ && !costs_.empty()) costs_.back().ms[static_cast<std::size_t>(time)] += ms;
+  costs_.pay(time, ms);
 }
 
 void GoodputLedger::close(std::int64_t at_ms, TimeClass part, std::int64_t part_ms) {
@@ -66,31 +41,24 @@ void GoodputLedger::work_until(std::int64_t at_ms, std::int64_t step) {
   recompute = std::clamp<std::int64_t>(recompute, 0, length);
   put(TimeClass::checkpoint_stall, stall);
   put(TimeClass::recompute, recompute);
-  if (std::max(step_, step) >= furthest_) faulty_ = false;
+  if (std::max(step_, step) >= furthest_) costs_.paid();
   put(TimeClass::training, length - recompute);
   if (step >= 0) step_ = step;
   furthest_ = std::max(furthest_, step_);
 }
 
 void GoodputLedger::begin_fault(const GoodputFact& fact) {
-  // What is still paid for belongs to the newest cost: one that has none comes before it.
-  const bool before_newest = fact.goes_on && faulty_ && !costs_.empty();
-  ++faults_;
-  faulty_ |= !fact.goes_on;
-  if (!keep_faults_) return;
   FaultCost cost;
   cost.at_ms = fact.at_ms - fact.part_ms;
   cost.fault = fact.fault, cost.tier = fact.tier;
   cost.step = fact.goes_on && fact.step >= 0 ? fact.step : step_;
-  costs_.insert(before_newest ? costs_.end() - 1 : costs_.end(), std::move(cost));
+  costs_.begin(std::move(cost), fact.goes_on);
 }
 
 void GoodputLedger::begin_work(std::int64_t step) {
   if (trained_ && step >= 0 && step < furthest_) {
     // What an earlier fault had lost and nobody has done again yet is not lost a second time.
-    const std::int64_t lost = std::max<std::int64_t>(0, step_ - step);
-    lost_steps_ += lost;
-    if (faulty_ && !costs_.empty()) costs_.back().lost_steps += lost;
+    costs_.lose_steps(std::max<std::int64_t>(0, step_ - step));
   }
   working_ = true;
   owed_stall_ms_ = 0;
@@ -105,7 +73,7 @@ void GoodputLedger::add(const GoodputFact& fact) {
       if (fact.step > 0) begin_work(fact.step);
       trained_ = true;
       furthest_ = std::max(furthest_, step_);
-      if (step_ >= furthest_) faulty_ = false;
+      if (step_ >= furthest_) costs_.paid();
       return;
     }
     trained_ = true;
@@ -163,7 +131,7 @@ void GoodputLedger::add(const GoodputFact& fact) {
       break;
     case Kind::ranks_ended:
       close(fact.at_ms, now_, 0);
-      now_ = faulty_ ? TimeClass::start : TimeClass::stop;
+      now_ = costs_.open() ? TimeClass::start : TimeClass::stop;
       break;
     default:
       close(fact.at_ms, now_, 0);

@@ -1,6 +1,6 @@
 // Room resiliency/goodput
 // Where the time of a training went: every millisecond in exactly one class.
-// goodput_ledger.h folds facts; goodput_events.h takes them from events.jsonl.
+// goodput_ledger.h folds facts, fault_costs.h says what each fault cost; goodput_events.h takes them from events.jsonl.
 // It does not know who asks: status, report, lead and simulator use the same ledger.
 //
 // Where the time of a training went: every millisecond of it belongs to exactly one class. Pure: folded from facts,
@@ -21,23 +21,9 @@
 #include <string>
 #include <vector>
 
-namespace longhaul {
+#include "resiliency/goodput/fault_costs.h"
 
-enum class TimeClass {
-  training,          // steps done for the first time
-  checkpoint_stall,  // stood still for a save
-  detect,            // from a fault to its verdict
-  stop,              // until the last rank of the launch was gone, and what a job does after its ranks
-  start,             // until ranks run, communicators stand, and loading begins
-  prepare,           // what is computed before the first step, such as the reference scores of DPO
-  load,              // of a checkpoint
-  recompute,         // steps that were done before
-  queue,             // submitted, not started
-  cores,             // the same on this machine: its cores are busy with other stages
-  idle,              // nothing was asked of the scheduler
-};
-inline constexpr int time_classes = static_cast<int>(TimeClass::idle) + 1;
-const char* to_string(TimeClass time);
+namespace longhaul {
 
 struct GoodputFact {
   enum class Kind {
@@ -64,17 +50,6 @@ struct GoodputFact {
   bool waits_for_cores = false;  // of submitted: to this machine, not to the queue of a cluster
 };
 
-// One fault and what it cost: the time until the step was done again that had been done before it.
-struct FaultCost {
-  std::int64_t at_ms = 0;
-  std::string fault, tier;
-  std::int64_t step = 0;        // newest done before it
-  std::int64_t lost_steps = 0;  // done again after it
-  std::array<std::int64_t, time_classes> ms{};
-
-  std::int64_t total_ms() const;  // without training and saves
-};
-
 class GoodputLedger {
  public:
   explicit GoodputLedger(std::int64_t begin_ms, bool keep_faults = true);
@@ -89,9 +64,9 @@ class GoodputLedger {
   double share(TimeClass time) const;
   double effective() const { return share(TimeClass::training); }  // 0 where no time has passed
   bool trained() const { return trained_; }                        // a step was ever done
-  std::int64_t faults() const { return faults_; }
-  std::int64_t lost_steps() const { return lost_steps_; }
-  const std::vector<FaultCost>& costs() const { return costs_; }  // empty without keep_faults
+  std::int64_t faults() const { return costs_.faults(); }
+  std::int64_t lost_steps() const { return costs_.lost_steps(); }
+  const std::vector<FaultCost>& costs() const { return costs_.each(); }  // empty without keep_faults
 
  private:
   void put(TimeClass time, std::int64_t ms);
@@ -103,8 +78,7 @@ class GoodputLedger {
   void begin_work(std::int64_t step);
 
   std::int64_t begin_ms_, at_ms_;
-  bool keep_faults_;
-  bool working_ = false, trained_ = false, faulty_ = false;
+  bool working_ = false, trained_ = false;
   bool successor_ = false;                // the next job is in the queue already
   TimeClass now_ = TimeClass::idle;       // while not working
   TimeClass waiting_ = TimeClass::queue;  // what the newest submission waits for
@@ -112,8 +86,7 @@ class GoodputLedger {
   std::int64_t furthest_ = 0;             // newest ever done
   std::int64_t owed_stall_ms_ = 0;        // reported for a save whose stretch had been closed already
   std::array<std::int64_t, time_classes> ms_{};
-  std::int64_t faults_ = 0, lost_steps_ = 0;
-  std::vector<FaultCost> costs_;
+  FaultCosts costs_;
 };
 
 }  // namespace longhaul

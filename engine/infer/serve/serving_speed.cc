@@ -73,6 +73,21 @@ Tensor made_up(const ComputeContext& context, DType dtype, Shape shape) {
   return tensor;
 }
 
+// As many sequences as rows, each with room for one token: where a step's keys and values go.
+struct CachesOfOneToken {
+  CachesOfOneToken(DType dtype, std::int64_t rows) : keys(dtype, {rows, kv_width}), values(dtype, {rows, kv_width}) {
+    for (std::int32_t i = 0; i < rows; ++i) {
+      sequence_of.push_back(i), positions.push_back(0);
+      const std::int64_t at = i * keys.bytes() / rows;
+      places.push_back(
+          {static_cast<std::byte*>(keys.view().data()) + at, static_cast<std::byte*>(values.view().data()) + at, 1});
+    }
+  }
+  Tensor keys, values;
+  std::vector<std::int32_t> sequence_of, positions;
+  std::vector<KvPlace> places;
+};
+
 // The small operations of a layer on `rows` rows.
 class SmallOperations {
  public:
@@ -87,26 +102,19 @@ class SmallOperations {
         qkv_(made_up(context, dtype, {rows, width + 2 * kv_width})),
         gate_up_(made_up(context, dtype, {rows, 2 * inner})),
         activated_(dtype, {rows, inner}),
-        keys_(dtype, {rows, kv_width}),
-        values_(dtype, {rows, kv_width}),
-        rope_(make_rope_table(16, head, 10000)) {
-    for (std::int32_t i = 0; i < rows; ++i) {
-      sequence_of_.push_back(i), positions_.push_back(0);
-      const std::int64_t at = i * keys_.bytes() / rows;
-      places_.push_back(
-          {static_cast<std::byte*>(keys_.view().data()) + at, static_cast<std::byte*>(values_.view().data()) + at, 1});
-    }
-  }
+        caches_(dtype, rows),
+        rope_(make_rope_table(16, head, 10000)) {}
 
   void run() {
     const std::int64_t all = width + 2 * kv_width;
     for (int norm = 0; norm < 2; ++norm)
       add_rmsnorm_forward(context_, {rows_, width}, out_, x_, norm_, normed_, out_, {});
-    rope_apply(context_, {rows_, width / head, head, all}, rope_, positions_, 0,
+    rope_apply(context_, {rows_, width / head, head, all}, rope_, caches_.positions, 0,
                columns_of(qkv_.view(), rows_, 0, width));
-    rope_apply(context_, {rows_, kv_width / head, head, all}, rope_, positions_, 0,
+    rope_apply(context_, {rows_, kv_width / head, head, all}, rope_, caches_.positions, 0,
                columns_of(qkv_.view(), rows_, width, kv_width));
-    kv_append(context_, {rows_, width, kv_width}, qkv_, sequence_of_, positions_, places_, q_.view());
+    kv_append(context_, {rows_, width, kv_width}, qkv_, caches_.sequence_of, caches_.positions, caches_.places,
+              q_.view());
     swiglu_forward(context_, {rows_, inner, 2 * inner}, columns_of(gate_up_.view(), rows_, 0, inner),
                    columns_of(gate_up_.view(), rows_, inner, inner), activated_.view());
   }
@@ -114,10 +122,9 @@ class SmallOperations {
  private:
   const ComputeContext& context_;
   std::int64_t rows_;
-  Tensor x_, out_, normed_, q_, norm_, qkv_, gate_up_, activated_, keys_, values_;
+  Tensor x_, out_, normed_, q_, norm_, qkv_, gate_up_, activated_;
+  CachesOfOneToken caches_;
   RopeTable rope_;
-  std::vector<std::int32_t> sequence_of_, positions_;
-  std::vector<KvPlace> places_;
 };
 
 class ServingMeasurement {

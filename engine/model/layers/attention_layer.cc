@@ -27,15 +27,15 @@ AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable
   const std::string prefix = layer_prefix(s, layer) + (s.is_gpt2() ? "attn." : "self_attn.");
   const std::string output = prefix + (s.is_gpt2() ? "c_proj" : "o_proj");
   const ParameterLayout& layout = parameters.layout();
-  qkv_ = layout.find(prefix + "q_proj.weight").begin;
-  o_ = layout.find(output + ".weight").begin;
+  at_.qkv = layout.find(prefix + "q_proj.weight").begin;
+  at_.o = layout.find(output + ".weight").begin;
   if (!s.is_gpt2()) return;
-  qkv_bias_ = layout.find(prefix + "q_proj.bias").begin;
-  o_bias_ = layout.find(output + ".bias").begin;
+  at_.qkv_bias = layout.find(prefix + "q_proj.bias").begin;
+  at_.o_bias = layout.find(output + ".bias").begin;
 }
 
 ConstView AttentionLayer::output_bias() const {
-  return o_bias_ < 0 ? ConstView() : parameters_.vector(o_bias_, hidden_);
+  return at_.o_bias < 0 ? ConstView() : parameters_.vector(at_.o_bias, hidden_);
 }
 
 void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
@@ -51,15 +51,15 @@ void AttentionLayer::forward(const ComputeContext& context, int slot_index, View
   restore(context, slot_index);
   const ActivationSlot& slot = activations_.slot(slot_index);
   linear_.row_parallel(context, slot.batch.tokens(), q_, slot.blocks[static_cast<std::size_t>(index_)].attention,
-                       parameters_.weight(o_, hidden_, q_), y);
+                       parameters_.weight(at_.o, hidden_, q_), y);
 }
 
 void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
-  linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(qkv_, width, hidden_), a.qkv,
-                          qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
+  linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(at_.qkv, width, hidden_), a.qkv,
+                          at_.qkv_bias < 0 ? ConstView() : parameters_.vector(at_.qkv_bias, width));
   rotate(context, slot.batch, a.qkv, false);
   attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
 }
@@ -70,12 +70,12 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const View dattention = activations_.workspace().attention;
-  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(o_, hidden_, q_), g.o, dattention);
+  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(at_.o, hidden_, q_), g.o, dattention);
   if (!activations_.split_backward()) linear_.expect_all_rows(context, a.input_norm, t);
   attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
                       first_floats(a.log_sum_exp, t * heads_), g.qkv);
   rotate(context, slot.batch, g.qkv, true);
-  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(qkv_, width, hidden_), dn);
+  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(at_.qkv, width, hidden_), dn);
 }
 
 void AttentionLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -84,15 +84,15 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
-  linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(o_, hidden_, q_),
-                              target.bias(o_bias_, hidden_), accumulate);
+  linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(at_.o, hidden_, q_),
+                              target.bias(at_.o_bias, hidden_), accumulate);
   linear_.column_parallel_weight(context, t, width, g.qkv, linear_.all_rows(a.input_norm, t),
-                                 target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
-  target.say_ready(qkv_, qkv_ + width * hidden_);
-  target.say_ready(o_, o_ + hidden_ * q_);
-  if (qkv_bias_ < 0) return;
-  target.say_ready(qkv_bias_, qkv_bias_ + width);
-  target.say_ready(o_bias_, o_bias_ + hidden_);
+                                 target.matrix(at_.qkv, width, hidden_), target.bias(at_.qkv_bias, width), accumulate);
+  target.say_ready(at_.qkv, at_.qkv + width * hidden_);
+  target.say_ready(at_.o, at_.o + hidden_ * q_);
+  if (at_.qkv_bias < 0) return;
+  target.say_ready(at_.qkv_bias, at_.qkv_bias + width);
+  target.say_ready(at_.o_bias, at_.o_bias + hidden_);
 }
 
 }  // namespace longhaul

@@ -46,8 +46,10 @@ class AttentionLayer {
   ContextAttention& attention_;
   int index_;
   std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
-  std::int64_t qkv_, o_;                      // begins in the flat arrays
-  std::int64_t qkv_bias_ = -1, o_bias_ = -1;  // the same; -1: none
+  // Where its weights begin in the flat arrays; biases: -1: none.
+  struct Places {
+    std::int64_t qkv = 0, o = 0, qkv_bias = -1, o_bias = -1;
+  } at_;
 };
 
 }  // namespace longhaul
