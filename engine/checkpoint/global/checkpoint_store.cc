@@ -6,10 +6,9 @@
 #include "base/files/file_hash.h"
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
-#include "base/system/parallel_for.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "engine/checkpoint/global/checkpoint_reader.h"
+#include "engine/checkpoint/global/checkpoint_load.h"
 #include "engine/checkpoint/global/checkpoint_saver.h"
 #include "engine/checkpoint/global/read_back.h"
 
@@ -226,79 +225,11 @@ Result<SavedCheckpoint> CheckpointStore::save(CollectiveGroup& group, const Trai
   return saved;
 }
 
-Status CheckpointStore::load(const std::string& path, TrainingState& state, int threads) {
-  LH_TRY(const std::unique_ptr<CheckpointReader> reader, CheckpointReader::open(path));
-  const CheckpointManifest& manifest = reader->manifest();
-  if (!(manifest.shape == state.shape))
-    return make_error(ErrorCode::invalid_input, path + " was written by a model of another shape",
-                      "give this training a state folder of its own");
-  // What this rank holds, and which entries have something of it.
-  struct Target {
-    std::string tensor;
-    BoxRange range;
-    const StateArray* array;
-    FlatRange packed;
-  };
-  struct Copy {
-    std::size_t target, entry;
-    Result<std::int64_t> copied = 0;
-  };
-  std::vector<Target> targets;
-  std::vector<Copy> copies;
-  const std::vector<StateArray> arrays = arrays_of(state);
-  const auto add = [&](std::size_t array, const FlatParameter& p, FlatRange here, FlatRange packed) {
-    targets.push_back({p.spec.name + state_suffixes()[array],
-                       {p.box, here.begin - p.begin, here.end - p.begin},
-                       &arrays[array],
-                       packed});
-    for (const std::size_t entry : reader->entries_of(targets.back().tensor, targets.back().range))
-      copies.push_back({targets.size() - 1, entry});
-  };
-  for (std::size_t array = 0; array < arrays.size(); ++array)
-    for (const FlatParameter& p : state.layout->parameters())
-      state.layout->owned().for_each_in({p.begin, p.end},
-                                        [&](FlatRange here, FlatRange packed) { add(array, p, here, packed); });
-  // Those of one target follow each other.
-  const auto copy_all = [&](std::span<Copy> some, const auto& values_of) {
-    parallel_for(some.size(), std::max(1, threads), [&](std::size_t i) {
-      const Target& target = targets[some[i].target];
-      some[i].copied = reader->copy_entry(some[i].entry, target.range, values_of(target));
-    });
-  };
-  const auto end_of_memory = std::ranges::stable_partition(copies, [&](const Copy& copy) {
-                               return targets[copy.target].array->in_memory();
-                             }).begin();
-  copy_all({copies.begin(), end_of_memory},
-           [](const Target& target) { return target.array->memory().rows(target.packed.begin, target.packed.end); });
-  for (auto first = end_of_memory; first != copies.end();) {  // outside of memory: one target at a time
-    const auto last = std::find_if(first, copies.end(), [&](const Copy& copy) { return copy.target != first->target; });
-    const Target& target = targets[first->target];
-    LH_CHECK(target.array->edit(target.packed, [&](View values) {
-      copy_all({first, last}, [&](const Target&) { return values; });
-      return Status();
-    }));
-    first = last;
-  }
-  std::vector<std::int64_t> filled(targets.size());
-  for (const Copy& copy : copies) {
-    LH_CHECK(copy.copied);
-    filled[copy.target] += *copy.copied;
-  }
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    if (filled[i] != targets[i].range.end - targets[i].range.begin)
-      return make_error(ErrorCode::corrupt, path + " does not hold " + targets[i].tensor);
-  state.progress = {manifest.step, manifest.consumed_samples, manifest.adam_step};
-  state.seed = manifest.seed;
-  state.extra = manifest.extra;
-  state.stored_types = stored_types(manifest);
-  return {};
-}
-
 Status CheckpointStore::load_together(CollectiveGroup& group, const std::string& path, TrainingState& state,
                                       int threads) const {
   std::optional<ReadClaim> claim;
   if (group.is_first()) claim.emplace(path);
-  return group.agree(load(path, state, threads));
+  return group.agree(load_checkpoint(path, state, threads));
 }
 
 Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveGroup& group, TrainingState& state,

@@ -1,6 +1,6 @@
 // Room engine/checkpoint/global
 // Checkpoints of a training on the shared file system, written by all ranks together, whole or absent.
-// checkpoint_store.h saves and loads; checkpoint_saver.h does it while training goes on.
+// checkpoint_store.h saves and finds, checkpoint_load.h reads one; checkpoint_saver.h saves while training goes on.
 // checkpoint_share.h says what each rank writes, read_back.h verifies it, retention.h says what may be deleted.
 // It does not know the copies on nodes: engine/checkpoint/local lies above and chooses between both.
 //
@@ -58,10 +58,8 @@ class CheckpointStore {
   // all. `threads`: this rank's.
   Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state,
                                                       int threads = 1) const;
-  // Collective: this one.
+  // Collective: this one (checkpoint_load.h).
   Status load_together(CollectiveGroup& group, const std::string& path, TrainingState& state, int threads = 1) const;
-  // One checkpoint, of it the entries that this rank needs, verified; several threads read. Not collective.
-  static Status load(const std::string& path, TrainingState& state, int threads = 1);
 
   // Folder names that hold a checkpoint.json, newest first. What cannot be listed is asked again, and then an error:
   // only a folder that is not there has no checkpoints.

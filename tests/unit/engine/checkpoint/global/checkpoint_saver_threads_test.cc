@@ -1,6 +1,7 @@
 // Saving beside a training, with several ranks as threads: also under ThreadSanitizer.
 #include <doctest/doctest.h>
 
+#include "engine/checkpoint/global/checkpoint_load.h"
 #include "engine/checkpoint/global/checkpoint_saver.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
@@ -56,7 +57,7 @@ TEST_CASE("several ranks save while they train, and another layout goes on with 
     CAPTURE(name);
     TrainingSetup alone(16, steps, 2, nullptr, DType::f32, 32);
     TrainingState state = test::state_of(alone);
-    REQUIRE(CheckpointStore::load(join_path(folder.path, name), state, 3).ok());
+    REQUIRE(load_checkpoint(join_path(folder.path, name), state, 3).ok());
     alone.trainer.progress() = state.progress;
     alone.store.refresh_compute_copy(alone.context);
     std::vector<double> resumed(losses[0].begin(), losses[0].begin() + state.progress.step);

@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "engine/checkpoint/global/checkpoint_load.h"
 #include "engine/model/store/model_folder.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
@@ -40,7 +41,7 @@ struct SavedByTwo {
 void check_same(const std::string& path, TrainingSetup& setup) {
   TrainingSetup again(8, 20);
   TrainingState state = state_of(again.trainer), expected = state_of(setup.trainer);
-  REQUIRE(CheckpointStore::load(path, state, 2).ok());
+  REQUIRE(load_checkpoint(path, state, 2).ok());
   CHECK(state.progress == expected.progress);
   CHECK(same_bits(state.masters.memory(), expected.masters.memory()));
   CHECK(same_bits(state.exp_avg.memory(), expected.exp_avg.memory()));
