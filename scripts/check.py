@@ -103,7 +103,7 @@ HEADERS = [
     (r"httplib\.h$", ["engine/infer/http/*", "orchestrator/web/*"]),
     (r"(oneapi/)?dnnl", ["engine/ops/cpu/*", "engine/core/*"]),
     (r"unicode/|gumbo\.h$|cld2/", ["engine/curate/*", "engine/data/*"]),
-    (r"pcre2\.h$", ["engine/data/*"]),
+    (r"pcre2\.h$", ["engine/data/*", "engine/align/reward_pattern.cc"]),
     (r"simdjson\.h$", ["engine/curate/*", "engine/data/*"]),
     (r"sqlite3\.h$", ["orchestrator/index/sqlite.cc"]),
     (r"curl/", ["orchestrator/notify/*"]),

@@ -119,8 +119,9 @@ INSIDE = {
     # engine/tasks
     "engine/tasks/commands": ["engine/tasks/common", "engine/tasks/rows", "engine/tasks/stages"],
     "engine/tasks/common": [],
+    "engine/tasks/rollouts": ["engine/tasks/common"],
     "engine/tasks/rows": [],
-    "engine/tasks/stages": ["engine/tasks/common"],
+    "engine/tasks/stages": ["engine/tasks/common", "engine/tasks/rollouts"],
     # engine/train
     "engine/train/gradients": [],
     "engine/train/loop": ["engine/train/step"],

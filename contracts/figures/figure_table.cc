@@ -14,6 +14,9 @@ constexpr const char* token_mean =
     "the "
     "prompt in sft)";
 constexpr const char* pair_mean = "over the pairs of the global batch; padding is in no answer";
+constexpr const char* answer_mean =
+    "over the pairs of the global batch, or of methods with rewards over its answers; padding is in no answer";
+constexpr const char* all_ranks = "over the answers of one step, of all ranks";
 constexpr const char* of_step = "of one step";
 constexpr const char* of_launch = "of the steps done by the launch that ended the stage";
 constexpr const char* wilson = "its Wilson interval of 95 % is in `_low` and `_high`";
@@ -23,7 +26,7 @@ constexpr const char* questions_mean = "over all questions; the interval of Wils
 const std::vector<FigureMeaning> rows = {
     // Trainings.
     {"loss", "nats", "pretrain sft", "step end", "mean of -ln p(next token); the auxiliary losses of experts are not part of it", token_mean, "", "engine/train/step/objective.cc"},
-    {"loss", "nats", "align", "step end", "mean of the method's loss, with sft_weight the chosen answer's cross-entropy", pair_mean, "the method's paper, in engine/align", "engine/align/preference_objective.cc"},
+    {"loss", "nats", "align", "step end", "mean of the method's loss, with sft_weight the chosen answer's cross-entropy", answer_mean, "the method's paper, in engine/align", "engine/align/preference_objective.cc"},
     {"heldout_loss", "nats", trainings, "step end", "the loss of held-out data under the present weights, without dropout", "as loss, over eval_samples held-out samples (0: all)", "", "engine/train/loop/training_loop.cc"},
     {"lr", "", trainings, "step", "learning rate of the step: schedule, phases and orders applied", of_step, "docs/workflows.md", "engine/train/optimizer/lr_schedule.cc"},
     {"grad_norm", "", trainings, "step", "sqrt(sum g^2) over all trained parameters, before clipping", "of the gradient of the mean loss of the global batch", "Pascanu et al. 2013, arXiv:1211.5063, section 3.2", "engine/train/optimizer/optimizer.cc"},
@@ -41,11 +44,29 @@ const std::vector<FigureMeaning> rows = {
     {"z_loss", "", trainings, "step", "coefficient times the mean of ln(sum exp(logits))^2 of the router, summed over layers", "over the tokens that are routed", "Zoph et al. 2022, arXiv:2202.08906, equation 5", "engine/model/experts/moe_state.cc"},
     {"expert_load_worst", "", trainings, "step", "largest (most loaded expert's tokens / even share) of all layers", "over the tokens of the global batch", "", "engine/model/experts/moe_state.cc"},
     {"expert_load_mean", "", trainings, "step", "mean over the layers of (most loaded expert's tokens / even share)", "over the tokens of the global batch", "", "engine/model/experts/moe_state.cc"},
-    {"accuracy", "", "align", "step", "share of pairs whose chosen answer has the larger log-ratio to the reference (without one: the larger log-probability)", pair_mean, "Rafailov et al. 2023, arXiv:2305.18290", "engine/align/preference_objective.cc"},
+    {"accuracy", "", "align", "step", "share of pairs whose chosen answer has the larger log-ratio to the reference (without one: the larger log-probability); with grpo, rloo, reinforce++ share of answers whose reward is 1 or more", answer_mean, "Rafailov et al. 2023, arXiv:2305.18290", "engine/align/preference_objective.cc"},
+    {"reward", "", "align", "step", "mean reward of the answers; a missing one counts as 0", all_ranks, "", "engine/align/policy_objective.cc"},
+    {"kl", "nats", "align", "step", "mean over answers of the mean over tokens of exp(f - l) - (f - l) - 1, l and f the token's log-probabilities under the model and the reference; 0 with beta = 0", all_ranks, "Shao et al. 2024, arXiv:2402.03300, equation 4", "engine/align/policy_objective.cc"},
+    {"clip_fraction", "", "align", "step", "share of an answer's tokens whose bounded ratio counts, averaged over answers", all_ranks, "Schulman et al. 2017, arXiv:1707.06347", "engine/align/policy_objective.cc"},
+    {"answer_tokens", "tokens", "align", "step", "mean length of the answers, the tokens that end them included", all_ranks, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"answers_cut", "", "align", "step", "share of answers without an end at rollout.max_new_tokens", all_ranks, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"equal_groups", "", "align", "step", "share of groups whose rewards are all equal, which teach nothing", all_ranks, "Yu et al. 2025, arXiv:2503.14476, section 3.2", "engine/tasks/rollouts/rollout_source.cc"},
+    {"reward_faults", "", "align", "step", "answers without a reward: the command printed no number, or too late", all_ranks, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"entropy", "nats", "align", "step", "mean of -ln p of the tokens that were drawn, an estimate of the entropy of the next token", all_ranks, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"generate_s", "s", "align", "step", "time of the slowest rank to take over the weights and generate its answers", of_step, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"reward_s", "s", "align", "step", "time of the slowest rank to judge its answers", of_step, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"reference_s", "s", "align", "step", "time of the slowest rank for the reference's log-probabilities", of_step, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"train_s", "s", "align", "step", "step_s less generate_s, reward_s and reference_s", of_step, "", "engine/tasks/rollouts/rollout_source.cc"},
+    {"heldout_reward", "", "align", "step end", "mean reward of the likeliest answers (temperature 0) to held-out prompts", "over the held-out prompts", "as reward", "engine/train/loop/training_loop.cc"},
+    {"heldout_kl", "nats", "align", "step end", "kl of the likeliest answers to held-out prompts", "over the held-out prompts", "as kl", "engine/train/loop/training_loop.cc"},
+    {"heldout_clip_fraction", "", "align", "step end", "clip_fraction of the likeliest answers to held-out prompts", "over the held-out prompts", "as clip_fraction", "engine/train/loop/training_loop.cc"},
+    {"prompts", "", "align", "end", "prompts that are answered in training", "", "", "engine/tasks/stages/rollout_stage.cc"},
+    {"prompts_too_long", "", "align", "end", "prompts that were left out because no answer fits behind them", "", "", "engine/tasks/stages/rollout_stage.cc"},
+    {"heldout_prompts", "", "align", "end", "prompts that are held out", "", "", "engine/tasks/stages/rollout_stage.cc"},
     {"margin", "", "align", "step", "mean of the log-ratio of the chosen answer minus the rejected one's", pair_mean, "TRL, `rewards/margins` / beta", "engine/align/preference_objective.cc"},
     {"chosen_reward", "", "align", "step", "beta times the mean log-ratio of the chosen answers", pair_mean, "TRL, `rewards/chosen`", "engine/align/preference_objective.cc"},
     {"rejected_reward", "", "align", "step", "beta times the mean log-ratio of the rejected answers", pair_mean, "TRL, `rewards/rejected`", "engine/align/preference_objective.cc"},
-    {"heldout_accuracy", "", "align", "step end", "accuracy of the held-out pairs", "over the held-out pairs", "as accuracy", "engine/train/loop/training_loop.cc"},
+    {"heldout_accuracy", "", "align", "step end", "accuracy of the held-out pairs, or of the likeliest answers to held-out prompts", "over the held-out pairs or prompts", "as accuracy", "engine/train/loop/training_loop.cc"},
     {"heldout_margin", "", "align", "step end", "margin of the held-out pairs", "over the held-out pairs", "as margin", "engine/train/loop/training_loop.cc"},
     {"heldout_chosen_reward", "", "align", "step end", "chosen_reward of the held-out pairs", "over the held-out pairs", "as chosen_reward", "engine/train/loop/training_loop.cc"},
     {"heldout_rejected_reward", "", "align", "step end", "rejected_reward of the held-out pairs", "over the held-out pairs", "as rejected_reward", "engine/train/loop/training_loop.cc"},

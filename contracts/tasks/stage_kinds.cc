@@ -211,11 +211,12 @@ std::vector<StageKind> make_kinds() {
        {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
        {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
       sft_fields()));
-  kinds.push_back(training_kind_of("align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others)",
-                                   {{"model", trained, true, true, "the model to tune, and the reference"},
-                                    {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
-                                    {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
-                                   align_fields()));
+  kinds.push_back(training_kind_of(
+      "align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others), and learning from rewards (GRPO, RLOO)",
+      {{"model", trained, true, true, "the model to tune, and the reference"},
+       {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}; with rewards {prompt, answer}"},
+       {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"}},
+      align_fields()));
   kinds.push_back(kind_of(
       "evaluate", 2, "bits per byte, answer loss, preferences, multiple choice",
       {{"model", models, true, true, "the model to measure"},

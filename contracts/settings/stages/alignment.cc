@@ -1,6 +1,8 @@
 #include "contracts/settings/stages/alignment.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/error/result.h"
 #include "base/text/text.h"
@@ -25,7 +27,59 @@ const AlignMethod& align_method(std::string_view name) {
   return *found;
 }
 
+const std::vector<const char*>& rollout_methods() {
+  static const std::vector<const char*> methods = {"grpo", "rloo", "reinforce++"};
+  return methods;
+}
+
+bool learns_from_rollouts(std::string_view method) {
+  return std::ranges::any_of(rollout_methods(), [&](const char* one) { return method == one; });
+}
+
 namespace {
+
+using Unless = std::function<void(bool fine, const char* key, std::string what, std::string hint)>;
+
+void check_reward(const RewardSettings& reward, const Unless& unless) {
+  const bool regex = reward.kind == "regex", command = reward.kind == "command";
+  unless(!regex || !reward.pattern.empty(), "reward", "reward.kind = \"regex\" without a reward.pattern",
+         "give the regular expression");
+  unless(regex || reward.pattern.empty(), "reward",
+         format("reward.pattern means nothing with reward.kind = \"{}\"", reward.kind), "leave it out");
+  unless(!command || !reward.command.empty(), "reward", "reward.kind = \"command\" without a reward.command",
+         "give the program and its arguments");
+  unless(command || reward.command.empty(), "reward",
+         format("reward.command means nothing with reward.kind = \"{}\"", reward.kind),
+         "leave it out, or set reward.kind = \"command\"");
+}
+
+void check_rollouts(const AlignSettings& s, const Unless& unless) {
+  const AlignSettings plain;
+  const auto only_pairs = [&](bool asked, const char* key) {
+    unless(!asked, key, format("{} means nothing with method = \"{}\", which learns from rewards", key, s.method),
+           "leave it out; it goes with losses of preferences");
+  };
+  only_pairs(s.label_smoothing != plain.label_smoothing, "label_smoothing");
+  only_pairs(s.divergence != plain.divergence, "divergence");
+  only_pairs(s.divergence_alpha != plain.divergence_alpha, "divergence_alpha");
+  only_pairs(s.reward_margin != plain.reward_margin, "reward_margin");
+  only_pairs(s.sft_weight != plain.sft_weight, "sft_weight");
+  only_pairs(s.length_normalized != plain.length_normalized, "length_normalized");
+  const std::int64_t group = s.rollout.group_size, batch = s.global_batch_size;
+  unless(batch % group == 0, "global_batch_size",
+         format("global_batch_size = {} answers are no whole groups of rollout.group_size = {}", batch, group),
+         format("use {}", std::max<std::int64_t>(1, batch / group) * group));
+  unless(s.rollout.max_new_tokens < s.sequence_length, "rollout",
+         format("rollout.max_new_tokens = {} leaves no room for a prompt in sequence_length = {}",
+                s.rollout.max_new_tokens, s.sequence_length),
+         "use a longer sequence_length or shorter answers");
+  unless(s.rollout.advantage == "scaled" || s.method == "grpo", "rollout",
+         format("rollout.advantage means nothing with method = \"{}\"", s.method), "leave it out; it goes with grpo");
+  unless(s.corruption.check != "replay", "corruption",
+         format("corruption.check = \"replay\" with method = \"{}\": a neighbour has answers of its own", s.method),
+         "leave it out, or use another check");
+  check_reward(s.reward, unless);
+}
 
 // "dpo, robust"
 std::string methods_with(bool AlignMethod::* trait) {
@@ -38,12 +92,17 @@ std::string methods_with(bool AlignMethod::* trait) {
 }  // namespace
 
 std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
-  const AlignMethod& method = align_method(s.method);
   const AlignSettings plain;
   std::vector<AlignmentProblem> problems;
   const auto unless = [&](bool fine, const char* key, std::string what, std::string hint) {
     if (!fine) problems.push_back({key, std::move(what), std::move(hint)});
   };
+  if (learns_from_rollouts(s.method)) return check_rollouts(s, unless), problems;
+  for (const auto& [key, asked] :
+       {std::pair{"rollout", s.rollout != plain.rollout}, std::pair{"reward", s.reward != plain.reward}})
+    unless(!asked, key, format("{} means nothing with method = \"{}\"", key, s.method),
+           "leave it out; it goes with grpo, rloo and reinforce++");
+  const AlignMethod& method = align_method(s.method);
   const auto only_with = [&](bool AlignMethod::* trait, bool asked, const char* key) {
     unless(!asked || method.*trait, key, format("{} means nothing with method = \"{}\"", key, s.method),
            format("leave it out; it goes with {}", methods_with(trait)));

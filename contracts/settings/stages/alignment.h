@@ -23,6 +23,11 @@ const std::vector<AlignMethod>& align_methods();
 // The end of the program if there is none of that name.
 const AlignMethod& align_method(std::string_view name);
 
+// Methods that learn from rewards of the model's own answers (engine/align/group_advantage.h): the same settings but
+// for rollout.advantage, which is grpo's.
+const std::vector<const char*>& rollout_methods();
+bool learns_from_rollouts(std::string_view method);
+
 // Settings that do not go together, each with the key that is to be changed.
 struct AlignmentProblem {
   std::string key, what, hint;

@@ -230,18 +230,72 @@ const FieldTable<SftSettings>& sft_fields() {
   return table;
 }
 
+namespace {
+
+const FieldTable<RolloutSettings>& rollout_fields() {
+  using R = RolloutSettings;
+  static const auto table =
+      FieldTable<R>()
+          .field("group_size", &R::group_size,
+                 {.help = "answers to a prompt, which are compared with each other; global_batch_size counts answers",
+                  .min = 2,
+                  .max = 4096})
+          .field("max_new_tokens", &R::max_new_tokens, {.help = "longest answer", .min = 1})
+          .field("slots", &R::slots,
+                 {.help = "answers that a rank generates at the same time, each with its cache", .min = 1, .max = 4096})
+          .field("advantage", &R::advantage,
+                 {.help = "grpo: rewards of a group less their mean, divided by their deviation (scaled) or not "
+                          "(centered: Dr. GRPO)",
+                  .choices = {"scaled", "centered"}})
+          .field("ratio", &R::ratio,
+                 {.help = "what is clipped: the ratio of every token, or that of the whole answer (GSPO)",
+                  .choices = {"token", "sequence"}})
+          .field("average", &R::average,
+                 {.help = "the loss is a mean over answers of their means over tokens (answer), over all tokens of the "
+                          "step (token: DAPO), or over the tokens of so many longest answers (longest: Dr. GRPO)",
+                  .choices = {"answer", "token", "longest"}})
+          .field("clip_low", &R::clip_low, {.help = "ratios count down to 1 - clip_low", .min = 0, .max = 1})
+          .field("clip_high", &R::clip_high, {.help = "and up to 1 + clip_high (DAPO: 0.28)", .min = 0, .max = 1000});
+  return table;
+}
+
+const FieldTable<RewardSettings>& reward_fields() {
+  using R = RewardSettings;
+  static const auto table =
+      FieldTable<R>()
+          .field("kind", &R::kind,
+                 {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last "
+                          "one in the text (number), what the pattern finds (regex), the same JSON (json); or what a "
+                          "program of yours says (command)",
+                  .choices = {"exact", "number", "regex", "json", "command"}})
+          .field("pattern", &R::pattern,
+                 {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
+          .field("command", &R::command,
+                 {.help = "command: reads a line of JSON for each answer (prompt, completion, answer) and prints a "
+                          "number for each"})
+          .field("deadline_s", &R::deadline_s,
+                 {.help = "command: it is ended after so many seconds", .min = 1, .max = 86'400});
+  return table;
+}
+
+}  // namespace
+
 const FieldTable<AlignSettings>& align_fields() {
   using A = AlignSettings;
   static const auto table =
       FieldTable<A>()
           .include(common_fields({"pairs", "pairs", left_out_if_longer, "of the data order"}))
           .field("method", &A::method,
-                 {.help = "preference loss; simpo and orpo need no reference model",
-                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo"}})
-          .field("beta", &A::beta,
-                 {.help = "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
-                          "weight of the odds ratio",
-                  .min = 0})
+                 {.help = "preference loss; simpo and orpo need no reference model. grpo, rloo and reinforce++ learn "
+                          "from rewards of the model's own answers",
+                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "grpo", "rloo", "reinforce++"}})
+          .group("rollout", &A::rollout, rollout_fields(), "grpo, rloo, reinforce++: answers of the model itself")
+          .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++: what an answer is worth")
+          .field(
+              "beta", &A::beta,
+              {.help = "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
+                       "weight of the odds ratio; grpo, rloo, reinforce++: weight of the divergence, 0: no reference",
+               .min = 0})
           .field("label_smoothing", &A::label_smoothing,
                  {.help = "dpo, robust, simpo: share of labels taken as wrong (with dpo: conservative DPO)",
                   .min = 0,

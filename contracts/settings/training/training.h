@@ -99,9 +99,31 @@ struct SftSettings : TrainingCommon, ComputeChoices {
 };
 const FieldTable<SftSettings>& sft_fields();
 
+// Answers that the model gives itself, of methods that learn from them: grpo, rloo, reinforce++.
+struct RolloutSettings {
+  std::int64_t group_size = 8;       // answers to a prompt
+  std::int64_t max_new_tokens = 64;  // of an answer, the token that ends it included
+  std::int64_t slots = 64;           // answers that are generated at the same time, on each rank
+  std::string advantage = "scaled";  // | centered: rewards of a group divided by their deviation, or not
+  std::string ratio = "token";       // | sequence: what is clipped
+  std::string average = "answer";    // | token | longest: what the loss is a mean over
+  double clip_low = 0.2, clip_high = 0.2;
+  bool operator==(const RolloutSettings&) const = default;
+};
+// What an answer is worth: engine/align/reward.h.
+struct RewardSettings {
+  std::string kind = "exact";        // | number | regex | json | command
+  std::string pattern;               // of regex
+  std::vector<std::string> command;  // program and arguments
+  std::int64_t deadline_s = 60;      // of the command, for all answers of a step on a rank
+  bool operator==(const RewardSettings&) const = default;
+};
+
 // What goes with which method: contracts/settings/stages/alignment.h.
 struct AlignSettings : TrainingCommon {
   std::string method = "dpo";
+  RolloutSettings rollout;
+  RewardSettings reward;
   double beta = 0.1;
   double label_smoothing = 0;             // the share of pairs taken to be labelled the wrong way round
   std::string divergence = "reverse_kl";  // | forward_kl | js | alpha: engine/align/implicit_reward.h

@@ -1,54 +1,14 @@
 #include "engine/data/samples/instruct_data.h"
 
 #include <algorithm>
-#include <functional>
 
-#include "base/error/diagnostics.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "base/value/json.h"
 #include "engine/data/samples/permutation.h"
-#include "engine/data/samples/row_limit.h"
+#include "engine/data/samples/row_lines.h"
 
 namespace longhaul {
 namespace {
-
-constexpr std::size_t problems_shown = 20;
-
-using ReadRow = std::function<Status(const Value&, int line)>;
-
-Status read_row(std::string_view row, const std::string& name, int line, const ReadRow& read) {
-  LH_CHECK(check_row_length(row.size()));
-  const Result<Value> object = parse_json(row, name);
-  if (!object.ok()) return make_error(ErrorCode::invalid_input, object.error().what);
-  if (!object->is_table()) return make_error(ErrorCode::invalid_input, "the line is not a JSON object");
-  return read(*object, line);
-}
-
-// Calls `read` for the object on every line that is not blank; gathers what is wrong.
-Status for_each_line(std::string_view text, const std::string& name, const ReadRow& read) {
-  Diagnostics problems;
-  std::size_t hidden = 0;
-  int line = 0, objects = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view row = text.substr(at, end - at);
-    at = end + 1;
-    ++line;
-    if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    ++objects;
-    const Status status = read_row(row, name, line, read);
-    if (status.ok()) continue;
-    if (problems.size() < problems_shown)
-      problems.add(SourcePos{name, line, 0}, status.error().what, status.error().hint);
-    else
-      ++hidden;
-  }
-  if (problems.empty() && objects == 0)
-    return make_error(ErrorCode::invalid_input, name + " has no examples", "one JSON object per line is expected");
-  return problems.to_status(hidden > 0 ? format("and {} more lines with errors; nothing was read", hidden)
-                                       : "nothing was read");
-}
 
 Result<ChatTokens> at_line(int line, Result<ChatTokens> tokens) {
   return line > 0 ? std::move(tokens).with_context(format("line {}", line)) : std::move(tokens);
@@ -65,7 +25,7 @@ Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
 Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
                                                         std::span<const std::string> ignore) {
   std::vector<InstructExample> examples;
-  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
     LH_TRY(InstructExample example, instruction_of_row(row, ignore));
     example.line = line;
     examples.push_back(std::move(example));
@@ -77,7 +37,7 @@ Result<std::vector<InstructExample>> parse_instructions(std::string_view text, c
 Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
                                                          std::span<const std::string> ignore) {
   std::vector<PreferenceExample> examples;
-  LH_CHECK(for_each_line(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
     LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore));
     for (PreferenceExample& pair : pairs) {
       pair.line = line;

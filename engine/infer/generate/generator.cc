@@ -324,7 +324,11 @@ std::optional<FinishReason> Generator::take_token(Sequence& s, std::int32_t toke
   s.history.add_output(token);
   s.last_token = token;
   const auto& ends = model_.info().end_tokens;
-  if (std::find(ends.begin(), ends.end(), token) != ends.end()) return FinishReason::stop;
+  if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+    s.usage.end_token = token;
+    if (s.request.logprobs) s.usage.end_logprob = logprobs_of(raw_logits, token, 0).chosen.logprob;
+    return FinishReason::stop;
+  }
 
   if (s.request.logprobs) {
     PositionLogprobs p = logprobs_of(raw_logits, token, *s.request.logprobs);

@@ -7,9 +7,9 @@
 #include "contracts/settings/training/feature_table.h"
 #include "engine/core/device/device.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/inference/stored_weights.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/ops/linear/weight_only.h"
-#include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
 
@@ -214,61 +214,6 @@ std::int64_t InferenceWeights::bytes() const {
   return sum;
 }
 
-namespace {
-
-// GPT-2's file has its tensors fused and transposed: read as training reads it, then cut.
-class Gpt2Reader {
- public:
-  Gpt2Reader(const ModelShape& shape, DType dtype) : store_(shape, DType::f32), dtype_(dtype), shape_(shape) {}
-
-  Result<InferenceWeights> read(const std::string& folder, InferenceWeights weights) {
-    LH_CHECK(load_model_weights(context_, folder, store_));
-    memory_ = weights.memory.get();
-    const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
-    weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
-    weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
-    for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
-      const std::string p = layer_prefix(shape_, layer);
-      InferenceWeights::Block block;
-      block.input_norm = norm(p + "ln_1"), block.post_attention_norm = norm(p + "ln_2");
-      block.qkv = linear(p + "attn.q_proj", 3 * h, h);  // k and v follow q
-      block.o = linear(p + "attn.c_proj", h, h);
-      block.gate_up = linear(p + "mlp.c_fc", f, h);
-      block.down = linear(p + "mlp.c_proj", h, f);
-      weights.blocks.push_back(std::move(block));
-    }
-    weights.final_norm = norm("transformer.ln_f");
-    if (!shape_.tie_word_embeddings) weights.output = linear("lm_head", shape_.vocab_size, h, false);
-    return weights;
-  }
-
- private:
-  Tensor copy_of(const std::string& name, const Shape& shape) const {
-    Tensor out(dtype_, shape);
-    cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
-    if (memory_ == nullptr || memory_->device == nullptr) return out;
-    Tensor placed(dtype_, shape, memory_);
-    memory_->device->copy_in(out.view().data(), placed.view().data(), out.bytes());
-    return placed;
-  }
-  NormWeights norm(const std::string& name) const {
-    return {copy_of(name + ".weight", {shape_.hidden_size}), copy_of(name + ".bias", {shape_.hidden_size})};
-  }
-  LinearWeights linear(const std::string& name, std::int64_t out, std::int64_t in, bool biased = true) const {
-    DenseWeights dense{copy_of(name + ".weight", {out, in}), {}};
-    if (biased) dense.bias = copy_of(name + ".bias", {out});
-    return LinearWeights(std::move(dense));
-  }
-
-  ComputeContext context_{1};
-  ParameterStore store_;
-  DType dtype_;
-  const ModelShape& shape_;
-  MemoryAccount* memory_ = nullptr;
-};
-
-}  // namespace
-
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype,
                                                 Device* device) {
   InferenceWeights weights;
@@ -280,7 +225,12 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     weights.memory = std::make_unique<MemoryAccount>();
     weights.memory->device = device;
   }
-  if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder, std::move(weights));
+  if (s.is_gpt2()) {  // its file has tensors fused and transposed: read as training reads it, then cut
+    const ComputeContext context(1);
+    ParameterStore store(s, DType::f32);
+    LH_CHECK(load_model_weights(context, folder, store));
+    return inference_weights_of(context, store, std::move(weights));
+  }
   LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
   LH_CHECK(tie_embeddings(file, s).with_context(folder));
   const WeightReader reader(file, dtype, weights.memory.get());

@@ -66,6 +66,12 @@ void put_example(const ChatTokens& example, std::size_t begin, BatchStorage& out
 }
 
 // Rows padded at the end: causal attention never looks there, and there is no target.
+std::int64_t index_of(std::int64_t k, std::int64_t examples, std::uint64_t seed, SampleOrder order) {
+  return order == SampleOrder::sequential ? k % examples : example_of_sample(k, examples, seed);
+}
+
+}  // namespace
+
 void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out) {
   std::int64_t longest = 1;
   for (const ChatTokens* example : examples)
@@ -76,12 +82,6 @@ void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t seq
   for (std::size_t row = 0; row < examples.size(); ++row)
     put_example(*examples[row], row * static_cast<std::size_t>(length), out);
 }
-
-std::int64_t index_of(std::int64_t k, std::int64_t examples, std::uint64_t seed, SampleOrder order) {
-  return order == SampleOrder::sequential ? k % examples : example_of_sample(k, examples, seed);
-}
-
-}  // namespace
 
 Status ExampleSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
   if (!rows_.empty()) {

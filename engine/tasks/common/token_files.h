@@ -94,6 +94,9 @@ class PairSource final : public BatchSource {
   SampleOrder order_;
 };
 
+// A row for each, padded to the longest or a little more, at most sequence_length. Borrowed.
+void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out);
+
 // A file, or the first of `names` that a folder holds; the error lists what was looked for.
 Result<std::string> find_data_file(const std::string& path, const std::vector<std::string>& names);
 

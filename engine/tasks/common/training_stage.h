@@ -50,6 +50,8 @@ class TrainingStage {
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
 
   Llama& model() { return *stages_.front(); }
+  // What the models compute with, as it stands: what an adapter makes of it, where there is one.
+  const ParameterStore& weights() { return stores_.weights(); }
   std::int64_t tokens_max() const { return tokens_max_; }
 
   // heldout may be null. Trains, writes the artifact, and adds its figures to `figures`. An order to stop is

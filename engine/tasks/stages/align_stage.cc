@@ -5,6 +5,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/stages/rollout_stage.h"
 #include "engine/tasks/stages/stages.h"
 #include "engine/train/step/sequence_scores.h"
 
@@ -58,6 +59,7 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
 Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
   LH_CHECK(check_alignment(settings));
+  if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));

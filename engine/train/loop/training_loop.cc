@@ -312,6 +312,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   }
   const std::vector<std::string> extra = objective_.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set(extra[i], step.extra[i]);
+  objective_.add_metrics(fields);
   write_metric(std::move(fields));
   // The rate is that of this launch: steps done by an earlier one took no time here.
   const double done_here = static_cast<double>(step.step - std::max<std::int64_t>(0, outcome_.resumed_at));

@@ -49,7 +49,7 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
 std::int64_t BatchStorage::bytes() const {
   return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
          bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence) +
-         bytes_of_vector(real);
+         bytes_of_vector(drawn) + bytes_of_vector(reference) + bytes_of_vector(real);
 }
 
 std::int64_t BatchStorage::real_tokens() const {
@@ -67,7 +67,7 @@ void BatchStorage::fit() {
   if (bytes() <= fitted) return;
   ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
   whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
-  real.shrink_to_fit();
+  drawn.shrink_to_fit(), reference.shrink_to_fit(), real.shrink_to_fit();
   fitted = bytes();
 }
 

@@ -17,6 +17,9 @@ struct BatchStorage {
   std::vector<float> weights;  // of each token's loss; 0 where there is no target
   std::vector<double>
       per_sequence;  // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  // Log-probabilities of targets that an objective compares with, by the model that drew them and by the reference;
+  // empty: of none. No context parallelism.
+  std::vector<float> drawn, reference;
   std::vector<std::uint8_t> real;  // 0 for padding; empty: there is none
   std::int64_t predicted = 0;      // tokens that have a target
   std::int64_t first_sample = -1;  // of the global order, in training only

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/value/value.h"
 #include "engine/model/llama.h"
 #include "engine/train/step/batch_source.h"
 
@@ -31,6 +32,8 @@ class Objective {
   virtual ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) = 0;
   // Names of `extra` in events; empty: not used. They are divided by count.
   virtual std::vector<std::string> extra_names() const { return {}; }
+  // What else it knows of the last step, alike on all ranks: beside `extra` in its metric.
+  virtual void add_metrics(Value& fields) const { (void)fields; }
   // Memory that it keeps.
   virtual std::int64_t bytes() const { return 0; }
 };

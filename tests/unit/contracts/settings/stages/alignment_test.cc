@@ -10,6 +10,7 @@ using namespace longhaul;
 TEST_CASE("methods of align are those that its settings name") {
   std::vector<std::string> names;
   for (const AlignMethod& method : align_methods()) names.emplace_back(method.name);
+  for (const char* method : rollout_methods()) names.emplace_back(method);
   std::vector<std::string> choices;
   for (const FieldInfo& field : align_fields().describe())
     if (field.name == "method") choices = field.options.choices;
@@ -50,6 +51,28 @@ TEST_CASE("align refuses values at which a method says nothing") {
   refused(s, "length_normalized");
   s.length_normalized = true, s.reward_margin = 0.5, s.label_smoothing = 0.1;
   CHECK(alignment_problems(s).empty());
+}
+
+TEST_CASE("methods with rewards refuse what belongs to pairs, and the others what belongs to rewards") {
+  const auto keys_of = [](const AlignSettings& s) {
+    std::vector<std::string> keys;
+    for (const AlignmentProblem& one : alignment_problems(s)) keys.push_back(one.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  AlignSettings s;
+  s.rollout.group_size = 4, s.reward.kind = "number";
+  CHECK(keys_of(s) == Keys{"rollout", "reward"});
+  s.method = "grpo";
+  CHECK(keys_of(s).empty());
+  s.label_smoothing = 0.1, s.divergence = "js", s.sft_weight = 0.2, s.length_normalized = true;
+  CHECK(keys_of(s) == Keys{"label_smoothing", "divergence", "sft_weight", "length_normalized"});
+  s = {}, s.method = "rloo", s.global_batch_size = 20, s.rollout.advantage = "centered";
+  s.rollout.max_new_tokens = 512, s.reward.kind = "regex", s.reward.command = {"judge"};
+  s.corruption.check = "replay";
+  CHECK(keys_of(s) == Keys{"global_batch_size", "rollout", "rollout", "corruption", "reward", "reward"});
+  s = {}, s.method = "reinforce++", s.reward.kind = "command", s.reward.pattern = "[0-9]+";
+  CHECK(keys_of(s) == Keys{"reward", "reward"});
 }
 
 TEST_CASE("a workflow learns of every setting that its method of align does not know, where each stands") {

@@ -1,0 +1,159 @@
+#include "engine/align/reward.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "base/files/files.h"
+#include "base/process/process.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+
+namespace longhaul {
+
+namespace {
+
+constexpr std::size_t shown_bytes = 80;  // of what a command printed, in messages
+constexpr std::size_t command_output_max = 16 << 20;
+
+std::string_view without_space(std::string_view text) {
+  const char* space = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(space);
+  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(space) - begin + 1);
+}
+
+// The row's answer as a text: a number or other JSON as it is written.
+std::string expected_text(const Value& answer) {
+  return answer.is_string() ? answer.as_string() : to_json(answer);
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// A whole text as a finite number.
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+Reward right_if(bool right) {
+  return {right ? 1.0 : 0.0, ""};
+}
+
+// Memory that a child reads as its input: what is written there has no end that somebody would have to empty.
+Result<FileDescriptor> input_of(const std::string& text) {
+  FileDescriptor input(::memfd_create("reward", MFD_CLOEXEC));
+  if (input.get() < 0) return errno_error(ErrorCode::io, "cannot make the input of the reward's command", errno);
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t n = ::write(input.get(), text.data() + at, text.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return errno_error(ErrorCode::io, "cannot write the input of the reward's command", errno);
+    at += static_cast<std::size_t>(n);
+  }
+  if (::lseek(input.get(), 0, SEEK_SET) != 0) return errno_error(ErrorCode::io, "cannot go back in a file", errno);
+  return input;
+}
+
+}  // namespace
+
+std::optional<double> last_number(std::string_view text) {
+  for (std::size_t end = text.size(); end > 0; --end) {
+    if (!is_digit(text[end - 1])) continue;
+    std::size_t begin = end - 1;
+    const auto goes_on = [&](std::size_t at) {  // a digit, or a point or comma between two
+      if (is_digit(text[at])) return true;
+      return (text[at] == '.' || text[at] == ',') && at > 0 && is_digit(text[at - 1]);
+    };
+    while (begin > 0 && goes_on(begin - 1)) --begin;
+    if (begin > 0 && text[begin - 1] == '-') --begin;
+    std::string digits;
+    for (const char c : text.substr(begin, end - begin))
+      if (c != ',') digits += c;
+    if (const auto value = number_of(digits)) return value;
+    const std::size_t point = digits.rfind('.');  // "3.10.2": what is behind the last but one is a number
+    return number_of(std::string_view(digits).substr(point + 1));
+  }
+  return std::nullopt;
+}
+
+Result<RewardFunction> RewardFunction::create(const RewardSettings& settings) {
+  RewardFunction made(settings);
+  if (settings.kind == "regex") {
+    LH_TRY(made.pattern_, RewardPattern::compile(settings.pattern));
+  }
+  return made;
+}
+
+bool RewardFunction::needs_answer() const {
+  return settings_.kind == "exact" || settings_.kind == "number" || (pattern_ && pattern_->has_group());
+}
+
+Reward RewardFunction::judge_one(const RewardQuestion& q) const {
+  const std::string expected = expected_text(q.answer);
+  if (settings_.kind == "exact") return right_if(without_space(q.completion) == without_space(expected));
+  if (settings_.kind == "number") {
+    const auto given = last_number(q.completion), wanted = last_number(expected);
+    if (!wanted) return {std::nullopt, format("the row's answer '{}' has no number", expected)};
+    return right_if(given && *given == *wanted);
+  }
+  if (settings_.kind == "json") {
+    const Result<Value> given = parse_json(without_space(q.completion));
+    if (!given.ok() || q.answer.is_null()) return right_if(given.ok());
+    const Result<Value> written = q.answer.is_string() ? parse_json(q.answer.as_string()) : Result<Value>(q.answer);
+    return right_if(to_json(*given) == to_json(written.ok() ? *written : q.answer));
+  }
+  const Result<std::optional<std::string>> found = pattern_->find(q.completion);
+  if (!found.ok()) return {std::nullopt, found.error().message()};
+  if (!*found) return right_if(false);
+  return right_if(!pattern_->has_group() || without_space(**found) == without_space(expected));
+}
+
+std::vector<Reward> RewardFunction::ask_command(std::span<const RewardQuestion> questions) const {
+  std::string lines;
+  for (const RewardQuestion& q : questions) {
+    Value row = Value::make_table();
+    row.set("prompt", q.prompt), row.set("completion", q.completion), row.set("answer", q.answer);
+    lines += to_json(row) + "\n";
+  }
+  const auto all = [&](const std::string& why) { return std::vector<Reward>(questions.size(), {std::nullopt, why}); };
+  const auto input = input_of(lines);
+  if (!input.ok()) return all(input.error().message());
+  SpawnSpec spec;
+  spec.argv = settings_.command;
+  spec.stdin_fd = input->get();
+  const auto run = run_captured(spec, settings_.deadline_s * 1000, command_output_max);
+  if (!run.ok()) return all(run.error().message());
+  std::vector<std::string> printed = split(run->out, '\n');
+  if (!printed.empty() && without_space(printed.back()).empty()) printed.pop_back();
+  if (printed.size() > questions.size())
+    return all(format("the command printed {} lines for {} answers", printed.size(), questions.size()));
+  std::vector<Reward> rewards;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    if (i >= printed.size()) {
+      rewards.push_back({std::nullopt, "the command printed nothing for it; " + run->status.text()});
+      continue;
+    }
+    const std::string_view line = without_space(printed[i]);
+    const std::optional<double> value = number_of(line);
+    rewards.push_back(
+        {value, value ? "" : format("the command printed '{}', which is no number", line.substr(0, shown_bytes))});
+  }
+  return rewards;
+}
+
+std::vector<Reward> RewardFunction::judge(std::span<const RewardQuestion> questions) const {
+  if (questions.empty()) return {};
+  if (settings_.kind == "command") return ask_command(questions);
+  std::vector<Reward> rewards;
+  for (const RewardQuestion& question : questions) rewards.push_back(judge_one(question));
+  return rewards;
+}
+
+}  // namespace longhaul

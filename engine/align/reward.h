@@ -1,0 +1,55 @@
+// What an answer is worth, by a rule that a program checks (RewardSettings::kind):
+//   exact    1 where the answer, without white space around it, is the row's
+//   number   1 where the last number in the answer is the row's; commas between thousands do not count
+//   regex    1 where the pattern matches somewhere and its first group, where it has one, is the row's answer
+//   json     1 where the answer is JSON, and the same value as the row's answer where the row has one
+//   command  what a program of the user prints: a line for each answer, in their order
+// A reward that is missing says why; it ends nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/settings/training/training.h"
+#include "engine/align/reward_pattern.h"
+
+namespace longhaul {
+
+struct RewardQuestion {
+  std::string prompt, completion;
+  Value answer;  // of the row: null where it has none
+};
+struct Reward {
+  std::optional<double> value;  // finite
+  std::string problem;          // where there is none
+};
+
+class RewardFunction {
+ public:
+  // Of settings that check_alignment passes. A pattern that cannot be used is refused (invalid_input).
+  static Result<RewardFunction> create(const RewardSettings& settings);
+
+  // Needs the answer of its row: exact and number always, regex where the pattern has a group.
+  bool needs_answer() const;
+  // One for each question, in their order. The command runs once for all of them and is ended, with what it has
+  // started in its process group, at its deadline.
+  std::vector<Reward> judge(std::span<const RewardQuestion> questions) const;
+
+ private:
+  explicit RewardFunction(const RewardSettings& settings) : settings_(settings) {}
+  Reward judge_one(const RewardQuestion& question) const;
+  std::vector<Reward> ask_command(std::span<const RewardQuestion> questions) const;
+
+  RewardSettings settings_;
+  std::shared_ptr<const RewardPattern> pattern_;
+};
+
+// The last number in a text, as written in decimal; nothing where there is none.
+std::optional<double> last_number(std::string_view text);
+
+}  // namespace longhaul

@@ -1,0 +1,63 @@
+#include "engine/infer/generate/answer_batch.h"
+
+#include <memory>
+
+#include "base/text/text.h"
+#include "engine/infer/generate/generator.h"
+
+namespace longhaul {
+
+namespace {
+
+struct AnswerListener final : GenerationListener {
+  GeneratedAnswer answer;
+  bool ended = false;
+  FinishReason reason = FinishReason::error;
+  std::string problem;
+
+  void on_text(const std::string& text, const std::vector<GeneratedToken>& tokens) override {
+    answer.text += text;
+    for (const GeneratedToken& token : tokens) put(token.token, token.logprob.value_or(0));
+  }
+  void on_end(FinishReason why, const GenerationUsage& usage, const std::string& error) override {
+    if (usage.end_token >= 0) put(usage.end_token, usage.end_logprob);
+    ended = true, reason = why, problem = error;
+    answer.cut = why == FinishReason::length;
+  }
+  void put(std::int32_t token, double logprob) { answer.tokens.push_back(token), answer.logprobs.push_back(logprob); }
+};
+
+}  // namespace
+
+Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Clock& clock,
+                                                      std::span<const AnswerRequest> requests,
+                                                      const AnswerBatchOptions& options) {
+  GeneratorLimits limits;
+  limits.queue_max = static_cast<int>(requests.size());
+  Generator generator(model, clock, limits);
+  std::vector<std::shared_ptr<AnswerListener>> listeners;
+  std::vector<Generator::Submission> all;
+  for (const AnswerRequest& request : requests) {
+    GenerationRequest asked;
+    asked.prompt.assign(request.prompt.begin(), request.prompt.end());
+    asked.sampling = request.sampling;
+    asked.max_tokens = options.max_tokens, asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
+    listeners.push_back(std::make_shared<AnswerListener>());
+    all.push_back({std::move(asked), listeners.back()});
+  }
+  LH_CHECK(generator.submit(std::move(all)));
+  while (generator.step())
+    if (options.between) options.between();
+  std::vector<GeneratedAnswer> answers;
+  for (const auto& listener : listeners) {
+    LH_ASSERT(listener->ended, "an answer without an end");
+    if (listener->reason == FinishReason::deadline)
+      return make_error(ErrorCode::timeout,
+                        format("{} answers took longer than {} s", requests.size(), options.deadline_ms / 1000));
+    if (listener->reason == FinishReason::error) return make_error(ErrorCode::internal, listener->problem);
+    answers.push_back(std::move(listener->answer));
+  }
+  return answers;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,66 @@
+#include "engine/infer/generate/rollout_model.h"
+
+#include <algorithm>
+
+namespace longhaul {
+
+RolloutModel::RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape,
+                           TextModelInfo info)
+    : context_(context), tokenizer_(tokenizer), shape_(shape), info_(std::move(info)) {
+  info_.vocabulary = shape.vocab_size;
+}
+
+void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t context_length) {
+  end();
+  info_.slots = slots;
+  model_ = std::make_unique<InferenceModel>(shape_, std::move(weights));
+  for (int slot = 0; slot < slots; ++slot) caches_.push_back(model_->make_cache(context_length));
+}
+
+void RolloutModel::end() {
+  caches_.clear();
+  model_.reset();
+}
+
+Result<std::vector<std::int32_t>> RolloutModel::encode_chat(const std::vector<ChatMessage>&, const Value&) const {
+  return make_error(ErrorCode::unsupported, "prompts of rollouts come as tokens");
+}
+
+std::string RolloutModel::token_bytes(std::int32_t token) const {
+  return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
+}
+
+Status RolloutModel::forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                             std::vector<std::int32_t>& drawn) {
+  drawn.assign(steps.size(), -1);
+  for (const TextStep::Logits wanted : {TextStep::Logits::none, TextStep::Logits::last}) {
+    std::vector<SequenceStep> some;
+    for (const TextStep& step : steps) {
+      LH_ASSERT(step.wanted != TextStep::Logits::all, "log-probabilities of prompts are not asked for");
+      if (step.wanted == wanted) some.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
+    }
+    const bool last = wanted == TextStep::Logits::last;
+    if (last) logits.resize(some.size() * static_cast<std::size_t>(info_.vocabulary));
+    if (some.empty()) continue;
+    LH_CHECK(model_->forward(context_, some, last ? LogitsWanted::last : LogitsWanted::none,
+                             last ? std::span<float>(logits) : std::span<float>()));
+  }
+  return {};
+}
+
+Status score_tokens(const ComputeContext& context, InferenceModel& model, KvCache& cache,
+                    std::span<const std::int32_t> ids, std::size_t first, std::span<double> out) {
+  const auto vocabulary = static_cast<std::size_t>(model.shape().vocab_size);
+  cache.truncate(0);
+  const SequenceStep before{&cache, ids.first(first - 1)}, rest{&cache, ids.subspan(first - 1, ids.size() - first)};
+  if (first > 1) LH_CHECK(model.forward(context, {&before, 1}, LogitsWanted::none, {}));
+  if (ids.size() == first) return {};
+  std::vector<float> logits(rest.tokens.size() * vocabulary);
+  LH_CHECK(model.forward(context, {&rest, 1}, LogitsWanted::all, logits));
+  for (std::size_t t = 0; t < rest.tokens.size(); ++t)
+    out[t] = logprobs_of(std::span<const float>(logits).subspan(t * vocabulary, vocabulary), ids[first + t], 0)
+                 .chosen.logprob;
+  return {};
+}
+
+}  // namespace longhaul

@@ -1,0 +1,92 @@
+#include "engine/model/inference/stored_weights.h"
+
+#include "engine/core/device/device.h"
+#include "engine/ops/pointwise/elementwise.h"
+
+namespace longhaul {
+
+namespace {
+
+class StoreReader {
+ public:
+  StoreReader(const ComputeContext& context, const ParameterStore& store, DType dtype, MemoryAccount* memory)
+      : context_(context), store_(store), shape_(store.shape()), dtype_(dtype), memory_(memory) {}
+
+  // GPT-2's attention has biases, and so have its norms.
+  InferenceWeights gpt2(InferenceWeights weights) const {
+    const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
+    weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
+    weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
+    for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
+      const std::string p = layer_prefix(shape_, layer);
+      InferenceWeights::Block block;
+      block.input_norm = norm(p + "ln_1", true), block.post_attention_norm = norm(p + "ln_2", true);
+      block.qkv = linear(p + "attn.q_proj", 3 * h, h, true);  // k and v follow q
+      block.o = linear(p + "attn.c_proj", h, h, true);
+      block.gate_up = linear(p + "mlp.c_fc", f, h, true);
+      block.down = linear(p + "mlp.c_proj", h, f, true);
+      weights.blocks.push_back(std::move(block));
+    }
+    weights.final_norm = norm("transformer.ln_f", true);
+    if (!shape_.tie_word_embeddings) weights.output = linear("lm_head", shape_.vocab_size, h, false);
+    return weights;
+  }
+
+  // k and v follow q, and up follows gate (parameter_store.h).
+  InferenceWeights llama(InferenceWeights weights) const {
+    const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
+    weights.embedding = linear("model.embed_tokens", shape_.vocab_size, h, false);
+    for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
+      const std::string p = layer_prefix(shape_, layer);
+      InferenceWeights::Block block;
+      block.input_norm = norm(p + "input_layernorm", false);
+      block.post_attention_norm = norm(p + "post_attention_layernorm", false);
+      block.qkv = linear(p + "self_attn.q_proj", shape_.q_size() + 2 * shape_.kv_size(), h, false);
+      block.o = linear(p + "self_attn.o_proj", h, shape_.q_size(), false);
+      block.gate_up = linear(p + "mlp.gate_proj", 2 * f, h, false);
+      block.down = linear(p + "mlp.down_proj", h, f, false);
+      weights.blocks.push_back(std::move(block));
+    }
+    weights.final_norm = norm("model.norm", false);
+    if (!shape_.tie_word_embeddings) weights.output = linear("lm_head", shape_.vocab_size, h, false);
+    return weights;
+  }
+
+ private:
+  Tensor copy_of(const std::string& name, const Shape& shape) const {
+    Tensor out(dtype_, shape);
+    cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
+    if (memory_ == nullptr || memory_->device == nullptr) return out;
+    Tensor placed(dtype_, shape, memory_);
+    memory_->device->copy_in(out.view().data(), placed.view().data(), out.bytes());
+    return placed;
+  }
+  NormWeights norm(const std::string& name, bool biased) const {
+    NormWeights made{copy_of(name + ".weight", {shape_.hidden_size}), {}};
+    if (biased) made.bias = copy_of(name + ".bias", {shape_.hidden_size});
+    return made;
+  }
+  LinearWeights linear(const std::string& name, std::int64_t out, std::int64_t in, bool biased) const {
+    DenseWeights dense{copy_of(name + ".weight", {out, in}), {}};
+    if (biased) dense.bias = copy_of(name + ".bias", {out});
+    return LinearWeights(std::move(dense));
+  }
+
+  const ComputeContext& context_;
+  const ParameterStore& store_;
+  const ModelShape& shape_;
+  DType dtype_;
+  MemoryAccount* memory_;
+};
+
+}  // namespace
+
+Result<InferenceWeights> inference_weights_of(const ComputeContext& context, const ParameterStore& store,
+                                              InferenceWeights weights) {
+  if (store.shape().is_moe())
+    return make_error(ErrorCode::unsupported, "weights of a model with experts are not handed over in memory");
+  const StoreReader reader(context, store, weights.dtype, weights.memory.get());
+  return store.shape().is_gpt2() ? reader.gpt2(std::move(weights)) : reader.llama(std::move(weights));
+}
+
+}  // namespace longhaul

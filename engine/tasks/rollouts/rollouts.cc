@@ -1,0 +1,121 @@
+#include "engine/tasks/rollouts/rollouts.h"
+
+#include <algorithm>
+
+#include "base/text/text.h"
+#include "engine/data/template/end_tokens.h"
+#include "engine/model/inference/stored_weights.h"
+
+namespace longhaul {
+
+namespace {
+
+DType computed_in(const AlignSettings& settings) {
+  return settings.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+}  // namespace
+
+Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
+                   TextModelInfo info, RewardFunction reward)
+    : run_(run),
+      stage_(stage),
+      settings_(settings),
+      reward_(std::move(reward)),
+      shape_(stage.weights().shape()),
+      dtype_(computed_in(settings)),
+      model_(run.compute, tokenizer, shape_, std::move(info)) {}
+
+Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
+                                                   const Tokenizer& tokenizer, const std::string& model_folder,
+                                                   RewardFunction reward) {
+  TextModelInfo info;
+  LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokenizer));
+  for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
+  if (info.end_tokens.empty())
+    return make_error(ErrorCode::invalid_input, model_folder + " names no token that ends an answer",
+                      "name it in generation_config.json (eos_token_id)");
+  info.context_length = settings.sequence_length + 1;
+  info.slots = static_cast<int>(settings.rollout.slots);
+  std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings, tokenizer, std::move(info), std::move(reward)));
+  if (settings.beta > 0) {
+    LH_TRY(InferenceModel reference, InferenceModel::load(model_folder, made->dtype_));
+    made->reference_ = std::make_unique<InferenceModel>(std::move(reference));
+  }
+  return made;
+}
+
+double Rollouts::seconds_of(const std::function<Status()>& phase, Status& done) const {
+  const std::int64_t begun = run_.clock.monotonic_ns();
+  if (done.ok()) done = phase();
+  return static_cast<double>(run_.clock.monotonic_ns() - begun) * 1e-9;
+}
+
+Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                          std::vector<Rollout>& rollouts, std::vector<RewardQuestion>& questions) {
+  InferenceWeights empty;
+  empty.dtype = dtype_;
+  LH_TRY(InferenceWeights weights, inference_weights_of(run_.compute, stage_.weights(), std::move(empty)));
+  std::vector<AnswerRequest> requests;
+  std::size_t longest = 0;
+  for (const RolloutTask& task : tasks) {
+    requests.push_back({prompts.ids[task.prompt], task.sampling});
+    longest = std::max(longest, prompts.ids[task.prompt].size());
+  }
+  AnswerBatchOptions options;
+  options.max_tokens = settings_.rollout.max_new_tokens;
+  options.between = [&] { run_.section("rollout"); };
+  const auto slots = std::min<std::int64_t>(settings_.rollout.slots, static_cast<std::int64_t>(tasks.size()));
+  model_.begin(std::move(weights), static_cast<int>(slots), static_cast<std::int64_t>(longest) + options.max_tokens);
+  auto answers = generate_answers(model_, run_.clock, requests, options);
+  model_.end();
+  LH_CHECK(answers);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    GeneratedAnswer& answer = (*answers)[i];
+    const std::vector<std::int32_t>& prompt = prompts.ids[tasks[i].prompt];
+    Rollout& rollout = rollouts.emplace_back();
+    rollout.tokens.ids = prompt;
+    rollout.tokens.ids.insert(rollout.tokens.ids.end(), answer.tokens.begin(), answer.tokens.end());
+    rollout.tokens.loss_mask.assign(prompt.size(), 0);
+    rollout.tokens.loss_mask.resize(rollout.tokens.ids.size(), 1);
+    rollout.drawn = std::move(answer.logprobs), rollout.cut = answer.cut;
+    const PromptExample& example = prompts.examples[tasks[i].prompt];
+    questions.push_back({example.question(), std::move(answer.text), example.answer});
+  }
+  return {};
+}
+
+Status Rollouts::compare(std::vector<Rollout>& rollouts) {
+  if (!reference_) return {};
+  std::size_t longest = 0;
+  for (const Rollout& rollout : rollouts) longest = std::max(longest, rollout.tokens.ids.size());
+  KvCache cache = reference_->make_cache(static_cast<std::int64_t>(longest));
+  for (Rollout& rollout : rollouts) {
+    run_.section("rollout");
+    rollout.reference.resize(rollout.drawn.size());
+    const std::span<const std::int32_t> ids = rollout.tokens.ids;
+    LH_CHECK(score_tokens(run_.compute, *reference_, cache, ids, ids.size() - rollout.drawn.size(), rollout.reference));
+  }
+  return {};
+}
+
+Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                                              RolloutTimes& times) {
+  std::vector<Rollout> rollouts;
+  std::vector<RewardQuestion> questions;
+  Status done;
+  times.generate += seconds_of([&] { return generate(prompts, tasks, rollouts, questions); }, done);
+  times.reward += seconds_of(
+      [&]() -> Status {
+        run_.section("reward");
+        std::vector<Reward> rewards = reward_.judge(questions);
+        for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
+        return {};
+      },
+      done);
+  times.reference += seconds_of([&] { return compare(rollouts); }, done);
+  LH_CHECK(done);
+  return rollouts;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,68 @@
+// Room engine/tasks/rollouts
+// Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo and reinforce++.
+// rollouts.h generates and judges on one rank; rollout_source.h makes batches of it, over all ranks.
+// Formulas are in engine/align, generation in engine/infer; it knows no stage.
+//
+// Answers of the model in training to prompts, with what a reward says of them: generated, judged and compared with the
+// reference on this rank, by the weights as they stand. Nothing here speaks to other ranks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/align/reward.h"
+#include "engine/data/samples/prompt_rows.h"
+#include "engine/infer/generate/answer_batch.h"
+#include "engine/infer/generate/rollout_model.h"
+#include "engine/tasks/common/task_run.h"
+#include "engine/tasks/common/training_stage.h"
+
+namespace longhaul {
+
+struct Rollout {
+  ChatTokens tokens;                     // prompt and answer; the answer is what is learnt
+  std::vector<double> drawn, reference;  // of the answer's tokens; reference: empty where beta is 0
+  Reward reward;
+  bool cut = false;
+};
+
+struct RolloutTask {
+  std::size_t prompt = 0;  // of the prompts
+  SamplingParameters sampling;
+};
+
+// Seconds of this rank.
+struct RolloutTimes {
+  double generate = 0, reward = 0, reference = 0;
+};
+
+class Rollouts {
+ public:
+  // Borrows the run, the stage and the tokenizer. Loads the reference where beta > 0.
+  static Result<std::unique_ptr<Rollouts>> create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
+                                                  const Tokenizer& tokenizer, const std::string& model_folder,
+                                                  RewardFunction reward);
+  // In the order of the tasks.
+  Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                                      RolloutTimes& times);
+
+ private:
+  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
+           TextModelInfo info, RewardFunction reward);
+  Status generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, std::vector<Rollout>& rollouts,
+                  std::vector<RewardQuestion>& questions);
+  Status compare(std::vector<Rollout>& rollouts);
+  double seconds_of(const std::function<Status()>& phase, Status& done) const;
+
+  TaskRun& run_;
+  TrainingStage& stage_;
+  AlignSettings settings_;
+  RewardFunction reward_;
+  ModelShape shape_;
+  DType dtype_;
+  RolloutModel model_;
+  std::unique_ptr<InferenceModel> reference_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,12 @@
+// A part of run_align: the methods that learn from rewards of the model's own answers (learns_from_rollouts).
+#pragma once
+
+#include "contracts/settings/training/training.h"
+#include "engine/tasks/common/task_run.h"
+
+namespace longhaul {
+
+// Of settings that check_alignment passes.
+Status run_rollouts(TaskRun& run, const AlignSettings& settings);
+
+}  // namespace longhaul

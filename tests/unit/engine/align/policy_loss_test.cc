@@ -1,0 +1,88 @@
+#include "engine/align/policy_loss.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/digest/philox.h"
+
+using namespace longhaul;
+
+namespace {
+
+AlignSettings policy_settings(double beta = 0) {
+  AlignSettings s;
+  s.method = "grpo", s.beta = beta;
+  return s;
+}
+
+PolicyLoss one_token(const AlignSettings& settings, double advantage, double drawn, double model) {
+  return policy_loss(settings, {{&model, 1}, {&drawn, 1}, {}, advantage});
+}
+
+}  // namespace
+
+// NeMo-RL, tests/unit/algorithms/test_loss_functions.py: advantages 1, -1, 2 and ratios 0.5, 1, 1.5.
+TEST_CASE("the clipped surrogate has NeMo-RL's values, and no slope beyond the bound that counts") {
+  const AlignSettings settings = policy_settings();
+  const double low = std::log(0.5) - 1, high = std::log(1.5) - 1;
+  const PolicyLoss first = one_token(settings, 1, -1, low), second = one_token(settings, -1, -1, -1),
+                   third = one_token(settings, 2, -1, high);
+  CHECK((first.loss + second.loss + third.loss) / 3 == doctest::Approx(-(0.5 - 1 + 2.4) / 3));
+  CHECK((first.loss + second.loss + third.loss) / 3 == doctest::Approx(-0.6333).epsilon(1e-4));
+  CHECK(first.clipped + second.clipped == 0);
+  CHECK(third.clipped == 1);
+  CHECK(third.slopes[0] == 0);
+  CHECK(first.slopes[0] == doctest::Approx(-0.5));
+  CHECK(second.slopes[0] == doctest::Approx(1));
+  AlignSettings higher = settings;
+  higher.rollout.clip_high = 0.28;  // DAPO
+  CHECK(one_token(higher, 2, -1, high).loss == doctest::Approx(-2.56));
+  CHECK(one_token(settings, -1, -1, high).clipped == 0);  // a worse answer that became likelier is not spared
+  CHECK(one_token(settings, -1, -1, low).loss == doctest::Approx(0.8));
+}
+
+TEST_CASE("the divergence is k3, with NeMo-RL's values where it does not end exponents") {
+  const double model[] = {-1, -1}, drawn[] = {-1, -1}, reference[] = {0, -15};
+  const PolicyLoss loss = policy_loss(policy_settings(0.5), {model, drawn, reference, 0});
+  CHECK(loss.divergence == doctest::Approx(0.7183 + 13).epsilon(1e-4));
+  CHECK(loss.loss == doctest::Approx(0.5 * (0.7183 + 13)).epsilon(1e-4));
+  const double far[] = {-1, 60};  // exp would be 3e26
+  CHECK(policy_loss(policy_settings(1), {model, drawn, far, 0}).divergence == doctest::Approx(std::exp(20.0) - 21));
+}
+
+// The mean of the logarithms above: (log 0.5 + log 1 + log 1.5) / 3.
+TEST_CASE("the ratio of a whole answer is the geometric mean of its tokens' ratios, NeMo-RL's 0.9086") {
+  AlignSettings settings = policy_settings();
+  settings.rollout.ratio = "sequence";
+  const double model[] = {-1.69315, -1, -0.59453}, drawn[] = {-1, -1, -1};
+  const PolicyLoss loss = policy_loss(settings, {model, drawn, {}, 1});
+  CHECK(loss.loss / 3 == doctest::Approx(-0.9086).epsilon(1e-4));
+  for (const double slope : loss.slopes) CHECK(slope == doctest::Approx(-0.9086).epsilon(1e-4));
+}
+
+TEST_CASE("slopes agree with finite differences, of tokens and of whole answers, on both sides of the bounds") {
+  const Philox random{42, 1};
+  for (const char* ratio : {"token", "sequence"})
+    for (const double advantage : {1.3, -0.7})
+      for (std::uint64_t trial = 0; trial < 40; ++trial) {
+        AlignSettings settings = policy_settings(0.3);
+        settings.rollout.ratio = ratio;
+        double model[5], drawn[5], reference[5];
+        for (std::uint64_t t = 0; t < 5; ++t) {
+          model[t] = -3 * random.uniform_double(trial * 15 + t);
+          drawn[t] = model[t] + random.uniform_double(trial * 15 + 5 + t) - 0.5;
+          reference[t] = -3 * random.uniform_double(trial * 15 + 10 + t);
+        }
+        const PolicyLoss at = policy_loss(settings, {model, drawn, reference, advantage});
+        for (std::size_t t = 0; t < 5; ++t) {
+          const double step = 1e-6, here = model[t];
+          model[t] = here + step;
+          const double above = policy_loss(settings, {model, drawn, reference, advantage}).loss;
+          model[t] = here - step;
+          const double below = policy_loss(settings, {model, drawn, reference, advantage}).loss;
+          model[t] = here;
+          CHECK((above - below) / (2 * step) == doctest::Approx(at.slopes[t]).epsilon(1e-5).scale(1));
+        }
+      }
+}

@@ -1,0 +1,82 @@
+#include "engine/align/policy_objective.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+
+namespace {
+
+// Four answers with advantages of either sign, drawn by a model a little beside this one.
+BatchStorage four_answers(test::TrainingSetup& setup, bool with_reference) {
+  BatchStorage batch;
+  REQUIRE(setup.source.fill(0, 4, batch).ok());
+  std::vector<float> token(batch.ids.size());
+  setup.model.forward(setup.context, 0, batch.view());
+  setup.model.token_losses(setup.context, 0, token);
+  for (const double advantage : {1.0, -0.5, 0.8, -1.2})
+    for (const double field : {advantage, 0.25, advantage + 1, advantage > 0 ? 1.0 : 0.0})
+      batch.per_sequence.push_back(field);
+  for (std::size_t t = 0; t < token.size(); ++t) {
+    batch.drawn.push_back(-token[t] + (t % 3 == 0 ? 0.1F : -0.05F));
+    if (with_reference) batch.reference.push_back(-token[t] + (t % 2 == 0 ? 0.4F : -0.3F));
+  }
+  return batch;
+}
+
+AlignSettings objective_settings(double beta, const char* ratio) {
+  AlignSettings s;
+  s.method = "grpo", s.beta = beta, s.rollout.ratio = ratio;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("an objective of rewards sums its answers' losses, rewards and divergences") {
+  test::TrainingSetup setup(8, 20, 4);
+  const BatchStorage batch = four_answers(setup, true);
+  PolicyObjective objective(objective_settings(0.3, "token"), {});
+  objective.forward(setup.context, setup.model, 0, batch);
+  const ObjectiveSums sums = objective.evaluate(setup.context, setup.model, 0, batch);
+  CHECK(sums.count == 4);
+  CHECK(sums.extra[0] == doctest::Approx(4.1));
+  CHECK(sums.extra[1] == 2);
+  CHECK(sums.extra[2] > 0);
+  CHECK(sums.extra[3] == 0);  // ratios within 0.2 of 1
+}
+
+TEST_CASE("the gradient by the weights of an objective of rewards agrees with finite differences of its loss") {
+  for (const char* ratio : {"token", "sequence"})
+    for (const double beta : {0.0, 0.3}) {
+      CAPTURE(ratio);
+      CAPTURE(beta);
+      test::TrainingSetup setup(8, 20, 4);
+      const BatchStorage batch = four_answers(setup, beta > 0);
+      PolicyObjective objective(objective_settings(beta, ratio), {});
+      std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()));
+      GradientTarget target;
+      target.flat = gradient, target.overwrite = true;
+      objective.forward(setup.context, setup.model, 0, batch);
+      const ObjectiveSums sums = objective.backward(setup.context, setup.model, 0, batch, target);
+      const auto loss = [&] {
+        objective.forward(setup.context, setup.model, 0, batch);
+        return objective.evaluate(setup.context, setup.model, 0, batch).loss;
+      };
+      CHECK(loss() == doctest::Approx(sums.loss));
+      // Along the gradient itself the loss must rise by |g| per unit.
+      double norm = 0;
+      for (const float g : gradient) norm += static_cast<double>(g) * static_cast<double>(g);
+      norm = std::sqrt(norm);
+      const double step = 2e-3;
+      const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
+      const auto moved = [&](double by) {
+        for (std::size_t i = 0; i < saved.size(); ++i)
+          setup.store.masters()[i] = saved[i] + static_cast<float>(by * static_cast<double>(gradient[i]) / norm);
+        return loss();
+      };
+      CHECK((moved(step) - moved(-step)) / (2 * step) == doctest::Approx(norm).epsilon(0.01));
+    }
+}

@@ -1,0 +1,181 @@
+// Learning from rewards of the model's own answers, as a stage: what it reports, that a restart changes no bit, that
+// ranks change nothing, and what is said of bad input.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "contracts/events/event.h"
+#include "engine/comm/threads_communicator.h"
+#include "tests/unit/engine/tasks/stages/stage_folder.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* rollout_settings = R"json(
+    {"method": "grpo", "sequence_length": 64, "micro_batch_size": 8, "global_batch_size": 32, "steps": 4,
+     "precision": "f32", "beta": 0.05, "optimizer": {"lr": 0.001, "warmup_steps": 0},
+     "rollout": {"group_size": 8, "max_new_tokens": 12, "slots": 16},
+     "reward": {"kind": "regex", "pattern": "(red|blue|green)"}})json";
+
+// A model that answers with a colour, prompts whose answer is one, and what is held out.
+class RolloutFolder : public StageFolder {
+ public:
+  RolloutFolder() {
+    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    run_well(task("sft", {{"model", "base"}, {"data", "questions"}},
+                  R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3,
+                      "precision": "f32", "optimizer": {"lr": 0.003}})"),
+             "tuned");
+    std::string prompts;
+    for (int i = 0; i < 24; ++i)
+      prompts += json_line({{"prompt", format("which colour is number {}?", i)}, {"answer", "red"}});
+    REQUIRE(write_file_atomic(at("prompts.jsonl"), prompts).ok());
+  }
+  Task grpo(const std::string& settings = rollout_settings) const {
+    return task("align", {{"model", "tuned"}, {"data", "prompts.jsonl"}, {"heldout", "prompts.jsonl"}}, settings);
+  }
+  std::string weights(const std::string& out) const { return *read_file(at(out + "/model.safetensors")); }
+  std::vector<Value> metrics(const std::string& out) const {
+    std::uint64_t offset = 0;
+    std::vector<Value> found;
+    for (const std::vector<Event> all = *read_events(at(out + ".events.jsonl"), offset); const Event& event : all)
+      if (event.kind == "metric" && event.fields.find("reward")) found.push_back(event.fields);
+    return found;
+  }
+  // Ranks as threads.
+  void run_on_ranks(const Task& task, const std::string& out, int ranks) const {
+    const SystemClock clock;
+    const ThreadsWorld world(ranks);
+    CommOptions options;
+    options.clock = &clock;
+    std::vector<Status> status(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        Launch launch;
+        launch.output_dir = at(out), launch.state_dir = at(out + ".state");
+        launch.events_path = at(out + ".events.jsonl"), launch.attempt_key = "key";
+        launch.dims.dp_replicate = ranks;
+        const auto communicator = world.communicator(rank, 1, options);
+        const auto mesh = Mesh::create(launch.dims, *communicator, 20'000);
+        if (!mesh.ok()) return void(status[static_cast<std::size_t>(rank)] = mesh.error());
+        const ComputeContext compute(1);
+        EventWriter events(clock, rank == 0 ? launch.events_path : "", rank);
+        const std::atomic<bool> stop{false};
+        TaskRun run{task, launch, clock, compute, **mesh, (*mesh)->world(), events, nullptr, stop};
+        status[static_cast<std::size_t>(rank)] = run_stage(run);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const Status& one : status) REQUIRE_MESSAGE(one.ok(), one.error().message());
+  }
+  std::string refusal(const Task& task) const {
+    const std::atomic<bool> stop{false};
+    const Status status = run(task, "refused", stop);
+    REQUIRE_FALSE(status.ok());
+    return status.error().message();
+  }
+};
+
+bool has_text(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("learning from rewards: the reward rises, a restart and other ranks change nothing") {
+  const RolloutFolder folder;
+  const Task grpo = folder.grpo();
+  folder.run_well(grpo, "whole");
+  const std::vector<Value> steps = folder.metrics("whole");
+  REQUIRE(steps.size() == 4);
+  for (const Value& step : steps) {
+    CHECK(step.get_number("answer_tokens") > 1);
+    CHECK(step.get_number("entropy") > 0);
+    CHECK(step.get_number("clip_fraction") == 0);  // drawn by the same weights
+    for (const char* name : {"accuracy", "answers_cut", "equal_groups", "reward_faults"})
+      CHECK(step.get_number(name, -1) >= 0);
+    for (const char* name : {"generate_s", "reward_s", "reference_s", "train_s"}) CHECK(step.get_number(name) > 0);
+  }
+  CHECK(steps[0].get_number("kl") == doctest::Approx(0).epsilon(1e-6).scale(1));  // it is the reference
+  CHECK(steps[3].get_number("kl") > 1e-4);
+  CHECK(folder.figure("whole", "prompts") == 24);
+  CHECK(folder.figure("whole", "heldout_accuracy") >= 0);
+
+  // Stopped after its first step and started again: the same bits.
+  const std::atomic<bool> stop{true};
+  const Status stopped = folder.run(grpo, "parts", stop);
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::aborted);
+  folder.run_well(grpo, "parts");
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+
+  folder.run_on_ranks(grpo, "ranks", 2);
+  const std::vector<Value> ranks = folder.metrics("ranks");
+  REQUIRE(ranks.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i)
+    for (const char* name : {"loss", "reward", "accuracy", "kl", "answer_tokens", "grad_norm", "equal_groups"}) {
+      CAPTURE(name);
+      CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
+    }
+}
+
+TEST_CASE("learning from rewards: every method, average and ratio, and adapters, learn without a reference") {
+  const RolloutFolder folder;
+  for (const char* method : {"rloo", "reinforce++", "grpo"})
+    for (const char* average : {"token", "longest"}) {
+      Task task = folder.grpo();
+      task.settings.set("method", method), task.settings.set("beta", 0), task.settings.set("steps", 2);
+      task.settings.find("rollout")->set("average", average);
+      if (std::string(method) == "grpo") task.settings.set("adapter", *parse_json(R"({"kind": "lora", "rank": 4})"));
+      if (std::string(average) == "longest") task.settings.find("rollout")->set("ratio", "sequence");
+      const std::string out = format("{}-{}", method, average);
+      folder.run_well(task, out);
+      for (const Value& step : folder.metrics(out)) {
+        CHECK(step.get_number("kl") == 0);
+        CHECK(std::isfinite(step.get_number("loss")));
+        CHECK(step.get_number("reference_s") < step.get_number("generate_s"));
+      }
+    }
+}
+
+TEST_CASE("learning from rewards: answers without one are counted and teach nothing; a step of them ends the run") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 1);
+  const auto judged_by = [&](const std::string& script) {
+    Value reward = Value::make_table(), command = Value::make_array();
+    for (const std::string& word : {std::string("sh"), std::string("-c"), script}) command.push_back(word);
+    reward.set("kind", "command"), reward.set("command", std::move(command));
+    task.settings.set("reward", std::move(reward));
+  };
+  judged_by(
+      "i=0; while read -r line; do i=$((i+1)); if [ $((i % 4)) = 0 ]; then echo nan; else echo $((i % 2)); fi; done");
+  Task alone = task;
+  alone.inputs.pop_back();
+  folder.run_well(alone, "some");
+  CHECK(folder.metrics("some").at(0).get_number("reward_faults") == 8);
+  judged_by("echo none");
+  const std::string text = folder.refusal(task);
+  CHECK(has_text(text, "step 1: no answer has a reward"));
+  CHECK(has_text(text, "'none', which is no number"));
+}
+
+TEST_CASE("learning from rewards: what cannot be is refused before anything is trained") {
+  const RolloutFolder folder;
+  Task batch = folder.grpo();
+  batch.settings.set("global_batch_size", 20);
+  CHECK(has_text(folder.refusal(batch), "global_batch_size = 20"));
+  REQUIRE(write_file_atomic(folder.at("prompts.jsonl"), "{\"prompt\": \"a\"}\n{\"question\": \"b\", \"answer\": 1}\n")
+              .ok());
+  const std::string rows = folder.refusal(folder.grpo());
+  CHECK(has_text(rows, "prompts.jsonl:1"));
+  CHECK(has_text(rows, "'answer'"));
+  CHECK(has_text(rows, "'question'"));
+  Task pattern = folder.grpo();
+  pattern.settings.find("reward")->set("pattern", "(");
+  CHECK(has_text(folder.refusal(pattern), "reward.pattern"));
+}
+
+}  // namespace longhaul
