@@ -231,6 +231,9 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
                       "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes "
                       "or a folder has");
+  if (stage.kind == "align" && learns_from_rollouts(stage.settings.get_string("method")))
+    return make_error(ErrorCode::unsupported, format("stage {} generates what it learns from", stage.id()),
+                      "step times are predicted for trainings whose rows are there before");
   LH_TRY(const PretrainSettings settings, as_pretraining(stage));
   LayoutRequest q;
   TrainingTask& task = q.search.task;
