@@ -12,7 +12,7 @@
 
 namespace longhaul {
 
-// Of a step, over all ranks; times of the slowest.
+// Sums over the answers of a step, of all ranks.
 struct RolloutFigures {
   double answers = 0, tokens = 0, cut = 0, faults = 0, groups = 0, equal_groups = 0;
   double log_probability = 0;  // of all tokens, under the model that drew them
