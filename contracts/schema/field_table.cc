@@ -6,6 +6,9 @@
 
 #include "base/text/text.h"
 #include "base/toml.h"
+#include "contracts/schema/duration_text.h"
+#include "contracts/schema/key_advice.h"
+#include "contracts/schema/type_remedy.h"
 
 namespace longhaul {
 
@@ -18,12 +21,8 @@ void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const
     if (slot != slots.end()) {
       slot->set(slot->info, member.value, path, target, diagnostics);
     } else if (std::find(ignored.begin(), ignored.end(), member.key) == ignored.end()) {
-      std::vector<std::string> all;
-      for (const FieldSlot& known : slots) all.push_back(known.info.name);
-      all.insert(all.end(), ignored.begin(), ignored.end());
-      const std::string nearest = nearest_word(member.key, all);
       diagnostics.add(member.key_pos, "unknown key '" + member.key + "' in [" + where + "]",
-                      nearest.empty() ? "known keys: " + join(all, ", ") : "did you mean '" + nearest + "'?");
+                      unknown_key_hint(member.key, slots, ignored, where, table.get_string("kind")));
     }
   }
   for (const FieldSlot& slot : slots)
@@ -48,19 +47,8 @@ Value changed_part(Value value, const Value& otherwise) {
 namespace field_detail {
 namespace {
 
-// A number where a size or a duration stands lacks its unit, and only who wrote it knows which.
-std::string remedy_of(const FieldInfo& info, const Value& value) {
-  const bool is_size = info.type == "size";
-  if (value.is_number() && (is_size || info.type == "duration")) {
-    const std::string number = format("{:g}", value.as_number());
-    return format("it lacks its unit: write \"{}{}\", \"{}{}\" or \"{}{}\"", number, is_size ? "MB" : "s", number,
-                  is_size ? "GB" : "min", number, is_size ? "GiB" : "h");
-  }
-  return info.default_text.empty() ? "" : "default: " + info.default_text;
-}
-
 void wrong_type(const FieldInfo& info, const Value& value, const std::string& path, Diagnostics& d) {
-  d.add(value.pos, path + " is " + value.kind_name() + ", expected " + info.type, remedy_of(info, value));
+  d.add(value.pos, path + " is " + type_words(value) + ", expected " + info.type, type_remedy(info, value));
 }
 
 bool in_bounds(const FieldInfo& info, double number, const Value& value, const std::string& path, Diagnostics& d) {
@@ -74,6 +62,13 @@ bool in_bounds(const FieldInfo& info, double number, const Value& value, const s
   if (!o.unit.empty()) bounds += " " + o.unit;
   d.add(value.pos, format("{} = {:g} is out of bounds", path, number), "expected " + bounds);
   return false;
+}
+
+FieldInfo text_of_table(const std::string& key) {
+  FieldInfo info;
+  info.name = key;
+  info.type = "text";
+  return info;
 }
 
 template <class Element, class Check>
@@ -124,10 +119,9 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
 }
 void store(const FieldInfo& info, const Value& value, const std::string& path, Seconds& out, Diagnostics& d) {
   if (!value.is_string()) return wrong_type(info, value, path, d);
-  const auto seconds = parse_duration_seconds(value.as_string());
+  const auto seconds = duration_setting(value.as_string());
   if (!seconds) {
-    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a duration",
-          "for example \"45s\", \"30min\", \"12h\"");
+    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a duration", duration_remedy(value.as_string()));
     return;
   }
   if (in_bounds(info, *seconds, value, path, d)) out.value = *seconds;
@@ -149,6 +143,7 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
                const std::size_t before = d.size();
                FieldInfo single = info;
                single.type = "text";
+               single.name.clear();
                store(single, element, at, text, d);
                list.push_back(std::move(text));
                return d.size() == before;
@@ -162,6 +157,7 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
                const std::size_t before = d.size();
                FieldInfo single = info;
                single.type = "integer";
+               single.name.clear();
                store(single, element, at, number, d);
                list.push_back(number);
                return d.size() == before;
@@ -174,6 +170,7 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
     const std::size_t before = d.size();
     FieldInfo single = info;
     single.type = "number";
+    single.name.clear();
     store(single, element, at, number, d);
     list.push_back(number);
     return d.size() == before;
@@ -185,7 +182,8 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
   std::map<std::string, std::string> map;
   for (const ValueMember& member : value.as_table()) {
     if (!member.value.is_string()) {
-      d.add(member.value.pos, path + "." + member.key + " is " + member.value.kind_name() + ", expected text");
+      d.add(member.value.pos, path + "." + member.key + " is " + type_words(member.value) + ", expected text",
+            type_remedy(text_of_table(member.key), member.value));
       return;
     }
     map[member.key] = member.value.as_string();

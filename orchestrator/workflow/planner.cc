@@ -20,6 +20,7 @@
 #include "orchestrator/workflow/source/overrides.h"
 #include "orchestrator/workflow/source/recipes.h"
 #include "orchestrator/workflow/source/stage_text.h"
+#include "orchestrator/workflow/source/written_hints.h"
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/trials/search_plan.h"
@@ -97,7 +98,10 @@ class Planner {
 WorkflowOutcome Planner::run() {
   auto parsed = parse_toml(request_.text, request_.path);
   if (!parsed.ok()) {
-    diagnostics_.add(parsed.error());
+    Error error = parsed.error();
+    if (std::string hint = syntax_hint(request_.path, request_.text, error); !hint.empty())
+      error.hint = std::move(hint);
+    diagnostics_.add(std::move(error));
     return {std::move(plan_), {}, std::move(diagnostics_)};
   }
   root_ = std::move(*parsed);
@@ -487,8 +491,9 @@ const std::vector<std::string>& Planner::expand(const std::string& path, const S
   if (known != expanded_.end() && !known->second.empty()) return known->second;
   auto found = files_.expand(starts_with(path, "/") ? path : absolute_path(join_path(request_.folder, path)));
   if (!found.ok())
-    diagnostics_.add(where, what + ": " + found.error().what,
-                     "relative paths start at the workflow's folder, " + request_.folder);
+    diagnostics_.add(
+        where, what + ": " + found.error().what,
+        missing_path_hint(path, what, request_.folder, [&](const std::string& name) { return index_.contains(name); }));
   return expanded_[path] = found.ok() ? std::move(*found) : std::vector<std::string>{};
 }
 

@@ -81,7 +81,7 @@ def several_errors_in_one_go(here):
             'tasks = ["bits", "preference"]\n',
             "w.toml:4:8: error: unknown stage kind 'comand'; did you mean 'command'?",
             "w.toml:7:21: error: stage.t.inputs.corpus", "nowhere does not exist",
-            "w.toml:8:14: error: stage.t.vocabulary is string, expected integer; default: 8192",
+            "w.toml:8:14: error: stage.t.vocabulary is text, expected integer; for example vocabulary = 8192",
             "w.toml:9:1: error: unknown key 'vocabularry' in [stage.t]; did you mean 'vocabulary'?",
             "w.toml:12:20: error: stage.e.inputs.model names the stage 'nobody', which does not exist",
             'w.toml:13:10: error: stage.e.tasks[0] = "bits" is not known; one of: bits_per_byte',
@@ -104,10 +104,10 @@ def unknown_keys_at_every_depth(here):
 def wrong_types_and_bounds(here):
     (here / "corpus").mkdir()
     refused(here, pretrain(ranks="true", model="3", steps='"many"', optimizer='{ lr = "high", beta1 = 1.5 }'),
-            f"w.toml:{FIRST}:9: error: stage.p.ranks is boolean, expected integer",
+            f"w.toml:{FIRST}:9: error: stage.p.ranks is yes/no, expected integer",
             f"w.toml:{FIRST + 1}:9: error: stage.p.model is integer, expected a table",
-            f"w.toml:{FIRST + 2}:9: error: stage.p.steps is string, expected integer",
-            f"w.toml:{FIRST + 3}:20: error: stage.p.optimizer.lr is string, expected number",
+            f"w.toml:{FIRST + 2}:9: error: stage.p.steps is text, expected integer",
+            f"w.toml:{FIRST + 3}:20: error: stage.p.optimizer.lr is text, expected number",
             "stage.p.optimizer.beta1 = 1.5 is out of bounds; expected between 0 and 1", "5 errors")
     for number in ("nan", "inf", "-inf", "-1.0"):
         refused(here, pretrain(optimizer=f"{{ lr = {number} }}"), f"stage.p.optimizer.lr = {number.removesuffix('.0')} is out of bounds",
@@ -169,7 +169,7 @@ def jobs_that_a_site_would_refuse(here):
         refused(here, stage(text), *says, arguments=own)
     (here / "w.toml").write_text(stage(""))
     for set_text, says in (("site.account=me", "text needs quotes"), ("site.acount='me'", "did you mean 'account'?"),
-                           ("site.classes.prod.max_nodes='many'", "is string, expected integer")):
+                           ("site.classes.prod.max_nodes='many'", "is text, expected integer")):
         longhaul(here, "validate", "w.toml", "--site", "./my.toml", "--set", set_text, code=INVALID, says=says)
     for text, says in (("[classes", "TOML syntax"), ("default_class = 'x'\n", "there is no class 'x'"), ("[classes]\nx = 3\n", "expected a table"),
                        ("[ask]\ngpu_request = 'all'\n", "one of: none, gres"), ("sources = 3\n", "expected a table"),

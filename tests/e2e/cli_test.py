@@ -108,7 +108,7 @@ def main():
         for command in ("validate", "plan", "run"):
             _, err = expect_call(f"{command} tells all problems", [command, "bad.toml"], 3, err="3 errors; nothing was started", cwd=here)
             for part in ("bad.toml:4:8: error: unknown stage kind 'comand'; did you mean 'command'?", "bad.toml:7:21: error: ",
-                         "bad.toml:8:14: error: stage.t.vocabulary is string, expected integer"):
+                         "bad.toml:8:14: error: stage.t.vocabulary is text, expected integer"):
                 expect(f"{command} says: {part}", part in err, err)
         expect("a refused run leaves nothing", not (here / "runs").exists())
 

@@ -17,9 +17,12 @@ struct LayoutContext {
   const SourcePos& where;
   Diagnostics& diagnostics;
 
-  // At the first of `keys` that the user wrote.
+  // At the first of `keys` that the user wrote; a layout in the workflow comes before what only a recipe says.
   void add(const std::vector<std::string>& keys, const std::string& what, const std::string& hint) const {
-    diagnostics.add(place_of_setting(written, keys, where), "stage." + stage + ": " + what, hint);
+    const SourcePos found = place_of_setting(written, keys, where);
+    const bool layout_is_written = !(where == written.pos) && where.file == written.pos.file;
+    const bool in_recipe = !(found.file == written.pos.file);
+    diagnostics.add(in_recipe && layout_is_written ? where : found, "stage." + stage + ": " + what, hint);
   }
   // What the engine cannot do (unsupported) has been said by check_features.
   void add_unless_refused(const std::vector<std::string>& keys, const Status& status) const {
@@ -40,11 +43,12 @@ void check_batches(const LayoutContext& context, const Value& settings, const Pa
   if (global < 1 || micro < 1) return;
   const std::int64_t at_once = micro * dims.dp();
   if (global % at_once != 0)
-    context.add(
-        {"global_batch_size", "micro_batch_size"},
-        format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
-               dims.dp(), at_once),
-        format("use {} or {}", std::max(at_once, global / at_once * at_once), (global / at_once + 1) * at_once));
+    context.add({"global_batch_size", "micro_batch_size"},
+                format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
+                       dims.dp(), at_once),
+                global < at_once
+                    ? format("use global_batch_size = {}, or a smaller micro_batch_size", at_once)
+                    : format("use {} or {}", global / at_once * at_once, (global / at_once + 1) * at_once));
   // What it is without a layout has been said already.
   const BatchRampup rampup = rampup_of(settings);
   const Status fits = check_batch_rampup(rampup, global, at_once);

@@ -116,7 +116,7 @@ TEST_CASE("a figure without its unit is named with its place and with what may h
   const std::string what = load_site("bare", {folder.path}).error().what;
   for (const char* line :
        {"bare.toml:2:19: error: site.submit_deadline is integer, expected duration; it lacks its "
-        "unit: write \"90s\", \"90min\" or \"90h\"",
+        "unit: write \"90min\" (which Slurm takes it for), \"90s\" or \"90h\"",
         "bare.toml:4:10: error: site.node.memory is integer, expected size; it lacks its unit: write "
         "\"512MB\", \"512GB\" or \"512GiB\"",
         "bare.toml:5:14: error: site.node.gpu_memory is number, expected size; it lacks its unit: "
