@@ -111,6 +111,7 @@ std::vector<std::string> names_in(const Fact& fact, const char* key) {
 
 void fold_end(LedgerStage& stage, const Fact& fact) {
   stage.cause = fact.text("cause");
+  stage.fault = fact.text("fault"), stage.verdict = fact.text("reason");
   stage.ended_ms = fact.fields.get_integer("ended_ms", fact.wall_ms);
   if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
   LedgerAttempt* attempt = fact.attempt > 0 ? stage.attempt(fact.attempt) : nullptr;

@@ -90,6 +90,7 @@ struct LedgerStage {
   std::size_t attempts_before_reset = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;
   std::string cause;
+  std::string fault, verdict;      // of the newest bad end: its class, and why it was tried again or not
   std::string artifact, digest;    // folder and manifest digest, when succeeded or cached
   std::int64_t artifact_uid = -1;  // whose folder that is, when cached; -1: not known
   Value figures;

@@ -128,6 +128,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
   status.run = run_dir;
   status.name = frozen.name;
   status.workflow = frozen.plan.workflow;
+  status.workflow_path = frozen.workflow_path;
   status.state = ledger.state;
   status.created_ms = frozen.created_ms;
   status.ended_ms = ledger.ended_ms;
@@ -156,6 +157,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     s.started_ms = stage.started_ms;
     s.ended_ms = stage.ended_ms;
     s.cause = stage.cause;
+    if (stage.state == StageState::failed) s.fault = stage.fault, s.verdict = stage.verdict;
     s.why = stage.why;
     if (stage.state == StageState::waiting) s.waits_for = awaited_milestone(frozen.plan.stages[i], ledger);
     for (const auto& [step, milestone] : stage.milestones) s.milestones.push_back(step);

@@ -34,8 +34,9 @@ struct StageStatus {
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
   std::string cause;                                            // why it failed, was skipped or cancelled
-  std::string why;        // it ran, and was not taken from an earlier run; "": not known
-  std::string waits_for;  // "milestone 500 of pretrain": while it waits for one; "" otherwise
+  std::string fault, verdict;  // of a failed stage: the fault's class, and why it was not tried again; "": not known
+  std::string why;             // it ran, and was not taken from an earlier run; "": not known
+  std::string waits_for;       // "milestone 500 of pretrain": while it waits for one; "" otherwise
   // Why it gets no further, though nothing has failed: by "limit", "busy", "unknown" (its submission is refused for
   // now) or "queue"; since when, in the scheduler's words, and what a person can do. "" by: nothing.
   std::string held_up_by, held_up, held_up_advice;
@@ -75,6 +76,7 @@ struct RunStatus {
   std::string run;  // folder
   std::string name;
   std::string workflow;
+  std::string workflow_path;  // the file that it was made from; "": not known
   RunState state = RunState::running;
   std::int64_t created_ms = 0, ended_ms = 0;
   std::int64_t epoch = 0;

@@ -243,6 +243,7 @@ def files_that_are_not_workflows(here):
 @case
 def overrides_that_name_nothing(here):
     (here / "corpus").mkdir()
+    (here / "corpus/documents.jsonl").write_text('{"text": "a"}\n')
     (here / "good.toml").write_text('[workflow]\nname = "x"\n[params]\nsize = 400\n' + TOKENS.replace("400", '"${params.size}"'))
     longhaul(here, "validate", "good.toml", code=OK)
     for argument, says in (("params.sise=1", "has no params.sise; did you mean 'params.size'?"), ("params.size", "params.size"),
@@ -313,6 +314,14 @@ def fails(here, text, *says, stage, code=RUN_FAILED, deadline_s=30):
     expect("nothing is published", not (run / "stages" / stage / "out").exists())
     expect("it says how to go on", "longhaul resume" in done.out, done)
     return run
+
+
+def told_before(here, text, *says):
+    """Nothing is started: the input is looked at before, and all of `says` is said of it."""
+    (here / "w.toml").write_text(HEADER + text)
+    runs = len(list(here.glob("runs/*")))
+    longhaul(here, "run", "w.toml", code=INVALID, says=says, deadline_s=20)
+    expect("nothing was started", len(list(here.glob("runs/*"))) == runs)
 
 
 def without_override():
@@ -509,7 +518,7 @@ def damaged_token_files(here):
     fails(here, PRETRAIN.replace("_length = 64", "_length = 16384").replace("embeddings = 64", "embeddings = 16384"),
           "less than one sample of sequence_length + 1 = 16385", "use a sequence_length of at most", stage="s")
     data.unlink()
-    fails(here, PRETRAIN, f"{data}", "No such file", stage="s")
+    told_before(here, PRETRAIN, f"{data} is missing; tokens are a folder as the stage kind tokenize makes it")
 
 
 @case
@@ -521,21 +530,27 @@ def lines_that_are_not_json(here):
         for line, says in (('{"input": "c"\n', "not valid JSON"), ('{"input": "c", "output": 3}\n', "'output' is integer, expected a text"),
                            ('{"messages": [{"role": "user"}]}\n', "content")):
             file.write_text(good + line)
-            fails(here, text, f"{file}:2: error:", says, stage="s")
-        file.write_bytes(b'{"input": "\xff", "output": "b"}\n')
-        fails(here, text, f"{file}:1: error:", "UTF-8", stage="s")
-        file.write_text("")
-        fails(here, text, f"{file} has no examples; one JSON object per line is expected", stage="s")
+            if file == train and says == "not valid JSON":
+                told_before(here, text, f"{file}:2: error:", says)
+            file.write_text(good * 25 + line)  # behind the rows that are looked at before
+            fails(here, text, f"{file}:26: error:", says, stage="s")
+        file.write_bytes(good.encode() * 25 + b'{"input": "\xff", "output": "b"}\n')
+        fails(here, text, f"{file}:26: error:", "UTF-8", stage="s")
+    answers.write_text("")
+    fails(here, EVALUATE, f"{answers} has no examples; one JSON object per line is expected", stage="s")
+    train.write_text("")
+    told_before(here, SFT, f"{train} has no examples; one JSON object per line is expected")
     (questions / "pairs.jsonl").write_text('{"prompt": "a", "chosen": "b"}\n')
-    fails(here, SFT.replace('"sft"', '"align"').replace("train.jsonl", "pairs.jsonl"), "pairs.jsonl:1: error: 'rejected' is missing", stage="s")
+    told_before(here, SFT.replace('"sft"', '"align"').replace("train.jsonl", "pairs.jsonl"), "pairs.jsonl:1: error: 'rejected' is missing")
     (here / "corpus").mkdir()
+    told_before(here, TOKENS, "corpus/documents.jsonl is missing; the corpus is a folder as the stage kind curate makes it")
     for text, says in (('{"text": "a"}\n{"text":\n', "documents.jsonl:2: error:"), ('{"text": "a"}\n{"txt": "b"}\n', "documents.jsonl:2: error: 'text' is missing"),
                        ("", "no text to learn a vocabulary from")):
         (here / "corpus/documents.jsonl").write_text(text)
         fails(here, TOKENS, says, stage="tokens")
     # Two ranks see the same: each ends, none waits for the other.
-    train.write_text(good + "nonsense\n")
-    fails(here, SFT + "ranks = 2\n", f"{train}:2: error:", stage="s")
+    train.write_text(good * 25 + "nonsense\n")
+    fails(here, SFT + "ranks = 2\n", f"{train}:26: error:", stage="s")
 
 
 # --- the machine refuses ---

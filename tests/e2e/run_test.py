@@ -76,7 +76,7 @@ def steps(here):
     (here / "steps.toml").write_text('[workflow]\nname = "failing"\n[stage.a]\nkind = "command"\nretries = 0\n'
                                      '[stage.a.step.one]\nscript = "sleep 60"\n[stage.a.step.two]\nscript = "echo broken; exit 3"\n')
     out = call("run", "steps.toml", code=5, cwd=here)
-    expect("the step that failed is named", "step two: rank 0 ended: exit code 3: broken" in out, out)
+    expect("the step that failed is named", "step two: broken (rank 0, exit code 3)" in out, out)
     expect("logs of steps", "steps/two/rank-0.log <==\nbroken" in (logs := call("logs", "latest", "a", cwd=here)), logs)
 
 

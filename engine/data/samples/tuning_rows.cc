@@ -6,6 +6,7 @@
 
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/settings/stages/tuning_row_keys.h"
 #include "engine/data/samples/row_limit.h"
 
 namespace longhaul {
@@ -18,43 +19,7 @@ Error wrong(std::string what, std::string hint = {}) {
   return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
 }
 
-// A row or a message without what is ignored and what is null.
-class Keys {
- public:
-  Keys(const Value& table, std::span<const std::string> ignore) : table_(table), ignore_(ignore) {}
-
-  const Value* find(std::string_view key) const {
-    if (std::find(ignore_.begin(), ignore_.end(), key) != ignore_.end()) return nullptr;
-    const Value* value = table_.find(key);
-    return value && !value->is_null() ? value : nullptr;
-  }
-  bool has_all(std::string_view keys) const {
-    const auto list = split(keys, ' ');
-    return std::all_of(list.begin(), list.end(), [&](const std::string& key) { return find(key); });
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const ValueMember& member : table_.as_table())
-      if (find(member.key)) names.push_back(member.key);
-    return names;
-  }
-  // Every key is one of `known`.
-  Status check_known(std::span<const std::string> known, std::string_view of) const {
-    for (const std::string& key : names()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string hint = format("to train without it: ignore = [\"{}\"]", key);
-      for (const RefusedRowKey& refused : refused_row_keys())
-        if (key == refused.key) return wrong(format("'{}' is not used: {}", key, refused.why), hint);
-      return wrong(format("'{}' is no key of {}", key, of), hint);
-    }
-    return {};
-  }
-  std::span<const std::string> ignored() const { return ignore_; }
-
- private:
-  const Value& table_;
-  std::span<const std::string> ignore_;
-};
+using Keys = RowKeys;
 
 Result<std::string> text_at(const Value& value, std::string_view place) {
   if (!value.is_string()) return wrong(format("'{}' is {}, expected a text", place, value.kind_name()));
@@ -237,41 +202,6 @@ Status check_answered(std::span<const ChatMessage> messages) {
 
 // ---- forms
 
-// The row's form, all of whose keys are known.
-Result<const TuningRowForm*> form_of(const Keys& row, TuningRowUse use) {
-  const TuningRowForm* of_other_use = nullptr;
-  for (const TuningRowForm& form : tuning_row_forms()) {
-    if (!row.has_all(form.keys)) continue;
-    if (form.use != use) {
-      of_other_use = of_other_use ? of_other_use : &form;
-      continue;
-    }
-    std::vector<std::string> known = split(form.keys, ' ');
-    for (const std::string& key : split(form.optional, ' ')) known.push_back(key);
-    LH_CHECK(row.check_known(known, format("the form {} ({})", form.name, join(known, ", "))));
-    return &form;
-  }
-  if (of_other_use && use == TuningRowUse::instruction)
-    return wrong(format("the row is of the form {}, which compares answers", of_other_use->name),
-                 "a stage of the kind align trains on it");
-  if (of_other_use)
-    return wrong(format("the row is of the form {}, in which no answers are compared", of_other_use->name),
-                 "a stage of the kind sft trains on it");
-  for (const RefusedRowKey& refused : refused_row_keys())
-    if (row.find(refused.key)) return wrong(format("'{}' is not used: {}", refused.key, refused.why));
-  for (const TuningRowForm& form : tuning_row_forms()) {  // one key is all that it lacks
-    std::vector<std::string> missing;
-    const auto keys = split(form.keys, ' ');
-    for (const std::string& key : keys)
-      if (!row.find(key)) missing.push_back(key);
-    if (form.use == use && keys.size() > 1 && missing.size() == 1)
-      return wrong(format("'{}' is missing: the other keys are those of the form {}", missing.front(), form.name));
-  }
-  return wrong(format("no known form; its keys are: {}", join(row.names(), ", ")),
-               use == TuningRowUse::instruction ? "use {\"input\", \"output\"} or {\"messages\"}"
-                                                : "use {\"prompt\", \"chosen\", \"rejected\"}");
-}
-
 // A question, as a text or as messages, and its answer.
 Result<Messages> question_and_answer(const Keys& row, const char* question, const char* answer) {
   LH_TRY(Messages messages, prompt_at(row, question));
@@ -437,7 +367,7 @@ const TuningRowForm* form_of_row(const Value& value, std::optional<TuningRowUse>
 
 Result<InstructExample> instruction_of_row(const Value& value, std::span<const std::string> ignore) {
   const Keys row(value, ignore);
-  LH_TRY(const TuningRowForm* const form, form_of(row, TuningRowUse::instruction));
+  LH_TRY(const TuningRowForm* const form, form_of_row(row, TuningRowUse::instruction));
   InstructExample example;
   if (std::string_view(form->keys) == "text") {
     LH_TRY(example.text, text_at(*row.find("text"), "text"));
@@ -455,7 +385,7 @@ Result<InstructExample> instruction_of_row(const Value& value, std::span<const s
 
 Result<std::vector<PreferenceExample>> preferences_of_row(const Value& value, std::span<const std::string> ignore) {
   const Keys row(value, ignore);
-  LH_TRY(const TuningRowForm* const form, form_of(row, TuningRowUse::preference));
+  LH_TRY(const TuningRowForm* const form, form_of_row(row, TuningRowUse::preference));
   const auto keys = split(form->keys, ' ');
   if (keys.back() == "ranks" || keys.back() == "scores") return ranked_pairs(row, keys.back().c_str());
   LH_TRY(PreferenceExample pair, pair_of(row));

@@ -35,6 +35,7 @@
 #include "orchestrator/preflight/timeout_check.h"
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/render/report/report.h"
+#include "orchestrator/render/run/failure_text.h"
 #include "orchestrator/render/run/progress_view.h"
 #include "orchestrator/render/run/status_text.h"
 #include "orchestrator/runs/run.h"
@@ -515,6 +516,16 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   return hand_to_driver(line, {run->run_dir, {}});
 }
 
+namespace {
+
+// A run goes on with its own copy of the workflow, whatever became of the file.
+void warn_of_changed_workflow(const std::string& run_dir, const std::string& path) {
+  const auto now = read_file(path, 64 << 20), copy = read_file(join_path(run_dir, "workflow.toml"), 64 << 20);
+  if (now.ok() && copy.ok()) print_text(stderr, changed_workflow_text(path, *now, *copy));
+}
+
+}  // namespace
+
 ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
@@ -522,6 +533,7 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   const auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
   if (status->state == RunState::succeeded) return finish(line, run->path, clock);  // nothing is left to do
+  warn_of_changed_workflow(run->path, status->workflow_path);
   if (const auto asked = request(run->path, "resume", Value::make_table(), clock); !asked.ok())
     return fail(line, asked.error());
   const auto frozen = read_frozen_header(run->path);

@@ -15,6 +15,7 @@
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/preflight/timeout_check.h"
 #include "orchestrator/workflow/layout/imported_model.h"
+#include "orchestrator/workflow/raw_inputs.h"
 
 namespace longhaul {
 namespace {
@@ -126,7 +127,10 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   loaded.plan = std::move(outcome.plan);
   loaded.written = std::move(outcome.written);
   loaded.diagnostics = std::move(outcome.diagnostics);
-  if (loaded.diagnostics.empty()) check_imported_models(loaded.plan, loaded.diagnostics);
+  if (loaded.diagnostics.empty()) {
+    check_imported_models(loaded.plan, loaded.diagnostics);
+    check_raw_inputs(loaded.plan, loaded.written, RawInputLimits(), loaded.diagnostics);
+  }
   loaded.no_site = means_no_site(line, loaded);
   if (loaded.diagnostics.empty() && !loaded.no_site) {
     decide_devices(loaded.site, devices_of_engine(join_path(installation.programs_dir, "longhaul-engine")),

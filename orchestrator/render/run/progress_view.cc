@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "base/text/visible_text.h"
 #include "orchestrator/render/draw/text_table.h"
+#include "orchestrator/render/run/failure_text.h"
 #include "orchestrator/render/run/status_text.h"
 
 namespace longhaul {
@@ -76,7 +77,7 @@ std::string ProgressView::changes(const RunStatus& status, std::int64_t now_ms) 
       if (is_final(stage.state)) {
         if (const std::string time = stage_time_text(stage, now_ms); !time.empty()) line += " after " + time;
         if (const std::string figures = figures_text(stage, 3); !figures.empty()) line += "  " + figures;
-        if (!stage.cause.empty()) line += "  " + stage.cause;
+        if (!stage.cause.empty()) line += "  " + cause_sentence(stage.cause);
       } else if (stage.attempts > 1) {
         line += format(", attempt {}", stage.attempts);
       }

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "base/text/visible_text.h"
 #include "orchestrator/render/draw/text_table.h"
+#include "orchestrator/render/run/failure_text.h"
 
 namespace longhaul {
 namespace {
@@ -101,7 +102,8 @@ std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "computes", "figures"}};
   for (const StageStatus& stage : status.stages) {
     std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
-    if (note.empty()) note = clipped(stage.cause, cause_width);
+    const bool told_below = stage.state == StageState::failed || stage.state == StageState::skipped;
+    if (note.empty() && !told_below) note = clipped(stage.cause, cause_width);
     if (note.empty()) note = clipped(held_up_text(stage, now_ms), cause_width);
     if (note.empty() && !stage.waits_for.empty()) note = "waits for " + stage.waits_for;
     rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms),
@@ -187,13 +189,9 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   std::string text =
       format("run {}: {}, {}\n\n", visible_line(status.name), to_string(status.state),
              human_duration(static_cast<double>(std::max<std::int64_t>(0, end - status.created_ms)) / 1e3));
-  text += stage_table(status, now_ms);
+  text += stage_table(status, now_ms) + failures_text(status);
   for (const StageStatus& stage : status.stages)
-    if (stage.state == StageState::failed && !stage.cause.empty())
-      text += "\n" + visible_line(stage.id) + " failed: " + visible_paragraph(stage.cause) + "\n";
-    else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
-      text += "\n" + visible_line(stage.id) + " skipped: " + visible_paragraph(stage.cause) + "\n";
-    else if (const std::string held_up = held_up_text(stage, now_ms); !held_up.empty())
+    if (const std::string held_up = held_up_text(stage, now_ms); !held_up.empty())
       text += "\n" + visible_line(stage.id) + " " + visible_paragraph(held_up) +
               (stage.held_up_advice.empty() ? "" : "; " + visible_paragraph(stage.held_up_advice)) + "\n";
   for (const StageStatus& stage : status.stages) {
@@ -211,10 +209,7 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   for (const std::string& note : status.notes) text += "\n" + visible_paragraph(note) + "\n";
   text += cached_stages_text(status) + people_text(status);
   if (status.state == RunState::running && !status.driven) text += undriven_text(status);
-  if (status.state == RunState::failed || status.state == RunState::cancelled)
-    text +=
-        "\ngo on from here:\n  longhaul resume " + shell_quoted(status.run.empty() ? status.name : status.run) + "\n";
-  return text;
+  return text + next_step_text(status);
 }
 
 std::string watch_text(const std::string& run_dir) {

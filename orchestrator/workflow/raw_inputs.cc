@@ -1,0 +1,269 @@
+#include "orchestrator/workflow/raw_inputs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include "base/files/files.h"
+#include "base/files/owned_files.h"
+#include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/settings/stages/tuning_row_keys.h"
+
+namespace longhaul {
+namespace {
+
+// As engine/curate/readers/document_readers.cc has them.
+constexpr const char* document_endings[] = {".html", ".htm",   ".xhtml",  ".txt", ".text",
+                                            ".md",   ".jsonl", ".ndjson", ".json"};
+constexpr const char* packed_endings[] = {".gz", ".bz2", ".xz", ".zst"};
+
+std::string documents_hint() {
+  return "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson .json, each also with .gz .bz2 .xz .zst";
+}
+
+bool is_document(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* ending : packed_endings)
+    if (ends_with(name, ending)) {
+      name.resize(name.size() - std::string_view(ending).size());
+      break;
+    }
+  return std::any_of(std::begin(document_endings), std::end(document_endings),
+                     [&](const char* ending) { return ends_with(name, ending); });
+}
+
+Error wrong_input(ErrorCode code, std::string what, std::string hint) {
+  return make_error(code, std::move(what), std::move(hint));
+}
+
+// ok() as well where the folder has more entries than may be looked at.
+Status check_documents_folder(const std::string& folder, std::size_t entries_max) {
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator at(folder, std::filesystem::directory_options::skip_permission_denied,
+                                                   error);
+  std::size_t files = 0, entries = 0;
+  std::string other;
+  for (; !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
+    if (++entries > entries_max) return {};
+    if (at->is_directory(error)) continue;
+    const std::string name = at->path().filename().string();
+    if (is_document(name)) return {};
+    ++files;
+    other = name;
+  }
+  if (error) return {};  // a folder that cannot be listed is the stage's to judge
+  if (files == 0)
+    return wrong_input(ErrorCode::not_found, folder + " is empty: it holds no documents", documents_hint());
+  return wrong_input(ErrorCode::not_found,
+                     format("{} holds no documents: {} files of other kinds, such as {}", folder, files, other),
+                     documents_hint());
+}
+
+Status check_documents(const std::string& path, const RawInputLimits& limits) {
+  if (is_directory(path)) return check_documents_folder(path, limits.entries);
+  if (is_document(file_name(path))) return {};
+  return wrong_input(ErrorCode::invalid_input, path + " is of no known type", documents_hint());
+}
+
+Status check_has(const std::string& folder, const std::vector<std::string>& names, const std::string& what) {
+  for (const std::string& name : names)
+    if (!file_exists(join_path(folder, name)))
+      return wrong_input(ErrorCode::not_found, join_path(folder, name) + " is missing", what);
+  return {};
+}
+
+bool has_ending(const std::vector<std::string>& names, const char* ending) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return ends_with(name, ending); });
+}
+
+// Names of the files that model.safetensors.index.json speaks of; none where it cannot be read.
+std::set<std::string> indexed_files(const std::string& folder) {
+  constexpr std::uint64_t index_max = 64 << 20;
+  const std::string path = join_path(folder, "model.safetensors.index.json");
+  std::set<std::string> files;
+  const auto text = read_file(path, index_max);
+  if (!text.ok()) return files;
+  const auto index = parse_json(*text, path);
+  const Value* map = index.ok() && index->is_table() ? index->find("weight_map") : nullptr;
+  if (!map || !map->is_table()) return files;
+  for (const ValueMember& member : map->as_table())
+    if (member.value.is_string()) files.insert(member.value.as_string());
+  return files;
+}
+
+Status check_weights(const std::string& folder) {
+  const auto names = list_directory(folder);
+  if (!names.ok()) return {};
+  const auto has = [&](const std::string& name) {
+    return std::find(names->begin(), names->end(), name) != names->end();
+  };
+  for (const std::string& file : indexed_files(folder))
+    if (!has(file))
+      return wrong_input(ErrorCode::not_found, join_path(folder, file) + " is missing",
+                         "model.safetensors.index.json names it: copy the whole folder again");
+  if (has_ending(*names, ".safetensors")) return {};
+  const bool pickled = has_ending(*names, ".bin") || has_ending(*names, ".pt") || has_ending(*names, ".pth");
+  return wrong_input(ErrorCode::not_found, "there is no " + join_path(folder, "model.safetensors"),
+                     pickled ? "weights of pickle (.bin, .pt) are not read; save them with save_pretrained(..., "
+                               "safe_serialization=True)"
+                             : "a model is a folder with config.json, model.safetensors and tokenizer.json");
+}
+
+Status check_tokenizer(const std::string& folder) {
+  if (file_exists(join_path(folder, "tokenizer.json"))) return {};
+  const bool other = file_exists(join_path(folder, "tokenizer.model")) || file_exists(join_path(folder, "vocab.json"));
+  return wrong_input(ErrorCode::not_found, "there is no " + join_path(folder, "tokenizer.json"),
+                     other ? "its tokenizer is there in another form; AutoTokenizer.from_pretrained(...)"
+                             ".save_pretrained(...) writes tokenizer.json"
+                           : "a model is a folder with config.json, model.safetensors and tokenizer.json");
+}
+
+Status check_model(const std::string& folder, const std::string& kind) {
+  if (!is_directory(folder))
+    return wrong_input(ErrorCode::invalid_input, folder + " is no folder",
+                       "a model is a folder with config.json, model.safetensors and tokenizer.json");
+  if (!file_exists(join_path(folder, "config.json"))) return {};  // has been said (imported_model.h)
+  LH_CHECK(check_weights(folder));
+  const bool reads_text = kind != "convert" && kind != "quantize";
+  return reads_text ? check_tokenizer(folder) : Status();
+}
+
+// The beginning of a file; "" where it cannot be read.
+std::string beginning_of(const std::string& path, std::size_t bytes_max) {
+  const auto file = open_to_read(path);
+  std::string text(bytes_max, '\0');
+  std::size_t done = 0;
+  while (file.ok() && done < bytes_max) {
+    const ssize_t got = ::read(file->get(), text.data() + done, bytes_max - done);
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  text.resize(done);
+  return text;
+}
+
+Status check_row(const std::string& line, TuningRowUse use, const std::vector<std::string>& ignore) {
+  const auto row = parse_json(line, "row");
+  if (!row.ok())
+    return make_error(ErrorCode::invalid_input, row.error().what, "one JSON object per line is expected (JSON Lines)");
+  if (!row->is_table())
+    return make_error(ErrorCode::invalid_input, "the line is not a JSON object",
+                      "one JSON object per line is expected");
+  const auto form = form_of_row(RowKeys(*row, ignore), use);
+  return form.ok() ? Status() : form.error();
+}
+
+Status check_rows(const std::string& path, TuningRowUse use, const std::vector<std::string>& ignore,
+                  const RawInputLimits& limits) {
+  const std::string text = beginning_of(path, limits.row_bytes);
+  if (text.empty())
+    return make_error(ErrorCode::invalid_input, path + " has no examples", "one JSON object per line is expected");
+  int number = 0;
+  for (std::size_t at = 0; at < text.size() && number < limits.rows;) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos && text.size() == limits.row_bytes) break;  // goes on beyond what was read
+    const std::string line = text.substr(at, end == std::string::npos ? end : end - at);
+    at = end == std::string::npos ? text.size() : end + 1;
+    ++number;
+    if (trim(line).empty()) continue;
+    const Status fits = check_row(line, use, ignore);
+    if (!fits.ok()) return fits.error().with_context(format("{}:{}: error", path, number));
+  }
+  return {};
+}
+
+// The file of rows in a folder, as the stage looks for it; "" with the names that it may have.
+std::string rows_file(const std::string& path, const std::vector<std::string>& names) {
+  if (!is_directory(path)) return path;
+  for (const std::string& name : names)
+    if (file_exists(join_path(path, name))) return join_path(path, name);
+  return {};
+}
+
+std::vector<std::string> row_file_names(const std::string& kind, const std::string& input) {
+  if (kind == "sft" && input == "data") return {"train.jsonl"};
+  if (kind == "sft") return {"heldout.jsonl", "answers.jsonl"};
+  if (input == "data") return {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"};
+  return {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"};
+}
+
+std::vector<std::string> ignored_keys(const Value& settings) {
+  std::vector<std::string> keys;
+  if (const Value* list = settings.find("ignore"); list && list->is_array())
+    for (const Value& key : list->as_array())
+      if (key.is_string()) keys.push_back(key.as_string());
+  return keys;
+}
+
+Status check_tuning_data(const std::string& path, const PlannedStage& stage, const std::string& input,
+                         const RawInputLimits& limits) {
+  const auto names = row_file_names(stage.kind, input);
+  const std::string file = rows_file(path, names);
+  if (file.empty())
+    return wrong_input(ErrorCode::not_found, format("{} holds none of {}", path, join(names, ", ")),
+                       "name the file of rows itself, or one of these in the folder");
+  const TuningRowUse use = stage.kind == "sft" ? TuningRowUse::instruction : TuningRowUse::preference;
+  return check_rows(file, use, ignored_keys(stage.settings), limits);
+}
+
+bool is_model_input(const std::string& name) {
+  return name == "model" || name == "baseline";
+}
+
+Status check_path(const PlannedStage& stage, const PlannedInput& input, const std::string& path,
+                  const RawInputLimits& limits) {
+  const std::string& kind = stage.kind;
+  if (kind == "curate" && input.name == "documents") return check_documents(path, limits);
+  if (kind == "tokenize" && input.name == "corpus")
+    return check_has(path, {"documents.jsonl"}, "the corpus is a folder as the stage kind curate makes it");
+  if (kind == "command" || kind == "tune" || kind == "search" || kind == "benchmark") return {};
+  if (is_model_input(input.name)) return check_model(path, kind);
+  if (kind == "pretrain")
+    return check_has(path, {"tokenizer.json", "train.bin", "train.idx"},
+                     "tokens are a folder as the stage kind tokenize makes it");
+  if ((kind == "sft" || kind == "align") && (input.name == "data" || input.name == "heldout"))
+    return check_tuning_data(path, stage, input.name, limits);
+  return {};
+}
+
+// A command that comes before may fill a folder, or write a file anew.
+std::set<std::string> stages_behind_commands(const RunPlan& plan) {
+  std::set<std::string> behind;
+  for (const PlannedStage& stage : plan.stages)  // every stage after those it needs
+    for (const std::string& need : stage.needs) {
+      const PlannedStage* needed = plan.find(need);
+      if (behind.contains(need) || (needed && needed->kind == "command")) behind.insert(stage.id());
+    }
+  return behind;
+}
+
+}  // namespace
+
+void check_raw_inputs(const RunPlan& plan, const WrittenStages& written, const RawInputLimits& limits,
+                      Diagnostics& diagnostics) {
+  std::set<std::tuple<std::string, std::string, std::string>> seen;  // kind, input, path
+  const std::set<std::string> filled_later = stages_behind_commands(plan);
+  for (const PlannedStage& stage : plan.stages) {
+    if (filled_later.contains(stage.id())) continue;
+    for (const PlannedInput& input : stage.inputs) {
+      // Where one of many files has no known type, the others may be meant: the stage counts it.
+      const bool one = input.paths.size() == 1;
+      for (const std::string& path : input.paths) {
+        if (!one && stage.kind == "curate" && !is_directory(path)) continue;
+        if (!seen.emplace(stage.kind, input.name, path).second) continue;
+        const Status fits = check_path(stage, input, path, limits);
+        if (fits.ok()) continue;
+        Error error = fits.error().with_context("stage." + stage.stage + ".inputs." + input.name);
+        error.where = written.place(stage, {"inputs." + input.name});
+        diagnostics.add(std::move(error));
+      }
+    }
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What a newcomer does first: a folder of small texts goes through all stages at the first try, with no key but the kinds, the
+inputs and a recipe; and what `validate` calls valid ends well, for corpora, recipes and chains that are drawn.
+
+  first_hour_test.py LONGHAUL SOURCE [--draws N] [--seed N] [--bytes-max N]
+"""
+
+import argparse
+import math
+import pathlib
+import random
+import subprocess
+import tempfile
+
+WORDS = ("the river runs past an old town where people meet in the market each morning to speak about weather work harvest "
+         "children and the price of bread while boats bring salt iron cloth letters and news from far cities across mountains").split()
+
+
+def sentence(dice):
+    return " ".join(dice.choice(WORDS) for _ in range(dice.randint(6, 16))).capitalize() + "."
+
+
+def write_texts(folder, documents, size, dice):
+    """`documents` files with `size` bytes together."""
+    folder.mkdir()
+    for i in range(documents):
+        wanted, text = max(1, size // documents), ""
+        while len(text) < wanted:
+            text += sentence(dice) + ("\n\n" if dice.random() < 0.2 else " ")
+        (folder / f"{i:03}.txt").write_text(text[:wanted] + "\n")
+
+
+def workflow(chain, recipe, settings=""):
+    text = '[workflow]\nname = "first"\n\n[stage.corpus]\nkind = "curate"\ninputs = { documents = "texts" }\n'
+    text += '\n[stage.tokens]\nkind = "tokenize"\ninputs = { corpus = "@corpus" }\n'
+    text += f'\n[stage.pretrain]\nkind = "pretrain"\ninputs = {{ tokens = "@tokens" }}\nrecipe = "{recipe}"\n{settings}'
+    model = "pretrain"
+    for kind in chain:
+        tokens = "" if kind in ("deploy", "convert") else ', tokens = "@tokens"'
+        text += f'\n[stage.{kind}]\nkind = "{kind}"\ninputs = {{ model = "@{model}"{tokens} }}\n'
+        model = kind if kind == "quantize" else model
+    return text
+
+
+def call(longhaul, here, *words, seconds):
+    done = subprocess.run([longhaul, *words], cwd=here, capture_output=True, text=True, timeout=seconds)
+    return done.returncode, done.stdout + done.stderr
+
+
+def ends_well(longhaul, here, text, what):
+    """Whether it was valid; what is valid has to succeed."""
+    (here / "my.toml").write_text(text)
+    code, said = call(longhaul, here, "validate", "my.toml", seconds=60)
+    if code == 3:
+        return False
+    assert code == 0, f"{what}: validate ended with {code}\n{said}"
+    code, said = call(longhaul, here, "run", "my.toml", seconds=600)
+    assert code == 0, f"{what}: valid, and then exit code {code}\n{text}\n{said}"
+    return True
+
+
+def ten_small_texts(longhaul):
+    with tempfile.TemporaryDirectory(prefix="longhaul-first-") as folder:
+        here = pathlib.Path(folder)
+        write_texts(here / "texts", 10, 10_000, random.Random(1))
+        text = workflow(("evaluate", "quantize", "deploy"), "quickstart-tiny")
+        assert ends_well(longhaul, here, text, "ten small texts"), "ten small texts: not valid"
+    print("ten small texts: six stages at the first try")
+
+
+def drawn(longhaul, seed, bytes_max):
+    dice = random.Random(seed)
+    size = int(math.exp(dice.uniform(math.log(2000), math.log(bytes_max))))
+    # Shorter texts are no documents to the rules of curate, and of a single one nothing can be held out to evaluate.
+    documents = dice.randint(2, max(2, min(200, size // 1000)))
+    chain = [kind for kind in ("evaluate", "quantize", "convert", "deploy") if dice.random() < 0.6]
+    settings = f"steps = {dice.randint(1, 30)}\n" if dice.random() < 0.9 else ""
+    settings += dice.choice(("", "", "sequence_length = 64\n", "micro_batch_size = 2\n", "ranks = 2\n", "global_batch_size = 16\n"))
+    what = f"seed {seed}: {documents} documents, {size} bytes, pretrain + {chain}, {settings!r}"
+    with tempfile.TemporaryDirectory(prefix="longhaul-first-") as folder:
+        here = pathlib.Path(folder)
+        write_texts(here / "texts", documents, size, dice)
+        valid = ends_well(longhaul, here, workflow(chain, "quickstart-tiny", settings), what)
+    print(what + (": ended well" if valid else ": refused"), flush=True)
+    return valid
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("longhaul")
+    parser.add_argument("source")
+    parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bytes-max", type=int, default=200_000)
+    asked = parser.parse_args()
+    asked.longhaul = str(pathlib.Path(asked.longhaul).resolve())
+    ten_small_texts(asked.longhaul)
+    wrong = []
+    valid = 0
+    for seed in range(asked.seed, asked.seed + asked.draws):
+        try:
+            valid += drawn(asked.longhaul, seed, asked.bytes_max)
+        except (AssertionError, subprocess.TimeoutExpired) as problem:
+            wrong.append(str(problem))
+            print(problem, flush=True)
+    print(f"{asked.draws} drawn: {valid} valid, {len(wrong)} of them failed")
+    assert not wrong, wrong[0]
+    assert valid * 2 >= asked.draws, "most of what is drawn has to be valid"
+
+
+if __name__ == "__main__":
+    main()
