@@ -35,6 +35,8 @@ def expect_call(what, arguments, code, out="", err="", cwd="."):
 def what_does_not_fit_is_refused_alike(here):
     """validate, plan, run and submit end with 3 and the same lines, all of what does not fit together, and make nothing."""
     (here / "tokens").mkdir()
+    for name in ("tokenizer.json", "train.bin", "train.idx"):
+        (here / "tokens" / name).write_text("{}")
     (here / "wide.toml").write_text(
         '[workflow]\nname = "wide"\n[stage.pretrain]\nkind = "pretrain"\ninputs = { tokens = "tokens" }\nrecipe = "quickstart-tiny"\n'
         'model = { vocab_size = 512 }\nranks = 8\nthreads = 64\nglobal_batch_size = 32\nmicro_batch_size = 4\nsteps = 100\n'
