@@ -35,7 +35,13 @@ void RunMetrics::write() {
       log_.warn("event=no_metrics error='" + (last_problem_ = goodput.error().message()) + "'");
     return;
   }
-  const std::string text = metrics_text(run_, *goodput, now_ms);
+  auto status = read_run_status(run_dir_);
+  if (!status.ok()) {  // the time of its trainings is told all the same
+    log_.debug("event=no_state_in_metrics error='" + status.error().message() + "'");
+    status = RunStatus();
+    status->name = run_;
+  }
+  const std::string text = metrics_text(*status, *goodput, now_ms);
   write_to(join_path(run_dir_, run_metrics_file), text);
   if (!site_folder_.empty()) write_to(join_path(site_folder_, metrics_file_name(run_)), text);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 #include "base/files/files.h"
@@ -38,6 +39,12 @@ void read_progress(const std::string& events_path, StageStatus& status) {
       status.progress_rate = event.fields.get_number("rate");
       status.eta_s = event.fields.get_number("eta_s");
       status.progress_unit = event.fields.get_string("unit");
+    } else if (event.kind == "metric") {
+      const auto take = [&](const char* name, std::optional<double>& newest) {
+        if (const Value* value = event.fields.find(name)) newest = value->is_number() ? value->as_number() : NAN;
+      };
+      take("loss", status.newest_loss), take("heldout_loss", status.newest_heldout_loss);
+      take("tokens_per_s", status.tokens_per_s), take("mfu", status.mfu);
     }
   }
 }
@@ -187,14 +194,41 @@ Result<RunStatus> read_run_status(const std::string& run_dir) {
   return status_from_ledger(run_dir, frozen, ledger);
 }
 
+namespace {
+
+Value time_or_null(std::int64_t ms) {
+  return ms > 0 ? Value(static_cast<long long>(ms)) : Value();
+}
+Value text_or_null(const std::string& text) {
+  return text.empty() ? Value() : Value(text);
+}
+Value positive_or_null(double value) {
+  return value > 0 ? Value(value) : Value();
+}
+
+// What a stage that runs has told last; a loss that is no number is null.
+Value newest_value(const StageStatus& stage) {
+  Value newest = Value::make_table();
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) newest.set(name, std::isfinite(*value) ? Value(*value) : Value());
+  };
+  add("loss", stage.newest_loss), add("heldout_loss", stage.newest_heldout_loss);
+  add("tokens_per_s", stage.tokens_per_s), add("mfu", stage.mfu);
+  return newest;
+}
+
+}  // namespace
+
 Value run_status_to_value(const RunStatus& status) {
   Value value = Value::make_table();
+  value.set("file", "longhaul status");
+  value.set("format", status_format);
   value.set("run", status.run);
   value.set("name", status.name);
   value.set("workflow", status.workflow);
   value.set("state", to_string(status.state));
   value.set("created_ms", static_cast<long long>(status.created_ms));
-  value.set("ended_ms", static_cast<long long>(status.ended_ms));
+  value.set("ended_ms", time_or_null(status.ended_ms));
   value.set("epoch", static_cast<long long>(status.epoch));
   value.set("driven", status.driven);
   value.set("driver", status.driver);
@@ -208,10 +242,10 @@ Value run_status_to_value(const RunStatus& status) {
     set_computing(stage.computing, s);
     s.set("state", to_string(stage.state));
     s.set("attempts", stage.attempts);
-    s.set("submitted_ms", static_cast<long long>(stage.submitted_ms));
-    s.set("started_ms", static_cast<long long>(stage.started_ms));
-    s.set("ended_ms", static_cast<long long>(stage.ended_ms));
-    s.set("cause", stage.cause);
+    s.set("submitted_ms", time_or_null(stage.submitted_ms));
+    s.set("started_ms", time_or_null(stage.started_ms));
+    s.set("ended_ms", time_or_null(stage.ended_ms));
+    s.set("cause", text_or_null(stage.cause));
     if (!stage.why.empty()) s.set("why", stage.why);
     if (!stage.waits_for.empty()) s.set("waits_for", stage.waits_for);
     if (!stage.held_up_by.empty()) {
@@ -224,9 +258,9 @@ Value run_status_to_value(const RunStatus& status) {
     }
     if (!stage.milestones.empty()) s.set("milestones", ValueArray(stage.milestones.begin(), stage.milestones.end()));
     s.set("folder", stage.folder);
-    s.set("artifact", stage.artifact);
+    s.set("artifact", text_or_null(stage.artifact));
     if (stage.artifact_uid >= 0) s.set("artifact_uid", static_cast<long long>(stage.artifact_uid));
-    s.set("job", stage.job);
+    s.set("job", text_or_null(stage.job));
     if (!stage.trials.empty()) {
       Value& trials = s.set("trials", Value::make_array());
       for (const TrialStatus& trial : stage.trials) {
@@ -245,13 +279,14 @@ Value run_status_to_value(const RunStatus& status) {
     }
     if (!stage.set_aside.empty()) s.set("set_aside", ValueArray(stage.set_aside.begin(), stage.set_aside.end()));
     s.set("figures", stage.figures.is_table() ? stage.figures : Value::make_table());
+    if (Value newest = newest_value(stage); !newest.as_table().empty()) s.set("newest", std::move(newest));
     if (stage.progress_total > 0) {
       Value progress = Value::make_table();
       progress.set("done", stage.progress_done);
       progress.set("total", stage.progress_total);
       progress.set("unit", stage.progress_unit);
-      progress.set("rate", stage.progress_rate);
-      progress.set("eta_s", stage.eta_s);
+      progress.set("rate", positive_or_null(stage.progress_rate));
+      progress.set("eta_s", positive_or_null(stage.eta_s));
       s.set("progress", std::move(progress));
     }
     stages.push_back(std::move(s));
@@ -262,7 +297,7 @@ Value run_status_to_value(const RunStatus& status) {
     Value o = Value::make_table();
     o.set("stage", order.stage);
     o.set("order", order.text);
-    o.set("outcome", order.outcome);
+    o.set("outcome", text_or_null(order.outcome));
     o.set("done", order.done);
     orders.push_back(std::move(o));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct StageStatus {
   // Of the newest progress event; total 0: none.
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
+  // Of the newest metric events, while it runs: what was not told yet is not there.
+  std::optional<double> newest_loss, newest_heldout_loss, tokens_per_s, mfu;
   std::vector<std::int64_t> milestones;  // steps of those that it has published
   // Of a tune or search stage, as its controller wrote them down.
   std::vector<TrialStatus> trials;
@@ -92,7 +95,10 @@ struct RunStatus {
 
   const StageStatus* find(const std::string& id) const;
 };
-Value run_status_to_value(const RunStatus& status);  // for --json
+// For --json, and in report.json: what has not happened yet is null. Format 2; in format 1, which had neither `file`
+// nor `format`, that was 0 or "".
+inline constexpr int status_format = 2;
+Value run_status_to_value(const RunStatus& status);
 
 // Reads logs, records and the tails of event files. Does not change anything.
 Result<RunStatus> read_run_status(const std::string& run_dir);

@@ -44,7 +44,8 @@ def what_does_not_fit_is_refused_alike(here):
     cores = ["--set", "site.cpu_slots=2"]
     said = {}
     for command in ("validate", "plan", "run", "submit"):
-        _, err = expect_call(f"{command} of what does not fit", [command, "wide.toml", *cores], 3, err="--allow cores", cwd=here)
+        site = ["--site", "local"] if command == "submit" else []
+        _, err = expect_call(f"{command} of what does not fit", [command, "wide.toml", *site, *cores], 3, err="--allow cores", cwd=here)
         said[command] = [line for line in err.splitlines() if line.startswith("wide.toml:")]
     expect("the same lines", len(said["validate"]) == 2 and all(lines == said["validate"] for lines in said.values()), said)
     expect("place, figure, what would fit", said["validate"][0].startswith(
@@ -68,7 +69,10 @@ def main():
         (here / "syntax.toml").write_text("[workflow\n")
         (here / "slurm.toml").write_text('name = "big"\nscheduler = "slurm"\n')
 
-        expect_call("no command is a usage error", [], 2, err="longhaul --help", cwd=here)
+        expect_call("no command shows them by what a person wants", [], 2, out="look at runs:\n  status ", err="longhaul --help", cwd=here)
+        out, _ = expect_call("help is plain text", ["status", "--help"], 0, out="metrics.prom", cwd=here)
+        expect("no Markdown", "](" not in out and "`" not in out, out)
+        expect_call("submit without a site trains nowhere", ["submit", "good.toml"], 3, err="nobody said to which site", cwd=here)
         expect_call("a misspelt command is named", ["pln", "good.toml"], 2, err="did you mean 'plan'?", cwd=here)
         expect_call("an unknown option is a usage error", ["plan", "good.toml", "--nope"], 2, err="see: longhaul plan --help", cwd=here)
         expect_call("a missing argument is a usage error", ["plan"], 2, err="WORKFLOW", cwd=here)

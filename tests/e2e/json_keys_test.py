@@ -118,6 +118,13 @@ with tempfile.TemporaryDirectory() as folder:
     expect("what is learnt is marked", [p["text"] for p in data["shown"][0]["parts"] if p["trained"]] == ["4<|end|>"], data)
     data = call("data", "check", "rows.jsonl", "--ignore", "id", "--json", cwd=here)
     expect("a key that is ignored; no lengths without a model", data["accepted"] == 3 and data["lengths"] is None, data)
+    one = call("status", name, "--json", cwd=here, code=5)
+    compare("status", one, "longhaul status")
+    first = one["stages"][0]
+    expect("what has not happened is null", first["cause"] is None and one["ended_ms"] > 0, one)
+    report = call("report", name, "--json", cwd=here)
+    compare("report", report, "longhaul report")
+    compare("checkpoints", call("checkpoints", name, "--json", cwd=here), "longhaul checkpoints")
     several = call("status", name, "runs/" + name, "--json", cwd=here, code=5)
     compare("runs", several, "longhaul runs")
 sys.exit(1 if failures else 0)

@@ -234,6 +234,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
                            ? std::vector<std::string>{}
                            : toml_names(join_path(installation.shared_dir, "workflows/recipes"));
   const RunsPlace runs = place_of_runs(line, installation);
+  facts.emplace_back("your defaults", installation.defaults_text);
   facts.emplace_back("runs", runs.text);
   facts.emplace_back("others can read", readers_of_runs(installation));
   facts.emplace_back("recipes", recipes.empty() ? "none" : join(recipes, ", "));

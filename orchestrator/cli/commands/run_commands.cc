@@ -14,10 +14,12 @@
 #include "base/system/clock.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
+#include "base/text/visible_text.h"
 #include "base/toml.h"
 #include "orchestrator/cli/session/asked_run.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
+#include "orchestrator/cli/session/log_tail.h"
 #include "orchestrator/cli/session/new_run.h"
 #include "orchestrator/cli/session/own_environment.h"
 #include "orchestrator/cli/session/signals.h"
@@ -51,7 +53,7 @@ constexpr std::int64_t last_messages_deadline_ms = 20'000;
 
 std::size_t terminal_columns() {
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col - 1;
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) return size.ws_col - 1;
   return 99;
 }
 
@@ -61,7 +63,9 @@ class DriveSession {
   DriveSession(ActingRun run, const CommandLine& line)
       : run_dir_(std::move(run.path)),
         log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
-        view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
+        view_(::isatty(STDERR_FILENO) == 1, terminal_columns()),
+        asked_(line),
+        shown_log_(join_path(run_dir_, "controller.log")) {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.attended = line.command != Command::tick;
     options_.leave_refused = line.leave_refused;
@@ -179,12 +183,14 @@ class DriveSession {
     if (status.ok()) return;
     log_.warn(format("event=driver_not_{} error='{}'", ended ? "ended" : "started", status.error().message()));
   }
-  static void write(const std::string& text) {
-    print_bytes(stderr, text);  // the view draws with control sequences and makes visible what it shows
+  void write(const std::string& text) const {
+    if (!asked_.quiet)
+      print_bytes(stderr, text);  // the view draws with control sequences and makes visible what it shows
   }
   static void on_change(void* context, const RunStatus& status) {
     auto* self = static_cast<DriveSession*>(context);
-    write(self->view_.update(status, self->clock_.wall_ms()));
+    if (self->asked_.verbose) self->write(self->view_.clear() + visible(self->shown_log_.news()));
+    self->write(self->view_.update(status, self->clock_.wall_ms()));
     if (self->deadline_ns_ > 0 && self->clock_.monotonic_ns() >= self->deadline_ns_) {
       self->timed_out_ = true;
       self->watch_.request_stop();
@@ -200,7 +206,9 @@ class DriveSession {
   std::int64_t deadline_ns_ = 0;
   bool timed_out_ = false;
   bool followed_ = true;
-  std::string of_job_;   // whose lead makes this round
+  std::string of_job_;  // whose lead makes this round
+  const CommandLine& asked_;
+  LogTail shown_log_;
   bool drives_ = false;  // this process held the newest epoch when it looked last
 };
 
@@ -508,6 +516,10 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
 }
 
 ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {
+  if (!line.site_given)
+    return fail(line, make_error(ErrorCode::invalid_input, "nobody said to which site",
+                                 "--site NAME, LONGHAUL_SITE or ~/.config/longhaul.toml says it; here: longhaul run " +
+                                     shell_quoted(line.workflow)));
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
   if (!run) return exit;

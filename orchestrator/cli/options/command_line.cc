@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "base/error/diagnostics.h"
 #include "base/text/print.h"
@@ -33,8 +34,12 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     for (const CommandSpec& spec : command_specs())
       if (app->get_parent() && spec.name == app->get_name())
-        return "Usage: " + spec.usage + "\n\n" + wrapped(spec.paragraph) + "\n";
+        return "Usage: " + spec.usage + "\n\n" + wrapped(plain_text(spec.paragraph)) + "\n";
     return CLI::Formatter::make_usage(app, name);
+  }
+  // All commands, by what a person wants.
+  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
+    return app->get_parent() ? CLI::Formatter::make_subcommands(app, mode) : "\n" + grouped_commands_text();
   }
   std::string make_description(const CLI::App* app) const override {
     return app->get_parent() ? "" : CLI::Formatter::make_description(app);
@@ -64,9 +69,8 @@ void add_question(CLI::App& app, CommandLine& line, const std::string& keys) {
   add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
 }
 
-void add_run(CLI::App& app, CommandLine& line, bool required) {
-  auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is your newest");
-  if (required) option->required();
+void add_run(CLI::App& app, CommandLine& line) {
+  app.add_option("RUN", line.run, "path, name or beginning of a name [your newest]");
   add_runs_dir(app, line);
 }
 
@@ -85,6 +89,11 @@ void add_duration(CLI::App& app, const char* name, double& seconds, const char* 
 void add_driving_options(CLI::App& app, CommandLine& line) {
   app.add_option("--fault-plan", line.fault_plan)->group("");  // for tests: hidden
   app.add_option("--worker-fault-plan", line.worker_fault_plan)->group("");
+}
+
+void add_loudness(CLI::App& app, CommandLine& line) {
+  auto* quiet = app.add_flag("-q,--quiet", line.quiet, "no progress, only how it ends and what goes wrong");
+  app.add_flag("-v,--verbose", line.verbose, "also what the controller does, as in controller.log")->excludes(quiet);
 }
 
 void add_calibration_options(CLI::App& app, CommandLine& line) {
@@ -159,6 +168,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_planning_options(app, line);
       allow();
       add_runs_dir(app, line);
+      add_loudness(app, line);
       add_driving_options(app, line);
       break;
     case Command::submit:
@@ -168,6 +178,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
           ->check(CLI::IsMember({"auto", "lead", "scrontab", "job", "here"}))
           ->capture_default_str();
       add_runs_dir(app, line);
+      add_loudness(app, line);
       add_driving_options(app, line);
       break;
     case Command::validate:
@@ -188,6 +199,8 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::status:
       app.add_flag("--metrics", line.metrics, "where the time of trainings went, in Prometheus' text format");
+      app.add_flag("--watch", line.watch, "again and again until the run has ended, on a terminal in place");
+      add_duration(app, "--every", line.every_s, "with --watch: how often [2s]");
       app.add_option("RUN", line.named_runs, "path, name or beginning of a name; 'latest' is your newest; or several");
       add_runs_dir(app, line);
       json();
@@ -200,29 +213,31 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::report:
       app.add_option("--output", line.output, "folder for its two files [RUN-report here]")->type_name("FOLDER");
-      add_run(app, line, false);
+      add_run(app, line);
       json();
       break;
     case Command::faults:
-      add_run(app, line, false);
+      add_run(app, line);
       json();
       break;
     case Command::logs:
-      add_run(app, line, true);
-      app.add_option("STAGE", line.stage, "stage, or stage/variant")->required();
+      add_run(app, line);
+      app.add_option("STAGE", line.stage, "stage, or stage/variant [the running or failed one]");
       app.add_flag("-f,--follow", line.follow, "go on printing what comes");
       app.add_flag("--raw", line.raw, "control characters as they are, also on a terminal");
       app.add_option("--attempt", line.attempt, "an earlier attempt [the newest]")->check(CLI::PositiveNumber);
-      app.add_option("--quiet-limit", line.quiet_limit_s, "seconds without a new line after which --follow gives up")
+      app.add_option("--quiet-limit", line.quiet_limit_s,
+                     "seconds without anything new after which --follow gives up, where nobody drives the run")
           ->capture_default_str();
       break;
     case Command::cancel:
     case Command::resume:
-      add_run(app, line, false);
+      add_run(app, line);
+      add_loudness(app, line);
       add_driving_options(app, line);
       break;
     case Command::tick:
-      add_run(app, line, true);
+      add_run(app, line);
       app.add_flag("--until-quiet", line.until_quiet, "rounds until one changes nothing");
       add_duration(app, "--patience", line.patience_s,
                    "with --until-quiet: for a scheduler that does not answer [15min]");
@@ -257,20 +272,30 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
       json();
       break;
+    case Command::checkpoints:
+      add_run(app, line);
+      app.add_option("STAGE", line.stage, "stage, or stage/variant [all that train]");
+      json();
+      break;
     case Command::tell:
-      add_run(app, line, true);
-      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE... | stacks | fault NAME...")
-          ->required();
+      add_run(app, line);
+      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE... | stacks | fault NAME...");
+      app.final_callback([&app, &line] {  // without RUN what stands there is the order
+        const std::vector<std::string> orders = {"checkpoint", "stop-after", "set", "stacks", "fault"};
+        if (std::ranges::find(orders, line.run) != orders.end())
+          line.words.insert(line.words.begin(), std::exchange(line.run, ""));
+        if (line.words.empty()) throw CLI::RequiredError("ORDER");
+      });
       app.add_option("--stage", line.stage, "which one, where several are running")->type_name("STAGE");
       app.add_option("--wait", line.wait_s, "seconds to wait for the outcome; 0 does not")->capture_default_str();
       add_driving_options(app, line);
       break;
     case Command::notify:
-      add_run(app, line, false);
+      add_run(app, line);
       app.add_flag("--test", line.test, "one message more, to see that it arrives");
       break;
     case Command::fork:
-      add_run(app, line, true);
+      add_run(app, line);
       app.add_option("--from", line.from, "STAGE[@STEP]: the training stage, and the step of its checkpoint")
           ->type_name("STAGE[@STEP]")
           ->required();
@@ -288,7 +313,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       json();
       break;
     case Command::support_bundle:
-      add_run(app, line, false);
+      add_run(app, line);
       app.add_option("--output", line.output, "the file [RUN.tar.gz here]")->type_name("FILE");
       app.add_option("--size-max", line.size_max_mib, "of what is packed, in MiB")->capture_default_str();
       break;
@@ -347,7 +372,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
 std::string no_command_text(int argc, const char* const* argv) {
   std::vector<std::string> names;
   for (const CommandSpec& spec : command_specs()) names.push_back(spec.name);
-  if (argc < 2 || argv[1][0] == '-') return "no command; there are: " + join(names, ", ");
+  if (argc < 2 || argv[1][0] == '-') return "no command was given";
   const std::string nearest = nearest_word(argv[1], names);
   return std::string("unknown command '") + argv[1] + "'; " +
          (nearest.empty() ? "there are: " + join(names, ", ") : "did you mean '" + nearest + "'?");
@@ -379,7 +404,9 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   app.set_version_flag("--version", version, "print the version and end");
-  app.footer("Help for one command: longhaul COMMAND --help");
+  app.footer(
+      "Help for one command: longhaul COMMAND --help\nNothing that longhaul prints has colours, with NO_COLOR or "
+      "without.");
   auto formatter = std::make_shared<HelpFormatter>();
   formatter->column_width(34);
   app.formatter(formatter);
@@ -403,6 +430,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
     line.exit = ExitCode::usage;
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    if (argc < 2) print_text(stdout, grouped_commands_text() + "\n");
     print(stderr, "longhaul{}: {}\nsee: longhaul{} --help\n", command,
           chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command);
   } catch (const std::exception& problem) {

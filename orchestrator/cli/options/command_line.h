@@ -48,6 +48,10 @@ struct CommandLine {
   std::string subject;               // sites: a name, "probe", or ""; docs: a page; data: "check"
   std::string new_name;              // sites probe
   bool metrics = false;              // status
+  bool watch = false;                // status
+  double every_s = 2;                // status --watch
+  bool quiet = false;                // run submit resume
+  bool verbose = false;              // run submit resume
   bool follow = false;               // logs
   bool raw = false;                  // logs
   int attempt = 0;                   // logs; 0 is the newest

@@ -1,5 +1,8 @@
 #include "orchestrator/cli/options/command_specs.h"
 
+#include <algorithm>
+
+#include "base/error/diagnostics.h"
 #include "base/text/text.h"
 
 namespace longhaul {
@@ -70,9 +73,10 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::status,
          "status",
-         "longhaul status [RUN...] [options]",
+         "longhaul status [RUN...] [--watch] [options]",
          "how a run is doing",
          "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
+         "With --watch it does so again and again until the run has ended. "
          "Changes nothing, starts nothing, and may be used on anybody's run. RUN is a path, a name, or the beginning "
          "of "
          "one; without it your own newest run is meant; with several, a line for each is printed, as `longhaul runs` "
@@ -80,8 +84,8 @@ const std::vector<CommandSpec>& command_specs() {
          "with "
          "the command that does; whose it is, and who asked what of it. With "
          "--metrics it prints what metrics.prom in the run's folder says, as of now ([metrics.md](metrics.md)).",
-         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json", "longhaul status --metrics",
-          "longhaul status tokens-2026 pretrain-2026"},
+         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --watch", "longhaul status --json",
+          "longhaul status --metrics", "longhaul status tokens-2026 pretrain-2026"},
          {not_found, run_failed, system, interrupted}},
         {Command::runs,
          "runs",
@@ -102,18 +106,27 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::logs,
          "logs",
-         "longhaul logs RUN STAGE [options]",
-         "what the programs of a stage printed",
-         "Prints the logs of the stage's newest attempt: the lead's, then each rank's. STAGE is a stage or "
-         "stage/variant. With --follow new lines are "
-         "printed as they come, until the run ends or nothing has been written for --quiet-limit. On a terminal "
-         "control "
-         "characters are made visible (`\\u001b`), for whoever wrote the log could give orders to the terminal with "
-         "them; "
-         "--raw, a pipe and a file get the bytes as they are.",
-         {"longhaul logs latest pretrain", "longhaul logs latest pretrain --follow",
-          "longhaul logs latest sft/lr=1e-05 --attempt 1"},
+         "longhaul logs [RUN [STAGE]] [options]",
+         "what a stage tells: the output of its programs, its steps, checkpoints and warnings",
+         "Prints the logs of the stage's newest attempt: the lead's, then each rank's, then its events as lines: steps "
+         "with loss, learning rate and tokens per second, checkpoints, messages, figures. Of a long training some two "
+         "hundred steps are shown. STAGE is a stage or stage/variant; without it the one that runs, else the one that "
+         "failed, else the newest is meant. Of a cached stage it prints what the run told that made it. With --follow "
+         "what is new is printed as it comes, until the stage has ended; where nobody drives the run, until nothing "
+         "has come for --quiet-limit. On a terminal control characters are made visible (`\\u001b`), for whoever "
+         "wrote the log could give orders to the terminal with them; --raw, a pipe and a file get the bytes as they "
+         "are.",
+         {"longhaul logs", "longhaul logs latest pretrain --follow", "longhaul logs latest sft/lr=1e-05 --attempt 1"},
          {not_found, system, interrupted, timeout}},
+        {Command::checkpoints,
+         "checkpoints",
+         "longhaul checkpoints [RUN [STAGE]] [options]",
+         "which checkpoints of a run there are, to resume or fork from",
+         "Prints the whole checkpoints of the trainings of a run, the newest first: step, age, size, loss, and why one "
+         "stays: `newest` is where `resume` goes on, `kept` has been ordered with `tell` or has a file `pinned` and is "
+         "never removed by the rules of retention. `longhaul fork RUN --from STAGE@STEP` goes on from any of them.",
+         {"longhaul checkpoints", "longhaul checkpoints latest pretrain --json"},
+         {not_found, system}},
         {Command::cancel,
          "cancel",
          "longhaul cancel [RUN] [options]",
@@ -139,7 +152,7 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
         {Command::tick,
          "tick",
-         "longhaul tick RUN [options]",
+         "longhaul tick [RUN] [options]",
          "rounds of the controller until one changes nothing",
          "Reads what is, decides, acts, writes down what it did, and ends. Safe to kill at any point and to call as "
          "often as one likes: from cron, for "
@@ -202,6 +215,43 @@ const CommandSpec& command_spec(Command command) {
   for (const CommandSpec& spec : command_specs())
     if (spec.command == command) return spec;
   die("command_spec", "known command", std::to_string(static_cast<int>(command)));
+}
+
+const std::vector<CommandGroup>& command_groups() {
+  using enum Command;
+  static const std::vector<CommandGroup> groups = {
+      {"run a workflow", {run, submit, resume, tune}},
+      {"look at runs", {status, runs, logs, checkpoints, report, faults, support_bundle}},
+      {"steer a run", {tell, cancel, fork, tick, notify, gc}},
+      {"know the machine", {doctor, sites}},
+      {"plan and ask", {validate, plan, data, size, serving, simulate, docs, completion}},
+  };
+  return groups;
+}
+
+std::string grouped_commands_text() {
+  std::string text;
+  for (const CommandGroup& group : command_groups()) {
+    text += (text.empty() ? "" : "\n") + group.title + ":\n";
+    for (const Command command : group.commands)
+      text += format("  {:<15} {}\n", command_spec(command).name, command_spec(command).summary);
+  }
+  return text;
+}
+
+std::string plain_text(const std::string& markdown) {
+  std::string text;
+  for (std::size_t i = 0; i < markdown.size(); ++i) {
+    const std::size_t middle = markdown[i] == '[' ? markdown.find("](", i) : std::string::npos;
+    const std::size_t closed = markdown.find(']', i);
+    if (middle == std::string::npos || middle != closed) {
+      text += markdown[i] == '`' ? '\'' : markdown[i];
+      continue;
+    }
+    text += markdown.substr(i + 1, middle - i - 1);
+    i = std::min(markdown.find(')', middle), markdown.size() - 1);
+  }
+  return text;
 }
 
 std::string command_footer(const CommandSpec& spec) {

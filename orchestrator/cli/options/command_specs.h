@@ -17,6 +17,7 @@ enum class Command {
   status,
   runs,
   logs,
+  checkpoints,
   cancel,
   resume,
   tick,
@@ -55,6 +56,18 @@ std::vector<CommandSpec> day_one_specs();
 std::vector<CommandSpec> data_specs();
 // Of questions to the tuner's arithmetic; part of command_specs().
 std::vector<CommandSpec> question_specs();
+
+// The commands by what a person wants to do: run, look, steer, machine, plan. Every command is in one group.
+struct CommandGroup {
+  std::string title;  // "run: from a workflow to its end"
+  std::vector<Command> commands;
+};
+const std::vector<CommandGroup>& command_groups();
+std::string grouped_commands_text();
+
+// A paragraph of the reference, which is Markdown, as plain text: of a link what it is called, words in quotes instead
+// of backticks.
+std::string plain_text(const std::string& markdown);
 
 // Examples and exit codes, as they stand below the options.
 std::string command_footer(const CommandSpec& spec);

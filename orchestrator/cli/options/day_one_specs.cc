@@ -8,12 +8,14 @@ std::vector<CommandSpec> day_one_specs() {
   return {
       {Command::tell,
        "tell",
-       "longhaul tell RUN ORDER... [options]",
+       "longhaul tell [RUN] ORDER... [options]",
        "tell a running stage something: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS, stacks, "
        "fault NAME",
        "Leaves the order for the run's controller, which refuses it with the reason or hands it to the stage's lead; "
        "all "
-       "ranks obey at the same step. `checkpoint` saves after the present step. `stop-after` ends the training well "
+       "ranks obey at the same step. `checkpoint` saves after the present step, and that one stays whatever "
+       "`keep_last` "
+       "says. `stop-after` ends the training well "
        "after that step, with its checkpoint and an artifact of what it has. `set lr` moves the peak of the schedule "
        "from the next step on. `stacks` writes what every thread of every rank is doing, without touching the "
        "training, into "
@@ -23,7 +25,7 @@ std::vector<CommandSpec> day_one_specs() {
        "seconds; the order goes on without. What was told stands in the run's log and in `status`. An artifact that "
        "was "
        "steered is not offered to other runs.",
-       {"longhaul tell latest checkpoint", "longhaul tell latest stacks",
+       {"longhaul tell checkpoint", "longhaul tell latest stacks",
         "longhaul tell latest stop-after 5000 --stage pretrain",
         "longhaul tell latest set lr=1e-4 checkpoint_interval=200",
         "longhaul tell latest fault SIGKILL rank=1 step=20"},
@@ -39,7 +41,7 @@ std::vector<CommandSpec> day_one_specs() {
        {invalid_input, not_found, system, timeout}},
       {Command::fork,
        "fork",
-       "longhaul fork RUN --from STAGE[@STEP] [--set stage.NAME.KEY=VALUE]...",
+       "longhaul fork [RUN] --from STAGE[@STEP] [--set stage.NAME.KEY=VALUE]...",
        "a new run that goes on from a checkpoint of another one, with other settings",
        "Makes a run of the same plan in which the training stage STAGE starts from the checkpoint of STEP (or the "
        "newest). "

@@ -98,7 +98,9 @@ JsonDocument data_check_document() {
 }  // namespace
 
 const std::vector<JsonDocument>& json_documents() {
-  static const std::vector<JsonDocument> documents = {plan_json_document(), runs_document(), data_check_document()};
+  static const std::vector<JsonDocument> documents = {plan_json_document(),   runs_document(),
+                                                      status_json_document(), checkpoints_json_document(),
+                                                      report_json_document(), data_check_document()};
   return documents;
 }
 

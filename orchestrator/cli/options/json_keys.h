@@ -18,6 +18,10 @@ struct JsonDocument {
   std::vector<JsonKey> keys;
 };
 const std::vector<JsonDocument>& json_documents();
-JsonDocument plan_json_document();  // one of them
+// Those of them that stand in files of their own.
+JsonDocument plan_json_document();
+JsonDocument status_json_document();
+JsonDocument checkpoints_json_document();
+JsonDocument report_json_document();
 
 }  // namespace longhaul

@@ -11,6 +11,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::status: return show_status(line, installation);
     case Command::runs: return show_runs(line, installation);
     case Command::logs: return show_logs(line, installation);
+    case Command::checkpoints: return show_checkpoints(line, installation);
     case Command::cancel: return cancel_run(line, installation);
     case Command::resume: return resume_run(line, installation);
     case Command::tick: return tick_run(line, installation);

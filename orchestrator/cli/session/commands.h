@@ -15,6 +15,7 @@ ExitCode show_status(const CommandLine& line, const Installation& installation);
 ExitCode show_runs(const CommandLine& line, const Installation& installation);
 ExitCode show_status_of_several(const CommandLine& line, const Installation& installation);
 ExitCode show_logs(const CommandLine& line, const Installation& installation);
+ExitCode show_checkpoints(const CommandLine& line, const Installation& installation);
 ExitCode cancel_run(const CommandLine& line, const Installation& installation);
 ExitCode resume_run(const CommandLine& line, const Installation& installation);
 ExitCode tick_run(const CommandLine& line, const Installation& installation);

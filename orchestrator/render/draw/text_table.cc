@@ -11,11 +11,11 @@ bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-std::size_t column_count(const std::string& text) {
+}  // namespace
+
+std::size_t code_points(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
 }
-
-}  // namespace
 
 std::string text_table(const std::vector<std::vector<std::string>>& cells) {
   std::vector<std::vector<std::string>> rows = cells;
@@ -24,14 +24,14 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], column_count(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], code_points(row[i]));
   }
   std::string out;
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - column_count(row[i]) + 2, ' ');
+      if (i + 1 < row.size()) line.append(widths[i] - code_points(row[i]) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
@@ -40,7 +40,7 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells) {
 }
 
 std::string clipped(const std::string& text, std::size_t columns) {
-  if (column_count(text) <= columns) return text;
+  if (code_points(text) <= columns) return text;
   std::size_t end = 0, seen = 0;
   while (end < text.size() && seen + 1 < columns) {
     ++end;

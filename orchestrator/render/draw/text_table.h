@@ -7,6 +7,7 @@
 // characters of a cell are made visible, newlines too: a row is a line.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace longhaul {
 
 std::string text_table(const std::vector<std::vector<std::string>>& cells);
 
+std::size_t code_points(const std::string& text);
 // At most `columns` code points; "…" stands for what was cut.
 std::string clipped(const std::string& text, std::size_t columns);
 

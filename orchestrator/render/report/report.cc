@@ -293,7 +293,8 @@ std::string report_html(const RunStory& story, std::int64_t now_ms) {
 
 Value report_value(const RunStory& story, std::int64_t now_ms) {
   Value report = Value::make_table();
-  report.set("format", 1);
+  report.set("file", "longhaul report");
+  report.set("format", 2);  // 1: without `file`, with a status of format 1
   report.set("written", utc_text(now_ms));
   report.set("software", story.software);
   report.set("workflow_path", story.workflow_path);

@@ -1,6 +1,8 @@
 #include "orchestrator/render/run/metrics_text.h"
 
+#include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -14,6 +16,15 @@ namespace {
 // In the order of metric_families().
 enum Family {
   written,
+  run_state,
+  stage_state,
+  steps_done,
+  steps_planned,
+  loss,
+  heldout_loss,
+  token_rate,
+  mfu,
+  queued,
   elapsed,
   effective,
   time_of_class,
@@ -51,7 +62,11 @@ class MetricsWriter {
     std::string line = described.name + "{run=\"" + escaped_label(run_) + '"';
     for (std::size_t i = 0; i < labels.size(); ++i)
       line += "," + described.labels[i] + "=\"" + escaped_label(labels[i]) + '"';
-    lines_[family] += line + format("}} {}\n", value);
+    // As Prometheus spells what is no number.
+    const std::string number = std::isnan(value)   ? "NaN"
+                               : std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf")
+                                                   : format("{}", value);
+    lines_[family] += line + "} " + number + "\n";
   }
   // Lines of one family stand together, below what it means. A family without a line is left out.
   std::string text() const {
@@ -102,11 +117,48 @@ void add_faults(MetricsWriter& out, const StageGoodput& stage) {
   if (newest_ms > 0) out.add(last_fault, {stage.stage}, metric_seconds(newest_ms));
 }
 
+void add_stage(MetricsWriter& out, const StageStatus& stage, std::int64_t now_ms) {
+  out.add(stage_state, {stage.id, stage.kind, to_string(stage.state)}, 1);
+  if (stage.state == StageState::submitted && stage.submitted_ms > 0)
+    out.add(queued, {stage.id}, metric_seconds(std::max<std::int64_t>(0, now_ms - stage.submitted_ms)));
+  if (stage.progress_total > 0) {
+    out.add(steps_done, {stage.id}, stage.progress_done);
+    out.add(steps_planned, {stage.id}, stage.progress_total);
+  }
+  // Of a stage that has ended its figures: the last point of each curve.
+  const auto add = [&](Family family, const std::optional<double>& newest, const char* figure) {
+    const Value* ended = stage.figures.is_table() ? stage.figures.find(figure) : nullptr;
+    if (newest)
+      out.add(family, {stage.id}, *newest);
+    else if (is_final(stage.state) && ended && ended->is_number())
+      out.add(family, {stage.id}, ended->as_number());
+  };
+  add(loss, stage.newest_loss, "loss");
+  add(heldout_loss, stage.newest_heldout_loss, "heldout_loss");
+  add(token_rate, stage.tokens_per_s, "tokens_per_s");
+  add(mfu, stage.mfu, "mfu");
+}
+
 }  // namespace
 
 const std::vector<MetricFamily>& metric_families() {
   static const std::vector<MetricFamily> all = {
       {"longhaul_metrics_written_timestamp_seconds", "gauge", "when these lines were written, Unix time", {}},
+      {"longhaul_run_state", "gauge", "1 for the state that the run is in; the others are not there", {"state"}},
+      {"longhaul_stage_state",
+       "gauge",
+       "1 for the state that the stage is in; the others are not there",
+       {"stage", "kind", "state"}},
+      {"longhaul_stage_step", "gauge", "newest completed step, or other work done, of a stage that runs", {"stage"}},
+      {"longhaul_stage_steps_planned", "gauge", "of all, of a stage that runs", {"stage"}},
+      {"longhaul_stage_loss", "gauge", "of the newest step", {"stage"}},
+      {"longhaul_stage_heldout_loss", "gauge", "of held-out data, the newest", {"stage"}},
+      {"longhaul_stage_tokens_per_second", "gauge", "of all ranks in the newest step", {"stage"}},
+      {"longhaul_stage_mfu_ratio",
+       "gauge",
+       "of the newest step: share of the peak that the site says, 0 to 1",
+       {"stage"}},
+      {"longhaul_stage_queued_seconds", "gauge", "since a job was submitted that has not started", {"stage"}},
       {"longhaul_training_elapsed_seconds",
        "gauge",
        "from a stage's first submission to its end, or until now",
@@ -145,9 +197,11 @@ const std::vector<MetricFamily>& metric_families() {
   return all;
 }
 
-std::string metrics_text(const std::string& run, const std::vector<StageGoodput>& stages, std::int64_t now_ms) {
-  MetricsWriter out(run);
+std::string metrics_text(const RunStatus& status, const std::vector<StageGoodput>& stages, std::int64_t now_ms) {
+  MetricsWriter out(status.name);
   out.add(written, {}, metric_seconds(now_ms));
+  if (status.created_ms > 0) out.add(run_state, {to_string(status.state)}, 1);
+  for (const StageStatus& stage : status.stages) add_stage(out, stage, now_ms);
   for (const StageGoodput& stage : stages) {
     for (const HostWarning& host : stage.hosts)
       out.add(findings, {stage.stage, host.host, host.fault_class, host.severity, host.device}, host.times);

@@ -13,7 +13,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t block_stages_max = 8;
-constexpr std::int64_t plain_interval_ms = 10'000;
+constexpr std::int64_t plain_interval_ms = 10'000;      // of lines at tenths
+constexpr std::int64_t plain_silence_max_ms = 600'000;  // then a line in any case
 constexpr std::int64_t redraw_interval_ms = 200;
 
 std::string clock_text(std::int64_t now_ms) {
@@ -25,6 +26,43 @@ std::string bar(const StageStatus& stage) {
   if (stage.progress_total <= 0) return std::string(width + 2, ' ');
   const int full = static_cast<int>(width * std::clamp(stage.progress_done / stage.progress_total, 0.0, 1.0));
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
+}
+
+// "62 %  310/500": without unit, rate and time left.
+std::string short_progress(const StageStatus& stage) {
+  StageStatus without = stage;
+  without.progress_unit.clear();
+  without.progress_rate = without.eta_s = 0;
+  return progress_text(without);
+}
+
+// What fits of: name, time, bar, figures.
+std::string block_line(const StageStatus& stage, std::size_t name_width, std::int64_t now_ms, std::size_t columns) {
+  const std::string name = clipped(visible_line(stage.id), name_width), time = stage_time_text(stage, now_ms);
+  const std::string figures = visible_line(progress_text(stage));
+  std::string line = format("{:<{}}  {:>7}  {}  {}", name, name_width, time, bar(stage), figures);
+  if (code_points(line) <= columns) return line;
+  line = format("{:<{}}  {:>7}  {}", name, name_width, time, figures);
+  if (code_points(line) <= columns) return line;
+  const std::string least = trim(visible_line(short_progress(stage)));
+  for (const std::string& text : {trim(figures), least})
+    if (code_points(name) + 2 + code_points(text) <= columns) return name + "  " + text;
+  constexpr std::size_t name_least = 4;  // less says nothing
+  const std::size_t room = columns > code_points(least) + 2 ? columns - code_points(least) - 2 : 0;
+  return room >= name_least ? clipped(name, room) + "  " + least : clipped(least.empty() ? name : least, columns);
+}
+
+// Without a terminal, of a stage that runs.
+std::string plain_line(const StageStatus& stage, std::int64_t now_ms) {
+  std::string line = clock_text(now_ms) + "  " + stage.id + "  ";
+  line += stage.progress_total > 0 ? progress_text(stage) : "running for " + stage_time_text(stage, now_ms);
+  if (stage.newest_loss) line += "  loss " + figure_text(*stage.newest_loss);
+  return line;
+}
+
+int tenth_of(const StageStatus& stage) {
+  if (stage.progress_total <= 0) return 0;
+  return static_cast<int>(10 * std::clamp(stage.progress_done / stage.progress_total, 0.0, 1.0));
 }
 
 bool worth_a_line(StageState state) {
@@ -44,10 +82,7 @@ std::vector<std::string> progress_block(const RunStatus& status, std::int64_t no
   }
   for (const StageStatus& stage : status.stages) {
     if (stage.state != StageState::running || lines.size() == block_stages_max) continue;
-    const std::string name = clipped(visible_line(stage.id), 32);
-    lines.push_back(clipped(format("{:<{}}  {:>7}  {}  {}", name, name_width, stage_time_text(stage, now_ms),
-                                   bar(stage), visible_line(progress_text(stage))),
-                            columns));
+    lines.push_back(block_line(stage, name_width, now_ms, columns));
   }
   std::string summary = format("{}/{} stages done, {} running", done, status.stages.size(), running);
   if (running > block_stages_max) summary += format(" ({} shown)", block_stages_max);
@@ -72,7 +107,7 @@ std::string ProgressView::changes(const RunStatus& status, std::int64_t now_ms) 
       seen.state = stage.state;
       if (!worth_a_line(stage.state)) continue;
       seen.printed_ms = now_ms;
-      seen.done = stage.progress_done;
+      seen.tenth = tenth_of(stage);
       std::string line = clock_text(now_ms) + "  " + stage.id + "  " + to_string(stage.state);
       if (is_final(stage.state)) {
         if (const std::string time = stage_time_text(stage, now_ms); !time.empty()) line += " after " + time;
@@ -82,11 +117,13 @@ std::string ProgressView::changes(const RunStatus& status, std::int64_t now_ms) 
         line += format(", attempt {}", stage.attempts);
       }
       text += visible_line(line) + "\n";
-    } else if (!terminal_ && stage.state == StageState::running && stage.progress_total > 0 &&
-               stage.progress_done != seen.done && now_ms - seen.printed_ms >= plain_interval_ms) {
+    } else if (!terminal_ && stage.state == StageState::running) {
+      const std::int64_t silent_ms = now_ms - seen.printed_ms;
+      const bool tenth = tenth_of(stage) != seen.tenth && silent_ms >= plain_interval_ms;
+      if (!tenth && silent_ms < plain_silence_max_ms) continue;
       seen.printed_ms = now_ms;
-      seen.done = stage.progress_done;
-      text += visible_line(clock_text(now_ms) + "  " + stage.id + "  " + progress_text(stage)) + "\n";
+      seen.tenth = tenth_of(stage);
+      text += visible_line(plain_line(stage, now_ms)) + "\n";
     }
   }
   return text;

@@ -1,5 +1,6 @@
 // Progress of a run while it is driven. On a terminal: a block of lines, redrawn in place. Otherwise: plain lines with
-// the time, one per change of state and at most one per stage in ten seconds.
+// the time, one per change of state, one at each tenth of a stage (at most one in ten seconds), and one every ten
+// minutes at least, also where nothing has come further.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace longhaul {
 
-// The block: running stages (at most 8) and one line that sums up. Lines are at most `columns` wide.
+// The block: running stages (at most 8) and one line that sums up. Lines are at most `columns` wide; where the figures
+// would not fit the bar goes first, then time and rate, then the end of the stage's name.
 std::vector<std::string> progress_block(const RunStatus& status, std::int64_t now_ms, std::size_t columns);
 
 class ProgressView {
@@ -27,7 +29,7 @@ class ProgressView {
   struct Seen {
     StageState state = StageState::waiting;
     std::int64_t printed_ms = 0;
-    double done = -1;
+    int tenth = 0;  // of its work, that was printed last
   };
   std::string changes(const RunStatus& status, std::int64_t now_ms);
 

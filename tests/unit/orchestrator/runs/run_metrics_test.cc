@@ -42,7 +42,9 @@ TEST_CASE("metrics of a run: in its folder and in the site's, now and then, and 
   RunMetrics metrics(run.folder.path(), "the-run", run.clock, run.log);
   metrics.look(false);
   const std::string first = run.take(run.own);
-  CHECK(first == metrics_text("the-run", {}, run.clock.wall_ms()));
+  RunStatus nothing_known;
+  nothing_known.name = "the-run";
+  CHECK(first == metrics_text(nothing_known, {}, run.clock.wall_ms()));
   CHECK(run.take(run.there) == first);
   run.clock.advance_ms(29'000);
   metrics.look(false);

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "base/files/files.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 namespace {
@@ -125,11 +128,29 @@ StageGoodput training_with_faults(const std::string& stage) {
   return {stage, ledger, {hidden, over}, {hot, noisy}};
 }
 
+RunStatus running_status() {
+  RunStatus status;
+  status.name = "my \"run\"";
+  status.created_ms = 1;
+  StageStatus train;
+  train.id = "pretrain", train.kind = "pretrain", train.state = StageState::running;
+  train.progress_done = 120, train.progress_total = 3000;
+  train.newest_loss = 3.25, train.newest_heldout_loss = 3.5, train.tokens_per_s = 19'700, train.mfu = 0.4;
+  StageStatus next;
+  next.id = "sft", next.kind = "sft", next.state = StageState::submitted, next.submitted_ms = 59'500;
+  StageStatus past;
+  past.id = "warm", past.kind = "pretrain", past.state = StageState::succeeded;
+  past.figures = Value::make_table();
+  past.figures.set("loss", 4.0);
+  status.stages = {train, next, past};
+  return status;
+}
+
 }  // namespace
 
 TEST_CASE("metrics: the text is what a collector takes, and says what the ledger says") {
   const std::vector<StageGoodput> stages = {training_with_faults("pretrain"), training_with_faults("sft/lr=1e-05")};
-  const std::string text = metrics_text("my \"run\"", stages, 99'500);
+  const std::string text = metrics_text(running_status(), stages, 99'500);
   ParsedMetrics parsed = parse_metrics(text);
   for (const std::string& problem : parsed.wrong) FAIL_CHECK(problem);
   for (const MetricFamily& family : metric_families()) {
@@ -170,8 +191,57 @@ TEST_CASE("metrics: the text is what a collector takes, and says what the ledger
   CHECK(of("longhaul_hosts_gpus_not_watched", {}) == 2);
 }
 
+TEST_CASE("metrics: while a stage trains its step, loss and rate are there, and the states of all") {
+  RunStatus status = running_status();
+  const ParsedMetrics parsed = parse_metrics(metrics_text(status, {}, 99'500));
+  CHECK(parsed.wrong.empty());
+  const auto of = [&](const std::string& metric, MetricLabels labels) {
+    labels["run"] = status.name;
+    const auto family = parsed.values.find(metric);
+    REQUIRE_MESSAGE(family != parsed.values.end(), metric);
+    REQUIRE_MESSAGE(family->second.contains(labels), metric);
+    return family->second.at(labels);
+  };
+  CHECK(of("longhaul_run_state", {{"state", "running"}}) == 1);
+  CHECK(of("longhaul_stage_state", {{"stage", "sft"}, {"kind", "sft"}, {"state", "submitted"}}) == 1);
+  CHECK(of("longhaul_stage_step", {{"stage", "pretrain"}}) == 120);
+  CHECK(of("longhaul_stage_steps_planned", {{"stage", "pretrain"}}) == 3000);
+  CHECK(of("longhaul_stage_loss", {{"stage", "pretrain"}}) == 3.25);
+  CHECK(of("longhaul_stage_loss", {{"stage", "warm"}}) == 4);
+  CHECK(of("longhaul_stage_heldout_loss", {{"stage", "pretrain"}}) == 3.5);
+  CHECK(of("longhaul_stage_tokens_per_second", {{"stage", "pretrain"}}) == 19'700);
+  CHECK(of("longhaul_stage_mfu_ratio", {{"stage", "pretrain"}}) == 0.4);
+  CHECK(of("longhaul_stage_queued_seconds", {{"stage", "sft"}}) == doctest::Approx(40));
+  status.stages[0].newest_loss = std::numeric_limits<double>::quiet_NaN();
+  CHECK(metrics_text(status, {}, 1).find("stage=\"pretrain\"} NaN\n") != std::string::npos);
+}
+
+TEST_CASE("metrics: the dashboard in docs asks for metrics that there are") {
+  const auto text = read_file(join_path(LONGHAUL_SOURCE_DIR, "docs/grafana/longhaul.json"));
+  REQUIRE(text.ok());
+  const auto dashboard = parse_json(*text, "longhaul.json");
+  REQUIRE(dashboard.ok());
+  std::set<std::string> known;
+  for (const MetricFamily& family : metric_families()) known.insert(family.name);
+  int asked = 0;
+  const std::vector<Value> panels = dashboard->find("panels")->as_array();
+  for (const Value& panel : panels) {
+    const Value* targets = panel.find("targets");
+    if (!targets) continue;
+    for (const Value& target : targets->as_array()) {
+      const std::string expression = target.get_string("expr");
+      for (std::size_t at = 0; (at = expression.find("longhaul_", at)) != std::string::npos; ++asked) {
+        const std::size_t end = expression.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at);
+        CHECK_MESSAGE(known.contains(expression.substr(at, end - at)), expression);
+        at = end;
+      }
+    }
+  }
+  CHECK(asked >= 8);
+}
+
 TEST_CASE("metrics: before anything was trained only the time of writing is told") {
-  const ParsedMetrics parsed = parse_metrics(metrics_text("r", {}, 1'000));
+  const ParsedMetrics parsed = parse_metrics(metrics_text(RunStatus(), {}, 1'000));
   CHECK(parsed.wrong.empty());
   CHECK(parsed.values.size() == 1);
 }
