@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "engine/parallel/mesh/text_exchange.h"
@@ -248,6 +249,11 @@ Result<SavedCheckpoint> CheckpointSaver::finish(CollectiveGroup& group) {
     LH_TRY(const std::optional<SavedCheckpoint> whole, advance(group));
     if (whole) return *whole;
   }
+}
+
+Status CheckpointSaver::pin(CollectiveGroup& group) const {
+  if (group.rank() != 0 || saved_.path.empty()) return {};
+  return write_file_renamed(join_path(saved_.path, checkpoint_pin_name), "ordered\n");
 }
 
 }  // namespace longhaul

@@ -58,7 +58,9 @@ class CheckpointSaver {
   Status reserve(const ParameterLayout& layout, const StateTypes& types = all_f32);
 
   bool busy() const { return phase_ != Phase::idle; }
-  std::int64_t step() const { return saved_.step; }    // of the last one that was started
+  std::int64_t step() const { return saved_.step; }  // of the last one that was started
+  // That one, whole by now, stays whatever the rules of retention say. Done by the first rank.
+  Status pin(CollectiveGroup& group) const;
   const std::string& votes() const { return votes_; }  // this rank's entries of the last one that was written, as text
   // How far this rank is, for comparison with others: -1 when nothing is under way.
   std::int64_t progress_key() const { return busy() ? 4 * saved_.step + static_cast<std::int64_t>(phase_) : -1; }

@@ -257,9 +257,7 @@ Status TrainingLoop::evaluate(BatchSource& heldout) {
   section("evaluate");
   LH_TRY(const ObjectiveSums sums, trainer_.evaluate(heldout, options_.eval_samples));
   if (!(sums.count > 0)) return make_error(ErrorCode::invalid_input, "the held-out data has nothing to predict");
-  outcome_.heldout = sums;
-  outcome_.heldout_loss = sums.loss / sums.count;
-  heldout_step_ = trainer_.progress().step;
+  outcome_.heldout = sums, outcome_.heldout_loss = sums.loss / sums.count, heldout_step_ = trainer_.progress().step;
   if (options_.kernel_timer) (void)options_.kernel_timer->take().ok();  // those of the evaluation are no step's
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);
@@ -531,6 +529,8 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
   const bool copy = options_.local_every_steps > 0 && step % options_.local_every_steps == 0;
   LH_CHECK(copy_locally(told.advance_copy, copy && early && saved_step_ != step));
   if (told.ordered || ends) LH_CHECK(finish_save());  // who gave the order hears of a whole checkpoint
+  if (const Status kept = told.ordered ? saver_.pin(trainer_.group()) : Status(); !kept.ok())
+    events_.message("warn", "the ordered checkpoint goes as others do: " + kept.error().message());
   if (beat_) beat_->obeyed(told.orders);
   checkpoint_orders_obeyed_ = checkpoint_orders_seen_;
   if (told.shorten && early) {

@@ -14,7 +14,7 @@ using namespace longhaul;
 namespace {
 
 struct OrderedTraining {
-  explicit OrderedTraining(std::int64_t steps, const std::string& checkpoints_of = {})
+  explicit OrderedTraining(std::int64_t steps, const std::string& checkpoints_of = {}, int keep_last = 100)
       : setup(4, steps), stop(false), events(clock, "", 0) {
     std::string name = (std::filesystem::temp_directory_path() / "longhaul-orders-XXXXXX").string();
     folder = ::mkdtemp(name.data());
@@ -24,7 +24,7 @@ struct OrderedTraining {
     REQUIRE(opened.ok());
     page = std::make_unique<HeartbeatPage>(std::move(created).value());
     worker = std::make_unique<HeartbeatPage>(std::move(opened).value());
-    store = std::make_unique<CheckpointStore>(clock, checkpoints_of.empty() ? folder : checkpoints_of, 100);
+    store = std::make_unique<CheckpointStore>(clock, checkpoints_of.empty() ? folder : checkpoints_of, keep_last);
     setup.trainer.on_micro_batch = nullptr;
     loop = std::make_unique<TrainingLoop>(clock, setup.trainer, setup.objective, *store, events, stop, page.get(),
                                           options);
@@ -53,6 +53,16 @@ TEST_CASE("orders: a checkpoint now, and the worker learns that it was saved") {
   CHECK(outcome->step == 4);
   CHECK(training.worker->orders_obeyed() == order);
   CHECK(*training.store->list() == std::vector<std::string>{"step-00000004", "step-00000001"});
+}
+
+TEST_CASE("orders: a checkpoint that was ordered stays when later ones push out those that were not") {
+  OrderedTraining training(6, {}, 2);
+  training.worker->order_checkpoint();
+  training.worker->order_checkpoint_interval(2);
+  REQUIRE(training.loop->run(nullptr).ok());
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000006", "step-00000004", "step-00000001"});
+  CHECK(is_pinned_checkpoint(training.store->path_of(1)));
+  CHECK(!is_pinned_checkpoint(training.store->path_of(4)));
 }
 
 TEST_CASE("orders: stop-after ends the training well, with a checkpoint, before its last step") {
