@@ -141,6 +141,7 @@ INSIDE = {
     "orchestrator/job/request": [],
     # orchestrator/render
     "orchestrator/render/draw": [],
+    "orchestrator/render/logs": ["orchestrator/render/draw", "orchestrator/render/run"],
     "orchestrator/render/plan": ["orchestrator/render/draw", "orchestrator/render/report"],
     "orchestrator/render/report": ["orchestrator/render/draw", "orchestrator/render/run"],
     "orchestrator/render/run": ["orchestrator/render/draw"],

@@ -98,10 +98,7 @@ class Planner {
 WorkflowOutcome Planner::run() {
   auto parsed = parse_toml(request_.text, request_.path);
   if (!parsed.ok()) {
-    Error error = parsed.error();
-    if (std::string hint = syntax_hint(request_.path, request_.text, error); !hint.empty())
-      error.hint = std::move(hint);
-    diagnostics_.add(std::move(error));
+    diagnostics_.add(with_syntax_hint(parsed.error(), request_.path, request_.text));
     return {std::move(plan_), {}, std::move(diagnostics_)};
   }
   root_ = std::move(*parsed);

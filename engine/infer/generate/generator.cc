@@ -9,6 +9,15 @@
 namespace longhaul {
 namespace {
 
+// Whether a token ends answers; if so it stands in `usage`.
+bool ends_answer(const TextModelInfo& info, std::int32_t token, bool with_logprob, std::span<const float> raw_logits,
+                 GenerationUsage& usage) {
+  if (std::find(info.end_tokens.begin(), info.end_tokens.end(), token) == info.end_tokens.end()) return false;
+  usage.end_token = token;
+  if (with_logprob) usage.end_logprob = logprobs_of(raw_logits, token, 0).chosen.logprob;
+  return true;
+}
+
 std::int64_t count_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
@@ -323,12 +332,7 @@ std::optional<FinishReason> Generator::take_token(Sequence& s, std::int32_t toke
   ++s.usage.completion_tokens;
   s.history.add_output(token);
   s.last_token = token;
-  const auto& ends = model_.info().end_tokens;
-  if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
-    s.usage.end_token = token;
-    if (s.request.logprobs) s.usage.end_logprob = logprobs_of(raw_logits, token, 0).chosen.logprob;
-    return FinishReason::stop;
-  }
+  if (ends_answer(model_.info(), token, s.request.logprobs.has_value(), raw_logits, s.usage)) return FinishReason::stop;
 
   if (s.request.logprobs) {
     PositionLogprobs p = logprobs_of(raw_logits, token, *s.request.logprobs);

@@ -46,6 +46,28 @@ Status start_weights(const ComputeContext& context, const TrainingStageSettings&
   return {};
 }
 
+// What a training has done, as figures.
+void add_outcome(const TrainingOutcome& outcome, const TrainingStageSettings& settings, std::int64_t steps,
+                 double peak_flops, std::vector<Figure>& figures) {
+  figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
+  // Not what the settings alone would have given, or no model at all.
+  if (outcome.steered || !settings.checkpoint.at_end) figures.push_back({"steered", 1, ""});
+  if (!settings.phases.empty()) figures.push_back({"phases", static_cast<double>(settings.phases.size()), ""});
+  if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
+  if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
+  if (outcome.restarts > 0) figures.push_back({"in_process_restarts", static_cast<double>(outcome.restarts), ""});
+  if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(steps), "steps"});
+  figures.push_back({"parameters", static_cast<double>(settings.shape.parameter_count()), ""});
+  if (outcome.tokens > 0) {
+    figures.push_back({"loss", outcome.loss, "nats"});
+    figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
+    if (outcome.computed_tokens > outcome.tokens)
+      figures.push_back({"computed_tokens_per_s", outcome.computed_tokens / outcome.seconds, "tokens/s"});
+    figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
+    if (peak_flops > 0) figures.push_back({"mfu", outcome.flops / outcome.seconds / peak_flops, ""});
+  }
+}
+
 }  // namespace
 
 Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
@@ -509,24 +531,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
   if (settings_.checkpoint.at_end) LH_CHECK(run_.group.agree(export_model()));
   if (local_copies) local_copies->remove();
-  figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
-  // Not what the settings alone would have given, or no model at all.
-  if (outcome.steered || !settings_.checkpoint.at_end) figures.push_back({"steered", 1, ""});
-  if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
-  if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
-  if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
-  if (outcome.restarts > 0) figures.push_back({"in_process_restarts", static_cast<double>(outcome.restarts), ""});
-  if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
-  figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
-  if (outcome.tokens > 0) {
-    figures.push_back({"loss", outcome.loss, "nats"});
-    figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
-    if (outcome.computed_tokens > outcome.tokens)
-      figures.push_back({"computed_tokens_per_s", outcome.computed_tokens / outcome.seconds, "tokens/s"});
-    figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
-    if (loop_options.peak_flops > 0)
-      figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});
-  }
+  add_outcome(outcome, settings_, options.steps, loop_options.peak_flops, figures);
   if (heldout && settings_.checkpoint.at_end) {
     figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});
     const std::vector<std::string> extra = objective.extra_names();

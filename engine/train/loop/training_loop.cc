@@ -239,25 +239,13 @@ Status TrainingLoop::copy_locally(bool advance, bool due) {
   return copies->start(trainer_.group(), state());
 }
 
-void TrainingLoop::report_save(const SavedCheckpoint& saved) {
-  save_seconds_ = saved.seconds + saved.write_seconds;
-  Value fields = Value::make_table();
-  fields.set("step", saved.step);
-  fields.set("path", saved.path);
-  fields.set("bytes", saved.bytes);
-  fields.set("stall_s", saved.seconds + waited_);
-  fields.set("write_s", saved.write_seconds);
-  if (waited_ > 0) fields.set("waited_s", waited_);
-  fields.set("asynchronous", saved.staged);
-  fields.set("direct_io", saved.direct_io);
-  events_.write("checkpoint", std::move(fields));
-}
-
 Status TrainingLoop::evaluate(BatchSource& heldout) {
   section("evaluate");
   LH_TRY(const ObjectiveSums sums, trainer_.evaluate(heldout, options_.eval_samples));
   if (!(sums.count > 0)) return make_error(ErrorCode::invalid_input, "the held-out data has nothing to predict");
-  outcome_.heldout = sums, outcome_.heldout_loss = sums.loss / sums.count, heldout_step_ = trainer_.progress().step;
+  outcome_.heldout = sums;
+  outcome_.heldout_loss = sums.loss / sums.count;
+  heldout_step_ = trainer_.progress().step;
   if (options_.kernel_timer) (void)options_.kernel_timer->take().ok();  // those of the evaluation are no step's
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);

@@ -3,6 +3,28 @@
 #include "engine/train/loop/training_loop.h"
 
 namespace longhaul {
+namespace {
+
+// Of an event `checkpoint`; waited_s: before the save began.
+Value fields_of(const SavedCheckpoint& saved, double waited_s) {
+  Value fields = Value::make_table();
+  fields.set("step", saved.step);
+  fields.set("path", saved.path);
+  fields.set("bytes", saved.bytes);
+  fields.set("stall_s", saved.seconds + waited_s);
+  fields.set("write_s", saved.write_seconds);
+  if (waited_s > 0) fields.set("waited_s", waited_s);
+  fields.set("asynchronous", saved.staged);
+  fields.set("direct_io", saved.direct_io);
+  return fields;
+}
+
+}  // namespace
+
+void TrainingLoop::report_save(const SavedCheckpoint& saved) {
+  save_seconds_ = saved.seconds + saved.write_seconds;
+  events_.write("checkpoint", fields_of(saved, waited_));
+}
 
 Status TrainingLoop::advance_read_back() {
   LH_TRY(const std::optional<ReadBack> read, read_back_.advance(trainer_.group()));

@@ -14,7 +14,7 @@
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/render/run/checkpoints_text.h"
-#include "orchestrator/render/run/shown_stage.h"
+#include "orchestrator/render/logs/shown_stage.h"
 #include "orchestrator/runs/saved_state.h"
 
 namespace longhaul {

@@ -103,4 +103,9 @@ std::string missing_path_hint(const std::string& path, const std::string& what, 
   return start;
 }
 
+Error with_syntax_hint(Error error, const std::string& path, const std::string& text) {
+  if (std::string hint = syntax_hint(path, text, error); !hint.empty()) error.hint = std::move(hint);
+  return error;
+}
+
 }  // namespace longhaul

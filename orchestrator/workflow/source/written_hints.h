@@ -12,6 +12,8 @@ namespace longhaul {
 // Of a text that is not TOML: what it seems to be, or how its line `where.line` is written; "" where nothing can be
 // said.
 std::string syntax_hint(const std::string& path, const std::string& text, const Error& error);
+// The error with that hint in place of its own, where there is one.
+Error with_syntax_hint(Error error, const std::string& path, const std::string& text);
 
 // Of a path, as written at `what` ("stage.a.inputs.model"), that does not exist. `is_stage` knows the names of stages.
 std::string missing_path_hint(const std::string& path, const std::string& what, const std::string& folder,

@@ -1,4 +1,4 @@
-#include "orchestrator/render/run/event_lines.h"
+#include "orchestrator/render/logs/event_lines.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "orchestrator/render/run/shown_stage.h"
+#include "orchestrator/render/logs/shown_stage.h"
 
 #include <tuple>
 #include <vector>

@@ -1,5 +1,5 @@
 // What `longhaul logs` shows of events, and of which stage.
-#include "orchestrator/render/run/event_lines.h"
+#include "orchestrator/render/logs/event_lines.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/value/json.h"
 #include "orchestrator/render/run/checkpoints_text.h"
-#include "orchestrator/render/run/shown_stage.h"
+#include "orchestrator/render/logs/shown_stage.h"
 
 using namespace longhaul;
 

@@ -1,3 +1,8 @@
+// Room orchestrator/render/logs
+// What `longhaul logs` prints of a stage: which stage is shown, and its events as lines.
+// event_lines.h makes the lines; shown_stage.h chooses the stage where none is named.
+// It knows no terminal and follows no file: the command reads, and this room renders.
+//
 // The events of an attempt as lines for people, for `longhaul logs`: "11-28 02:42:41  step 120/3000  loss 3.21
 // lr 3.0e-4  19.7 K tokens/s". Pure. Kinds of events that nobody has to read are left out, as are those that are not
 // known; of metrics and progress so many that a fast training stays readable.
