@@ -22,7 +22,6 @@ EXCEPTIONS = {
     "engine/comm/nccl/nccl_group.h NcclGroup": (207, 11, 17),
     "engine/comm/nccl/nccl_operation.h NcclOperation": (347, 4, 4),
     "engine/curate/curate_task.cc Curation": (382, 1, 12),
-    "engine/data/jinja/jinja_expressions.h JinjaExpressionParser": (414, 0, 4),
     "engine/data/jinja/jinja_interpreter.h JinjaInterpreter": (423, 1, 11),
     "engine/data/jinja/jinja_value.h JinjaValue": (175, 33, 6),
     "engine/infer/generate/generator.h Generator": (371, 7, 15),
