@@ -39,7 +39,6 @@ EXCEPTIONS = {
     "orchestrator/scheduler/port/helper_port.h HelperPort": (412, 18, 12),
     "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),
     "orchestrator/slurm_helper/job_description.cc DescriptionBuilder": (522, 1, 24),
-    "orchestrator/workflow/planner.cc Planner": (501, 1, 11),
     "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),
     "resiliency/detect/hang/hang_detector.h HangDetector": (350, 10, 13),
     "resiliency/simulate/trial.cc Trial": (451, 1, 36),

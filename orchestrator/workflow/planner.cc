@@ -1,59 +1,58 @@
-// Two passes over the stages. The first makes a draft of each alone (recipe, references to params, matrix, settings,
-// inputs as written); the second looks at how they hang together (references, best, loops, order) and writes the plan.
+// Two passes over the stages. The first makes a draft of each alone (stage_draft.h); the second, here, looks at how
+// they hang together (milestones, tune and search stages, references, best, loops, order). plan_writer.h writes the
+// plan.
 #include "orchestrator/workflow/planner.h"
 
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <unordered_map>
 
-#include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "contracts/settings/stages/hyper_search.h"
-#include "orchestrator/workflow/command_steps.h"
 #include "orchestrator/workflow/graph.h"
-#include "orchestrator/workflow/layout/stage_layout.h"
 #include "orchestrator/workflow/milestone_inputs.h"
-#include "orchestrator/workflow/source/interpolate.h"
-#include "orchestrator/workflow/source/matrix.h"
+#include "orchestrator/workflow/plan_writer.h"
 #include "orchestrator/workflow/source/overrides.h"
-#include "orchestrator/workflow/source/recipes.h"
 #include "orchestrator/workflow/source/stage_text.h"
 #include "orchestrator/workflow/source/written_hints.h"
+#include "orchestrator/workflow/stage_draft.h"
 #include "orchestrator/workflow/stage_fit.h"
-#include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/trials/search_plan.h"
 #include "orchestrator/workflow/trials/tune_plan.h"
-#include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
 namespace {
 
-struct VariantDraft {
-  std::string name;
-  StageCommon common;
-  ParallelDims dims;
-  FaultSettings faults;
-  std::string layout_from;           // name of the tune stage; "": the layout is written
-  std::string hyperparameters_from;  // name of the search stage, in the same way
-  Value settings;
-  std::vector<StageInputText> inputs;
-  Value needs;            // as written, with positions
-  Value written;          // the stage's table, for the places of its settings
-  Value asked;            // its common keys
-  bool is_sound = false;  // no problem was found in it alone
-};
-
-struct StageDraft {
-  std::string name;
-  const StageKind* kind = nullptr;  // null: unknown, reported
-  SourcePos where;
-  bool is_matrix = false;
-  bool has_best = false;
-  BestRule best;
-  std::vector<VariantDraft> variants;
-};
+// The sections of a workflow: that there are stages, nothing else than what a workflow has, and what its header says.
+WorkflowHeader read_header(const Value& root, const std::string& path, Diagnostics& diagnostics) {
+  WorkflowHeader read;
+  const std::vector<std::string> sections = {"workflow", "params", "stage"};
+  for (const ValueMember& member : root.as_table()) {
+    if (std::find(sections.begin(), sections.end(), member.key) == sections.end()) {
+      const std::string nearest = nearest_word(member.key, sections);
+      diagnostics.add(
+          member.key_pos, "unknown section '" + member.key + "'",
+          nearest.empty() ? "a workflow has [workflow], [params] and [stage.NAME]" : "did you mean '" + nearest + "'?");
+    } else if (!member.value.is_table()) {
+      diagnostics.add(member.value.pos, member.key + " is " + member.value.kind_name() + ", expected a table");
+    }
+  }
+  const Value* stages = root.find("stage");
+  if (!stages || (stages->is_table() && stages->size() == 0))
+    diagnostics.add(SourcePos{path, 0, 0}, "the workflow has no stages", "add at least one [stage.NAME]");
+  const Value* header = root.find("workflow");
+  if (!header) {
+    diagnostics.add(SourcePos{path, 0, 0}, "the workflow has no name", "add [workflow] with name = \"...\"");
+  } else if (header->is_table()) {
+    const std::size_t before = diagnostics.size();
+    read = workflow_header_fields().parse(*header, "workflow", diagnostics);
+    if (diagnostics.size() == before && !is_name(read.name))
+      diagnostics.add(header->find("name")->pos, "'" + read.name + "' cannot name a workflow",
+                      "use up to 64 letters, digits, '-' and '_': runs are folders of that name");
+  }
+  return read;
+}
 
 class Planner {
  public:
@@ -62,11 +61,6 @@ class Planner {
   WorkflowOutcome run();
 
  private:
-  void check_sections(const Value& root);
-  StageDraft draft_stage(const ValueMember& member, Interpolator& interpolator);
-  VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
-  void read_best(const Value& table, StageDraft& draft);
-
   void plan_tunes(const std::string& kind);
   void plan_tune(const StageDraft& draft, VariantDraft& variant, StageDraft& target);
   void expand_milestones();
@@ -77,20 +71,15 @@ class Planner {
   void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
   void link_finders(int index, const VariantDraft& variant, std::vector<int>& needs);
   void check_fit();
-  void write_plan(const std::vector<int>& order);
   WrittenStages written();
-  PlannedInput plan_input(const StageInputText& input);
-  const std::vector<std::string>& expand(const std::string& path, const SourcePos& where, const std::string& what);
 
   const WorkflowRequest& request_;
   const FileView& files_;
   Diagnostics diagnostics_;
   RunPlan plan_;
-  bool faults_allowed_ = false;
   std::string tune_;  // the only stage that is wanted, with what it needs; "": all
   std::vector<StageDraft> drafts_;
-  std::unordered_map<std::string, int> index_;
-  std::unordered_map<std::string, std::vector<std::string>> expanded_;  // raw path as written -> files
+  StageIndex index_;
   Recipes recipes_;
   Value root_;  // the workflow as written, with overrides
 };
@@ -103,7 +92,9 @@ WorkflowOutcome Planner::run() {
   }
   root_ = std::move(*parsed);
   Value& root = root_;
-  check_sections(root);
+  const WorkflowHeader header = read_header(root, request_.path, diagnostics_);
+  plan_.workflow = header.name;
+  plan_.budget_node_hours = header.budget;
   apply_overrides(request_.sets, root, diagnostics_);
   tune_ = add_tune_stage(request_.tune, root, request_.path, diagnostics_);
   const Value* params = root.find("params");
@@ -111,10 +102,11 @@ WorkflowOutcome Planner::run() {
   Interpolator interpolator(params && params->is_table() ? *params : no_params, request_.site, diagnostics_);
   const Value* stages = root.find("stage");
   if (stages && stages->is_table()) {
+    StageDrafter drafter(request_, header.allow_fault_injection, recipes_, interpolator, diagnostics_);
     drafts_.reserve(stages->size());
     for (const ValueMember& member : stages->as_table()) {
       index_.emplace(member.key, static_cast<int>(drafts_.size()));
-      drafts_.push_back(draft_stage(member, interpolator));
+      drafts_.push_back(drafter.draft_stage(member));
     }
   }
   expand_milestones();
@@ -128,153 +120,6 @@ WorkflowOutcome Planner::run() {
   for (const Error& error : diagnostics_.errors())
     if (seen.insert(error.message()).second) once.add(error);
   return {std::move(plan_), written(), std::move(once)};
-}
-
-void Planner::check_sections(const Value& root) {
-  const std::vector<std::string> sections = {"workflow", "params", "stage"};
-  for (const ValueMember& member : root.as_table()) {
-    if (std::find(sections.begin(), sections.end(), member.key) == sections.end()) {
-      const std::string nearest = nearest_word(member.key, sections);
-      diagnostics_.add(
-          member.key_pos, "unknown section '" + member.key + "'",
-          nearest.empty() ? "a workflow has [workflow], [params] and [stage.NAME]" : "did you mean '" + nearest + "'?");
-    } else if (!member.value.is_table()) {
-      diagnostics_.add(member.value.pos, member.key + " is " + member.value.kind_name() + ", expected a table");
-    }
-  }
-  const Value* stages = root.find("stage");
-  if (!stages || (stages->is_table() && stages->size() == 0))
-    diagnostics_.add(SourcePos{request_.path, 0, 0}, "the workflow has no stages", "add at least one [stage.NAME]");
-  const Value* header = root.find("workflow");
-  if (!header) {
-    diagnostics_.add(SourcePos{request_.path, 0, 0}, "the workflow has no name", "add [workflow] with name = \"...\"");
-  } else if (header->is_table()) {
-    const std::size_t before = diagnostics_.size();
-    const WorkflowHeader parsed = workflow_header_fields().parse(*header, "workflow", diagnostics_);
-    plan_.workflow = parsed.name;
-    plan_.budget_node_hours = parsed.budget;
-    faults_allowed_ = parsed.allow_fault_injection;
-    if (diagnostics_.size() == before && !is_name(plan_.workflow))
-      diagnostics_.add(header->find("name")->pos, "'" + plan_.workflow + "' cannot name a workflow",
-                       "use up to 64 letters, digits, '-' and '_': runs are folders of that name");
-  }
-}
-
-StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpolator) {
-  StageDraft draft;
-  draft.name = member.key;
-  draft.where = member.value.pos;
-  const std::string where = "stage." + draft.name;
-  if (!is_name(draft.name))
-    diagnostics_.add(member.key_pos, "'" + draft.name + "' cannot name a stage",
-                     "use up to 64 letters, digits, '-' and '_'");
-  if (!member.value.is_table()) {
-    diagnostics_.add(member.value.pos, where + " is " + member.value.kind_name() + ", expected a table",
-                     "write [" + where + "]");
-    return draft;
-  }
-  Value table = member.value;
-  resolve_references(table, interpolator);
-  recipes_.merge_into(table, draft.name, interpolator);
-
-  std::vector<std::string> kind_names;
-  for (const StageKind& kind : stage_kinds()) kind_names.push_back(kind.name);
-  const Value* kind = table.find("kind");
-  if (!kind || !kind->is_string()) {
-    diagnostics_.add(kind ? kind->pos : draft.where, where + ".kind is " + (kind ? "not a text" : "missing"),
-                     "one of: " + join(kind_names, ", "));
-    return draft;
-  }
-  draft.kind = find_stage_kind(kind->as_string());
-  if (!draft.kind) {
-    const std::string nearest = nearest_word(kind->as_string(), kind_names);
-    diagnostics_.add(kind->pos, "unknown stage kind '" + kind->as_string() + "'",
-                     nearest.empty() ? "one of: " + join(kind_names, ", ") : "did you mean '" + nearest + "'?");
-    return draft;
-  }
-  if (!draft.kind->unavailable.empty()) {
-    Error refused = make_error(ErrorCode::unsupported,
-                               "stage kind '" + draft.kind->name + "' cannot run: " + draft.kind->unavailable);
-    refused.where = kind->pos;
-    diagnostics_.add(refused);
-    return draft;
-  }
-  const bool is_finder = draft.kind->name == "tune" || draft.kind->name == search_kind_name;
-  if (const Value* other = table.find("for"); other && !is_finder)
-    diagnostics_.add(other->pos, where + ".for: only a tune or search stage is for another one", "remove it");
-  if (const Value* matrix = table.find("matrix"); matrix && draft.kind->name == search_kind_name)
-    diagnostics_.add(matrix->pos, where + ".matrix: what a search varies stands in its space",
-                     "write a stage for each search");
-  check_hyperparameters_key(where, draft.kind->name, table, diagnostics_);
-  draft.is_matrix = table.find("matrix") != nullptr || names_every_milestone(table);
-  read_best(table, draft);
-  for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
-    draft.variants.push_back(draft_variant(draft, variant));
-  return draft;
-}
-
-void Planner::read_best(const Value& table, StageDraft& draft) {
-  const Value* best = table.find("best");
-  if (!best) return;
-  const std::string where = "stage." + draft.name + ".best";
-  if (!best->is_table()) {
-    diagnostics_.add(best->pos, where + " is " + best->kind_name() + ", expected a table",
-                     "for example { metric = \"heldout_loss\", mode = \"min\" }");
-    return;
-  }
-  draft.best = read_best_rule(*best, draft.is_matrix, draft.kind->name, where, diagnostics_);
-  draft.has_best = true;
-}
-
-VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant& variant) {
-  static const std::vector<std::string> stage_keys = workflow_stage_keys();
-  Value table = variant.table;
-  const std::string where = "stage." + draft.name;
-  VariantDraft result;
-  result.name = variant.name;
-  Value common = Value::make_table();
-  common.pos = table.pos;
-  for (const ValueMember& member : table.as_table())
-    if (std::any_of(stage_common_fields().slots().begin(), stage_common_fields().slots().end(),
-                    [&](const FieldSlot& slot) { return slot.info.name == member.key; }))
-      common.as_table().push_back(member);
-  const std::size_t before = diagnostics_.size();
-  result.common = stage_common_fields().parse(common, where, diagnostics_);
-  if (const Value* given = common.find("resiliency"))
-    for (const Error& error : judge_timeouts(result.common.resiliency))
-      diagnostics_.add(given->pos, where + ".resiliency: " + error.what, error.hint);
-  result.asked = std::move(common);
-  if (const Value* device = table.find("device")) result.asked.set("device", *device);
-  const bool is_command = draft.kind->name == "command";
-  if (const Value* steps = table.find("step"); steps && is_command) {
-    result.asked.set("step", *steps);
-  } else if (steps) {
-    diagnostics_.add(steps->pos, where + ".step: a " + draft.kind->name + " stage is one program",
-                     "only the kind 'command' has steps");
-    table.erase("step");
-  }
-  result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
-  result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
-  if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
-  if (is_command && diagnostics_.size() == before)
-    check_command(where, table, result.settings, result.common, diagnostics_);
-  const Value* faults = table.find("faults");
-  const bool is_readable = diagnostics_.size() == before;  // a layout of wrong numbers would only repeat the news
-  if (is_readable && draft.kind->name != "tune" && draft.kind->name != search_kind_name)
-    result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
-  result.layout_from = layout_stage_of(table);
-  result.hyperparameters_from = search_stage_of(table);
-  if (faults)
-    result.faults = parse_faults(*faults, where,
-                                 {draft.kind->name, is_readable ? result.common.ranks : ranks_max,
-                                  &request_.fault_commands, result.common.resiliency.health != "off"},
-                                 diagnostics_);
-  result.faults.allowed |= faults_allowed_;
-  if (result.faults.allowed) result.faults.commands = request_.fault_commands;
-  if (!is_readable) return result;
-  result.written = table;
-  result.is_sound = diagnostics_.size() == before;
-  return result;
 }
 
 int Planner::stage_index(const std::string& name, const SourcePos& where, const std::string& what) {
@@ -463,7 +308,7 @@ void Planner::link() {
                      "an arrow means 'needs'; remove one of these inputs or needs");
   }
   if (order.loops.empty()) check_fit();
-  write_plan(order.order);
+  plan_.stages = PlanWriter(request_.folder, files_, drafts_, index_, diagnostics_).write(order.order);
 }
 
 void Planner::check_fit() {
@@ -480,94 +325,6 @@ void Planner::check_fit() {
     }
   }
   check_stages_fit(stages, diagnostics_);
-}
-
-const std::vector<std::string>& Planner::expand(const std::string& path, const SourcePos& where,
-                                                const std::string& what) {
-  const auto known = expanded_.find(path);
-  if (known != expanded_.end() && !known->second.empty()) return known->second;
-  auto found = files_.expand(starts_with(path, "/") ? path : absolute_path(join_path(request_.folder, path)));
-  if (!found.ok())
-    diagnostics_.add(
-        where, what + ": " + found.error().what,
-        missing_path_hint(path, what, request_.folder, [&](const std::string& name) { return index_.contains(name); }));
-  return expanded_[path] = found.ok() ? std::move(*found) : std::vector<std::string>{};
-}
-
-PlannedInput Planner::plan_input(const StageInputText& input) {
-  PlannedInput planned;
-  planned.name = input.name;
-  planned.within = input.within;
-  planned.milestone = input.milestone;
-  if (input.stage.empty()) return planned;
-  const auto found = index_.find(input.stage);
-  if (found == index_.end()) return planned;
-  const StageDraft& from = drafts_[found->second];
-  for (const VariantDraft& variant : from.variants)
-    planned.stages.push_back(variant.name.empty() ? from.name : from.name + "/" + variant.name);
-  if (from.has_best && planned.stages.size() > 1) {
-    planned.best_metric = from.best.metric;
-    planned.best_is_max = from.best.mode == "max";
-  }
-  return planned;
-}
-
-void Planner::write_plan(const std::vector<int>& order) {
-  for (const StageDraft& draft : drafts_)  // also of stages in loops: all problems together
-    for (const VariantDraft& variant : draft.variants)
-      for (const StageInputText& input : variant.inputs)
-        for (const std::string& path : input.paths)
-          expand(path, input.where, "stage." + draft.name + ".inputs." + input.name);
-  if (!diagnostics_.empty()) return;
-  std::size_t stages = 0;
-  for (const StageDraft& draft : drafts_) stages += draft.variants.size();
-  plan_.stages.reserve(stages);
-  for (int index : order) {
-    StageDraft& draft = drafts_[index];
-    for (VariantDraft& variant : draft.variants) {
-      PlannedStage stage;
-      stage.stage = draft.name;
-      stage.variant = variant.name;
-      stage.kind = draft.kind->name;
-      stage.kind_version = draft.kind->version;
-      stage.common = std::move(variant.common);
-      stage.faults = std::move(variant.faults);
-      stage.asked = std::move(variant.asked);
-      stage.dims = variant.dims;
-      stage.settings = std::move(variant.settings);
-      stage.where = draft.where;
-      const auto need = [&](const std::string& id, NeedEdge edge) {
-        const bool is_new = std::find(stage.needs.begin(), stage.needs.end(), id) == stage.needs.end();
-        if (is_new) stage.needs.push_back(id);
-        if (edge == NeedEdge::afterok && stage.edge_to(id) == NeedEdge::milestone)
-          stage.edges.erase(id);  // all of it is more than a milestone
-        else if (edge != NeedEdge::afterok && (is_new || edge != NeedEdge::milestone))
-          stage.edges[id] = edge;
-      };
-      for (const StageInputText& input : variant.inputs) {
-        PlannedInput planned = plan_input(input);
-        for (const std::string& path : input.paths) {
-          const auto& found = expanded_[path];
-          planned.paths.insert(planned.paths.end(), found.begin(), found.end());
-        }
-        for (const std::string& id : planned.stages)
-          need(id, planned.milestone > 0 ? NeedEdge::milestone : NeedEdge::afterok);
-        stage.inputs.push_back(std::move(planned));
-      }
-      if (!variant.layout_from.empty()) need(stage.layout_from = variant.layout_from, NeedEdge::afterok);
-      if (!variant.hyperparameters_from.empty())
-        need(stage.hyperparameters_from = variant.hyperparameters_from, NeedEdge::afterok);
-      for (const std::string& text : stage.common.needs) {
-        const NeedText wanted = read_need(text);
-        const StageDraft& from = drafts_[index_.at(wanted.stage)];
-        for (const VariantDraft& other : from.variants) {
-          const std::string id = other.name.empty() ? from.name : from.name + "/" + other.name;
-          need(id, wanted.edge);
-        }
-      }
-      plan_.stages.push_back(std::move(stage));
-    }
-  }
 }
 
 WrittenStages Planner::written() {

@@ -1,6 +1,7 @@
 // Room orchestrator/workflow
 // From the text of a workflow to a checked plan.
-// planner.h runs all steps; graph.h orders the stages; stage_inputs.h and milestone_inputs.h read inputs.
+// planner.h runs all steps: stage_draft.h each stage alone, graph.h their order, plan_writer.h the plan.
+// stage_inputs.h and milestone_inputs.h read inputs.
 // stage_fit.h checks stages against each other; command_steps.h programs that share a job.
 // It knows no scheduler and no run: the same text gives the same plan everywhere.
 //
