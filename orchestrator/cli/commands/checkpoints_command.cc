@@ -13,8 +13,8 @@
 #include "orchestrator/cli/session/asked_run.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
-#include "orchestrator/render/run/checkpoints_text.h"
 #include "orchestrator/render/logs/shown_stage.h"
+#include "orchestrator/render/run/checkpoints_text.h"
 #include "orchestrator/runs/saved_state.h"
 
 namespace longhaul {

@@ -16,8 +16,8 @@
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/signals.h"
 #include "orchestrator/render/logs/event_lines.h"
-#include "orchestrator/render/run/run_story.h"
 #include "orchestrator/render/logs/shown_stage.h"
+#include "orchestrator/render/run/run_story.h"
 #include "orchestrator/render/run/thinned_events.h"
 
 namespace longhaul {

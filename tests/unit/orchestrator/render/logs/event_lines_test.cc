@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/value/json.h"
-#include "orchestrator/render/run/checkpoints_text.h"
 #include "orchestrator/render/logs/shown_stage.h"
+#include "orchestrator/render/run/checkpoints_text.h"
 
 using namespace longhaul;
 
