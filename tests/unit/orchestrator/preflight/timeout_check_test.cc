@@ -14,7 +14,11 @@ namespace {
 
 struct TimeoutFolder {
   std::string path = "/tmp/longhaul-timeout-test-" + random_hex(6).value();
-  TimeoutFolder() { make_directories(join_path(path, "tokens")).value(); }
+  TimeoutFolder() {
+    make_directories(join_path(path, "tokens")).value();
+    for (const char* file : {"tokenizer.json", "train.bin", "train.idx"})
+      write_file_atomic(join_path(path, "tokens/" + std::string(file)), "{}").value();
+  }
   ~TimeoutFolder() { (void)remove_tree(path); }
 };
 
