@@ -1,6 +1,7 @@
 // Room engine/curate/dedup
 // Removal of duplicates: equal documents, nearly equal documents (MinHash), and repeated paragraphs.
 // dedup.h has all three, coarse to fine; the first in the given order is kept, whatever the number of threads.
+// Shingles, bands, rows and limits are settings: contracts/settings/stages/curate.h.
 // It reads no files: the caller hands it text and decides by the order which copy is kept.
 //
 // Each thing once. Three ways, coarse to fine: documents that say the same (exact), documents that say nearly the same

@@ -1,6 +1,7 @@
 // Room worker/lead/failover
 // A lead that is lost, and another one that goes on in its place.
-// lead_state.h is what the new lead needs; majority_wait.h and scheduler_vote.h say when it may lead.
+// leadership.h chooses the standby and says whether a lead still leads; lead_state.h is what the new lead needs;
+// majority_wait.h and scheduler_vote.h say when it may lead.
 // lead_holder.h is the process of the job's script; job_end_time.h asks when Slurm ends the job.
 // It does not include the lead itself (job_lead.h), which continues with the ranks that are running.
 //
