@@ -12,6 +12,7 @@
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/launch/near_gpu.h"
 #include "worker/launch/rank_files.h"
+#include "worker/launch/rank_place.h"
 
 namespace longhaul {
 
@@ -30,6 +31,9 @@ Status exec_rank(const RankWords& words, const Variable& variable) {
   if (const std::string line = words.near_gpu ? stay_near_gpu(variable) : ""; !line.empty())
     print_text(stderr, line + "\n");
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
+  // Of a command alone: the engine asks MPI. What the stage says itself stays.
+  if (!variable("LONGHAUL_RANKS").empty())
+    for (const auto& [name, value] : rank_place(variable)) ::setenv(name.c_str(), value.c_str(), 0);
   LH_TRY(const HeldFolder pages, hold_beat_folder(words.beat_dir, HeldFolder::Until::children_end));
   // The program finds its page made: an end before its first beat is seen, too.
   const int rank = std::atoi(rank_text.c_str());

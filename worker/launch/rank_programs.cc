@@ -158,6 +158,30 @@ void add_step_environment(const LaunchSpec& spec, const JobStep& own, Environmen
   environment.emplace_back("LONGHAUL_SHARED", shared_folder(spec.launch.launch_dir));
 }
 
+// Where the ranks of a program meet, in the variables that torchrun sets. The port is one of a range that systems do
+// not hand out by themselves, by the attempt's key: all ranks agree upon it, and neighbours hardly meet on it.
+void add_meeting_place(const LaunchSpec& spec, const CommandPart& part, Environment& environment) {
+  constexpr std::uint32_t first_port = 20'000, ports = 10'000;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!part.environment.contains(name)) environment.emplace_back(name, value);
+  };
+  std::uint32_t mixed = 2166136261U;  // FNV-1a
+  for (const unsigned char c : spec.attempt.key + " " + spec.launch.launch_dir + " " + part.what)
+    mixed = (mixed ^ c) * 16777619U;
+  const std::vector<std::string> hosts = part.step ? step_hosts(spec.launch, *part.step) : spec.launch.hosts;
+  add("WORLD_SIZE", std::to_string(part.ranks));
+  add("MASTER_ADDR", part.launcher.empty() || hosts.empty() ? "127.0.0.1" : hosts.front());
+  add("MASTER_PORT", std::to_string(first_port + mixed % ports));
+}
+
+void add_place_on_one_machine(const CommandPart& part, int rank, Environment& environment) {
+  const std::string own = std::to_string(rank);
+  const std::vector<std::pair<std::string, std::string>> place = {
+      {"RANK", own}, {"LOCAL_RANK", own}, {"LOCAL_WORLD_SIZE", std::to_string(part.ranks)}, {"NODE_RANK", "0"}};
+  for (const auto& [name, value] : place)
+    if (!part.environment.contains(name)) environment.emplace_back(name, value);
+}
+
 // Below a launcher the wrapper adds what differs from rank to rank.
 Result<SpawnSpec> command_spawn(const LaunchSpec& spec, const CommandPart& part, int rank) {
   SpawnSpec s = rank_spawn(spec, part.log_dir, rank, part.threads);
@@ -172,10 +196,12 @@ Result<SpawnSpec> command_spawn(const LaunchSpec& spec, const CommandPart& part,
   if (part.step) add_step_environment(spec, *part.step, s.environment);
   if (part.launcher.empty()) {
     s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
+    add_place_on_one_machine(part, rank, s.environment);
     s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(part.log_dir, rank));
     s.environment.emplace_back(beat_socket_variable, beat_socket_path(part.log_dir, rank));
   }
   s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(part.ranks));
+  add_meeting_place(spec, part, s.environment);
   s.working_directory = spec.launch.output_dir;
   return s;
 }
