@@ -770,7 +770,7 @@ def one_rank_is_killed_every_time(here):
     record = job.record()
     expect("it fails, and soon", job.process.returncode == RUN_FAILED and time.monotonic() - start < 20, out)
     expect("it was started more than once, and not for ever", record["launches"] == kills < 8, (record, kills))
-    expect("the cause is told", "signal 9" in record["cause"] and "the ranks ended" in out, (record, out))
+    expect("the cause is told", "signal 9" in record["cause"] and "(all ranks, exit code 137)" in out, (record, out))
     expect("nothing is published", not (job.run / "stages/s/out").exists())
     no_process_is_left(job)
 

@@ -109,7 +109,7 @@ def every_milestone_is_a_variant_and_all_of_it_is_cached(here):
     # Asked for afterwards: the training is the same and is not done again, so they cannot be had.
     write_workflow(here, "@pretrain@every", ranks=2)
     longhaul(here, "plan", "w.toml", code=0, says=["evaluate/step=20", "pretrain@20", "pretrain@40", "2 milestones"])
-    longhaul(here, "run", "w.toml", code=5, says=["evaluate/step=20 skipped: it needs the milestone of step 20", "site.artifacts"])
+    longhaul(here, "run", "w.toml", code=5, says=["skipped: evaluate/step=20: it needs the milestone of step 20", "site.artifacts"])
     expect("the training was cached", states(here)["pretrain"] == "cached", states(here))
     # Another root of artifacts: trained again, to the same bits on two ranks.
     other = ["run", "w.toml", "--set", f'site.artifacts="{here}/artifacts"']
