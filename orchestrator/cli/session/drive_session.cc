@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::int64_t second_signal_ms = 5'000;
 constexpr std::int64_t cancel_deadline_ms = 120'000;
+// How long another controller may take to end the jobs. One that a job's end killed looks alive for a minute elsewhere.
+constexpr std::int64_t others_turn_ms = 20'000;
 
 std::size_t terminal_columns() {
   winsize size{};
@@ -102,11 +104,16 @@ Result<RunStatus> DriveSession::cancel() {
   watch_.go_on();
   const int signals = watch_.count();
   const Deadline deadline(clock_, cancel_deadline_ms);
+  struct {
+    std::int64_t epoch = -1, since_ns = 0;
+  } others;
   for (;;) {
     auto status = read_run_status(run_dir_);
     if (!status.ok() || status->state != RunState::running || deadline.passed() || watch_.count() != signals)
       return status;
-    if (status->driven && !drives_) {  // a process that has just driven it looks like its driver still
+    if (status->epoch != others.epoch) others = {status->epoch, clock_.monotonic_ns()};
+    const bool its_turn = clock_.monotonic_ns() - others.since_ns < others_turn_ms * 1'000'000;
+    if (status->driven && !drives_ && its_turn) {  // a process that has just driven it looks like its driver still
       clock_.sleep_ms(500);
       continue;
     }

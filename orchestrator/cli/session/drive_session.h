@@ -36,8 +36,8 @@ class DriveSession {
   // True if another signal comes within 5 s.
   bool second_signal();
   // Its controller ends the jobs while it has one, and this process does as soon as it has none: a controller may be
-  // killed, or be the last round of a job, at any moment. Over the deadline (2 minutes), or stopped by a signal: the
-  // status as it is then.
+  // killed, or be the last round of a job, at any moment; one that has not ended them within 20 s is not waited for.
+  // Over the deadline (2 minutes), or stopped by a signal: the status as it is then.
   Result<RunStatus> cancel();
 
   const std::string& run_dir() const { return run_dir_; }
