@@ -36,7 +36,7 @@ void RunMetrics::write() {
     return;
   }
   auto status = read_run_status(run_dir_);
-  if (!status.ok()) {  // the time of its trainings is told all the same
+  if (!status.ok()) {  // the time of its trainings is printed all the same
     log_.debug("event=no_state_in_metrics error='" + status.error().message() + "'");
     status = RunStatus();
     status->name = run_;

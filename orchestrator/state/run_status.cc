@@ -206,7 +206,7 @@ Value positive_or_null(double value) {
   return value > 0 ? Value(value) : Value();
 }
 
-// What a stage that runs has told last; a loss that is no number is null.
+// What a stage that runs has reported last; a loss that is no number is null.
 Value newest_value(const StageStatus& stage) {
   Value newest = Value::make_table();
   const auto add = [&](const char* name, const std::optional<double>& value) {

@@ -50,7 +50,7 @@ struct StageStatus {
   // Of the newest progress event; total 0: none.
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
-  // Of the newest metric events, while it runs: what was not told yet is not there.
+  // Of the newest metric events, while it runs: what was not reported yet is not there.
   std::optional<double> newest_loss, newest_heldout_loss, tokens_per_s, mfu;
   std::vector<std::int64_t> milestones;  // steps of those that it has published
   // Of a tune or search stage, as its controller wrote them down.

@@ -21,8 +21,8 @@ struct MetricFamily {
 // back what was counted as training.
 const std::vector<MetricFamily>& metric_families();
 
-// Ends with a newline. Of a status that holds nothing but a name no state is told; the rest of a stage as soon as there
-// is something.
+// Ends with a newline. Of a status that holds nothing but a name no state is printed; the rest of a stage as soon as
+// there is something.
 std::string metrics_text(const RunStatus& status, const std::vector<StageGoodput>& stages, std::int64_t now_ms);
 
 // "run-2026" -> "longhaul-run-2026.prom"; characters that a file name should not have become '_'.

@@ -15,7 +15,7 @@ using namespace longhaul;
 
 namespace {
 
-// The remedies that a stage of this kind is told for one line of its table.
+// The remedies that are printed for one line of the table of a stage of this kind.
 std::string said_of(const std::string& kind, const std::string& line) {
   Diagnostics problems;
   const Value table = parse_toml("kind = \"" + kind + "\"\n" + line, "w.toml").value();

@@ -1,4 +1,4 @@
-// What a rank of a command is told of its place among the others, in the variables that torchrun sets.
+// What a rank of a command learns of its place among the others, in the variables that torchrun sets.
 #include "worker/launch/rank_place.h"
 
 #include <doctest/doctest.h>

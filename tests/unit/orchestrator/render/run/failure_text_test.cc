@@ -1,4 +1,4 @@
-// A failure is told once, its sentence first, with what to type next.
+// A failure is printed once, its sentence first, with what to type next.
 #include "orchestrator/render/run/failure_text.h"
 
 #include <doctest/doctest.h>
