@@ -202,9 +202,9 @@ TEST_CASE("moments on the host cost a processor nothing; those on a disk its tim
 
 TEST_CASE("products in eight bits are priced where GPUs multiply them, and said by name where they are emulated") {
   const auto forecast = [](const std::string& gpu, const std::string& recipe, std::int64_t kept = 0) {
-    RunPlan plan = plan_of(256);
+    RunPlan plan = plan_of(32);
     ParallelDims& d = plan.stages[1].dims;
-    d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
+    d.dp_replicate = 1, d.dp_shard = 32, d.zero = 2;
     PretrainSettings settings = pretrain_fields().parse(plan.stages[1].settings, "").value();
     settings.low_precision.recipe = recipe, settings.low_precision.first_layers_bf16 = kept;
     plan.stages[1].settings = pretrain_fields().to_value(settings);
