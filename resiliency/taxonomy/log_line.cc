@@ -13,6 +13,7 @@ struct LinePattern {
   std::string_view also;    // anywhere in the line; "" for nothing more
   FaultClass fault;
   LineRole role;
+  bool alone = false;
 };
 
 using F = FaultClass;
@@ -140,12 +141,14 @@ constexpr LinePattern patterns[] = {
     {"bus error", "", F::crash, root},
     {"floating point exception", "", F::crash, root},
     {"illegal instruction", "", F::crash, root},
+    {"signal: aborted", "", F::crash, root, true},  // Open MPI's handler; who aborts for a reason has said it before
     {"killed by signal: killed", "", F::killed, root},
     {"terminate called after throwing", "", F::exception, root},
     {"panicked at", "", F::exception, root},
     {"assertion", "failed", F::exception, root},
     {"srun: error:", "exited with exit code", F::program, confirmation},
     {"srun: error:", ": killed", F::killed, confirmation},
+    {"srun: error:", ": aborted", F::crash, confirmation},
     {"traceback (most recent call last)", "", F::exception, confirmation},
     {"longhaul-engine", "", F::exception, root},  // begins each error that the engine ends with
 };
@@ -234,7 +237,7 @@ std::optional<LineFinding> classify_line(std::string_view line, std::string& scr
   if (low.find("warning") != std::string_view::npos) return std::nullopt;  // its author knows that it goes on
   if (const auto xid = xid_of(low)) return xid;
   const std::uint8_t found = first_pattern(low);
-  if (found != no_pattern) return LineFinding{patterns[found].fault, patterns[found].role};
+  if (found != no_pattern) return LineFinding{patterns[found].fault, patterns[found].role, patterns[found].alone};
   if (is_raised_error(line)) return LineFinding{F::exception, root};
   if (low == "killed") return LineFinding{F::killed, root};  // a shell's word for it
   return std::nullopt;

@@ -20,6 +20,7 @@ const char* to_string(LineRole role);
 struct LineFinding {
   FaultClass fault = FaultClass::none;
   LineRole role = LineRole::root;
+  bool alone = false;  // tells the cause only where its program said nothing of a fault before
   bool operator==(const LineFinding&) const = default;
 };
 

@@ -44,7 +44,7 @@ std::optional<Found> best_of(const LogTail& tail, std::string& scratch) {
     if (line.empty()) continue;
     if (const std::int64_t told_ms = line_time_ms(line)) at_ms = told_ms;
     const auto finding = classify_line(line, scratch);
-    if (!finding || (best && best->finding.role <= finding->role)) continue;
+    if (!finding || (best && (best->finding.role <= finding->role || finding->alone))) continue;
     best = Found{*finding, &tail, line, at_ms > 0 ? at_ms : tail.ended_ms};
     if (finding->role == LineRole::root) break;
   }

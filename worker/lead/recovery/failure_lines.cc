@@ -1,6 +1,7 @@
 #include "worker/lead/recovery/failure_lines.h"
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -121,9 +122,32 @@ std::optional<FailureLines> news_of_launcher(const std::string& path) {
       const bool goes_on =
           lines[i].find(" signal ") == std::string::npos && i + 1 < lines.size() && !is_ruler(lines[i + 1]);
       const std::string text = goes_on ? lines[i] + " " + lines[i + 1] : lines[i];
-      return FailureLines{std::atoi(text.c_str() + std::string_view(beginning).size()), repair_utf8(text), {}};
+      return FailureLines{std::atoi(text.c_str() + std::string_view(beginning).size()), repair_utf8(text), {}, {}, {}};
     }
   return std::nullopt;
+}
+
+// "0-1,3" of "srun: error: n1: tasks 0-1,3: Killed".
+void add_ranks(std::string_view list, std::vector<int>& ranks) {
+  for (const std::string& part : split(std::string(list), ',')) {
+    int first = -1, last = -1;
+    const int read = std::sscanf(part.c_str(), "%d-%d", &first, &last);
+    if (read == 1) last = first;
+    for (int rank = first; read > 0 && first >= 0 && rank <= last; ++rank) ranks.push_back(rank);
+  }
+}
+
+// srun reports the end of each task, and says when it ends the step because of one.
+void note_ends_of_srun(const std::string& path, FailureLines& said) {
+  for (const std::string& line : last_lines(path)) {
+    if (line.find("Terminating StepId=") != std::string::npos || line.find("Job step aborted") != std::string::npos)
+      return;
+    const std::size_t task = line.find(": task"), list = line.find(' ', task + 2), end = line.find(": ", list);
+    if (!starts_with(line, "srun: error: ") || task == std::string::npos || end == std::string::npos) continue;
+    add_ranks(std::string_view(line).substr(list + 1, end - list - 1), said.ended_first);
+    if (said.first_end.empty()) said.first_end = repair_utf8(line);
+  }
+  said.ended_first.clear();  // nothing says that the others were ended because of these
 }
 
 }  // namespace
@@ -154,20 +178,34 @@ std::string failure_lines(const std::string& path) {
   return repair_utf8(found.size() > length_max ? found.substr(0, length_max) : found);
 }
 
-FailureLines failure_lines_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks) {
+namespace {
+
+FailureLines lines_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks,
+                            const FailureLines& ends) {
   std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
   if (root) follow_blame(*root, ranks);
-  if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root};
+  if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root, {}, {}};
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
   if (auto launcher = root_of_launcher(mpirun_log, ranks)) {
     const int rank = launcher->rank;
     std::string line = launcher->line + (starts_with(launcher->line, of_hydra) ? for_hydra : "");
-    return {rank, std::move(line), std::move(launcher)};
+    return {rank, std::move(line), std::move(launcher), {}, {}};
   }
   if (auto news = news_of_launcher(mpirun_log)) return *std::move(news);
-  if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}};
-  FailureLines said{0, failure_lines(rank_log_path(launch_dir, 0)), {}};
+  if (!ends.ended_first.empty()) return {ends.ended_first.front(), ends.first_end, {}, {}, {}};
+  if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}, {}, {}};
+  FailureLines said{0, failure_lines(rank_log_path(launch_dir, 0)), {}, {}, {}};
   if (said.text.empty()) said.text = words_of_launcher(mpirun_log);
+  return said;
+}
+
+}  // namespace
+
+FailureLines failure_lines_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks) {
+  FailureLines ends;
+  note_ends_of_srun(join_path(launch_dir, "mpirun.log"), ends);
+  FailureLines said = lines_of_ranks(launch_dir, ranks, ends);
+  said.ended_first = std::move(ends.ended_first), said.first_end = std::move(ends.first_end);
   return said;
 }
 

@@ -30,10 +30,13 @@ struct FailureLines {
   int rank = 0;  // -1: no one
   std::string text;
   std::optional<LogRoot> root;  // where a log has a line that tells why, by resiliency/taxonomy/log_root.h
+  // Ranks whose end srun reports before it ended the others, in its order; empty: it says nothing of the kind.
+  std::vector<int> ended_first;
+  std::string first_end;  // its line about the first of them
 };
-// Of ranks that a launcher started: the one whose log tells why the launch ended; else one of the node
-// on which the launcher says that it could start none; else the one that mpirun names as
-// ended by a signal, with mpirun's words; else who lost another one; else the end of rank 0's log, or of mpirun's own.
+// Of ranks that a launcher started: the one whose log tells why the launch ended; else one of the node on which the
+// launcher says that it could start none; else the one that mpirun or srun names as ended first, with its words; else
+// who lost another one; else the end of rank 0's log, or of mpirun's own.
 FailureLines failure_lines_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks);
 
 }  // namespace longhaul

@@ -48,6 +48,8 @@ struct Cause {
   std::string text;
   std::optional<LogRoot> root;
   int culprit = -1;
+  std::vector<int> ended_first = {};  // ranks whose end srun reported before it ended the others
+  std::string first_end = {};         // its line about the first
 };
 
 // Where there is no room left, what a program said of it was not written either.
@@ -88,7 +90,7 @@ Cause cause_of_launch(const LaunchEnd& end, const FaultEvidence& seen) {
     first += step.ranks;
   }
   FailureLines said = by_launcher ? failure_lines_of_ranks(folder, rank_logs(seen, first, ranks))
-                                  : FailureLines{end.rank, failure_lines(rank_log_path(folder, end.rank)), {}};
+                                  : FailureLines{end.rank, failure_lines(rank_log_path(folder, end.rank)), {}, {}, {}};
   const int culprit = said.rank < 0 ? -1 : first + said.rank;
   if (said.root) said.root->rank = culprit;
   const ExitStatus status = end_of_culprit(end, culprit, seen);
@@ -100,7 +102,8 @@ Cause cause_of_launch(const LaunchEnd& end, const FaultEvidence& seen) {
   if (!said.text.empty()) cause += ": " + said.text;
   if (const Status room = try_to_write(seen.launch); !room.ok() && cause.find(room.error().what) == std::string::npos)
     cause += ": " + room.error().message();
-  return {cause, said.root, culprit};
+  for (int& rank : said.ended_first) rank += first;
+  return {cause, said.root, culprit, std::move(said.ended_first), std::move(said.first_end)};
 }
 
 // Ranks that agree upon an error all have it, and say whose it is: the first to say so need not be that one.
@@ -121,6 +124,15 @@ Cause cause_of_survived(const GuardFinding& finding, const FaultEvidence& seen) 
   return cause;
 }
 
+// Of a launch that srun has ended because of the rank that it names first.
+Cause named_by_srun(const Cause& cause, const FaultEvidence& seen) {
+  const int rank = cause.ended_first.front();
+  std::string text = format("the process of rank {} on {} has ended", rank, seen.ranks.host_of(rank));
+  if (const RankReport* report = seen.ranks.rank(rank); report && report->beat.step >= 0)
+    text += format(", in section {} at step {}", report->beat.section, report->beat.step);
+  return {text + ": " + cause.first_end, std::nullopt, rank};
+}
+
 Cause cause_of(const LaunchOutcome& end, const FaultEvidence& seen) {
   if (!end.finding) return cause_of_launch(end.launch, seen);
   const GuardFinding& finding = *end.finding;
@@ -133,10 +145,13 @@ Cause cause_of(const LaunchOutcome& end, const FaultEvidence& seen) {
   const bool by_itself = starts_with(finding.section, beat_failed);  // the launcher reports how the others were ended
   const bool killed = !by_itself && (end.launch.status.signal != 0 || end.launch.status.code > 128);
   const bool explained = cause.root && !(killed && says_little(cause.root->finding.fault));
-  if (cause.culprit != finding.rank && !explained) {
-    cause = {finding.cause, std::nullopt, finding.rank};
-    if (finding.step >= 0) cause.text += format(", in section {} at step {}", finding.section, finding.step);
-  }
+  if (cause.culprit == finding.rank || explained) return cause;
+  // An agent may be silent while its ranks end, and others are seen to have ended before: those that srun has ended.
+  const std::vector<int>& first = cause.ended_first;
+  const bool lost_before = !first.empty() && std::ranges::find(first, finding.rank) == first.end();
+  if (lost_before && first.front() < seen.launch.ranks) return named_by_srun(cause, seen);
+  cause = {finding.cause, std::nullopt, finding.rank};
+  if (finding.step >= 0) cause.text += format(", in section {} at step {}", finding.section, finding.step);
   return cause;
 }
 

@@ -54,6 +54,18 @@ TEST_CASE("within one log the first root counts, and it wins over what was said 
   CHECK(root->line == "OSError: first");
 }
 
+TEST_CASE("a rank that aborts is a root, but where it has said before what was lost to it") {
+  const char* aborts = "[n2:00164] *** Process received signal ***\n[n2:00164] Signal: Aborted (6)\n";
+  const auto root = root_of({tail_of(0, "step 9\n"), tail_of(1, aborts)});
+  REQUIRE(root);
+  CHECK(root->rank == 1);
+  CHECK(root->finding.fault == FaultClass::crash);
+  CHECK(root->finding.role == LineRole::root);
+  const std::string echo = std::string("Connection reset by peer\n") + aborts;
+  CHECK(root_of({tail_of(0, "ValueError: odd\n"), tail_of(1, echo)})->rank == 0);
+  CHECK(root_of({tail_of(1, echo)})->finding.role == LineRole::cascade);
+}
+
 TEST_CASE("echoes are better than nothing, and silence is nothing") {
   CHECK(root_of({tail_of(0, "MPI_ABORT was invoked"), tail_of(1, "Broken pipe")})->finding.role == LineRole::cascade);
   CHECK(root_of({tail_of(0, "MPI_ABORT was invoked")})->finding.role == LineRole::confirmation);

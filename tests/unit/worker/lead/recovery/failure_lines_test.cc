@@ -172,6 +172,21 @@ TEST_CASE("whoever complains of another one is not the one that it began with") 
   CHECK_FALSE(echo.root);
 }
 
+TEST_CASE("srun's reports of ends count until it ends the others") {
+  const testing::Scratch scratch;
+  const std::vector<RankLog> ranks = {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}, {3, "b", 4}};
+  put_log(scratch, "mpirun.log",
+          "srun: error: b: tasks 2-3: Killed\nsrun: error: a: task 1: Exited with exit code 1\n"
+          "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nsrun: error: a: task 0: Killed\n");
+  const FailureLines said = failure_lines_of_ranks(scratch.path(), ranks);
+  CHECK(said.rank == 2);
+  CHECK(said.text == "srun: error: b: tasks 2-3: Killed");
+  CHECK(said.ended_first == std::vector<int>{2, 3, 1});
+  put_log(scratch, "mpirun.log",
+          "srun: error: b: task x: Killed\nsrun: error: Unable to create step\nsrun: Job step aborted\n");
+  CHECK(failure_lines_of_ranks(scratch.path(), ranks).ended_first.empty());
+}
+
 TEST_CASE("a fault that the ranks have survived is not what ended them later") {
   const testing::Scratch scratch;
   const auto survived = [](int rank) {

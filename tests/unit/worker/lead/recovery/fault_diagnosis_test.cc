@@ -126,6 +126,39 @@ TEST_CASE("fault diagnosis: a rank that was killed while the file system stood s
   CHECK(found.view.host == "n2");
 }
 
+TEST_CASE("fault diagnosis: of a rank that srun has ended and one that it had lost before, the latter is the culprit") {
+  fault_diagnosis::Rig rig;  // the agent of n2 was silent when its rank ended, and that of n1 told of the other one
+  const auto mpirun_log = [&](const std::string& text) {
+    REQUIRE(write_file_renamed(join_path(rig.launch.launch_dir, "mpirun.log"), text).ok());
+  };
+  const std::string ended_others = "srun: launch/slurm: _step_signal: Terminating StepId=6.1\n";
+  const std::string of_0 = "srun: error: n1: task 0: Killed\n";
+  GuardFinding finding;
+  finding.kind = GuardFinding::Kind::rank_ended;
+  finding.rank = 0, finding.host = "n1", finding.step = 12, finding.section = "micro_batch";
+  finding.cause = "the process of rank 0 on n1 has ended";
+  const LaunchOutcome end{{0, ExitStatus{137, 0}, {}}, finding};
+
+  mpirun_log("srun: error: n2: task 1: Killed\n" + ended_others + of_0);
+  const Diagnosis found = diagnose(end, rig.evidence());
+  CHECK(found.culprit == 1);
+  CHECK(found.view.host == "n2");
+  CHECK(found.cause.find("the process of rank 1 on n2 has ended") == 0);
+  CHECK(found.cause.find("srun: error: n2: task 1: Killed") != std::string::npos);
+
+  for (const std::string& other : {of_0 + ended_others, ended_others + of_0, of_0, std::string()}) {
+    CAPTURE(other);
+    mpirun_log(other);
+    CHECK(diagnose(end, rig.evidence()).culprit == 0);
+  }
+  // What a rank's own handler wrote of it says more: how it ended.
+  mpirun_log("srun: error: n2: task 1: Aborted\n" + ended_others + of_0);
+  rig.log_of(1, "[n2:00164] *** Process received signal ***\n[n2:00164] Signal: Aborted (6)\n");
+  const Diagnosis aborted = diagnose(end, rig.evidence());
+  CHECK(aborted.culprit == 1);
+  CHECK(aborted.view.fault == "crash");
+}
+
 TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's that the others blame") {
   fault_diagnosis::Rig rig;
   GuardFinding finding;
