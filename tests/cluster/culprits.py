@@ -10,6 +10,7 @@ of them. Every other injected fault counts, in one of these ways:
   rank of it that was hurt meanwhile.
 - A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
   rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
+- So is a fault that is told of again, of the same rank and in the same words, because the order to go on in-process came to nothing.
 - So are crashes at a start that nobody injected and that happened all the same: into a launch nothing had been injected, and what is
   told quotes the signal from the log of a rank of the host that it names. They are shown, for their reason is to be looked for.
 - An injected fault that nothing was told of counts as wrong, unless it was absorbed: its launch was restarted for another one at
@@ -84,13 +85,17 @@ class Joined:
             (e["fault"] == "dead_standby" and not any(is_missed(e, other) for other in events)))]
 
     def _join(self, seen):
-        open_, told = [], {}  # told: rank -> when last
+        open_, told, causes = [], {}, set()  # told: rank -> when last; causes: of faults that were told of, with their ranks
         for event in seen:
             if event["kind"] == "injected":
                 if event["fault"] not in WITHOUT_CULPRIT:
                     open_.append(event)
                 continue
-            rank = event.get("rank", -1)
+            rank, cause = event.get("rank", -1), event.get("cause", "")
+            if any(rank == of and cause.startswith(f"{before}; ") for of, before in causes):
+                self.consequences.append(event)
+                continue
+            causes.add((rank, cause))
             match = next((e for e in open_ if is_named(e, event) or is_hidden(e, event, seen)), None)
             if match:
                 open_.remove(match)

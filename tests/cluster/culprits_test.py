@@ -85,6 +85,16 @@ def told_with_nothing_injected_is_wrong_unless_that_rank_was_hurt_just_before():
 
 
 @case
+def a_fault_whose_order_came_to_nothing_is_told_of_again_in_the_same_words():
+    first, words = injected(0, "WORKLOAD_EXC", 1), "rank 1 has a fault at step 129 that all processes survived: what"
+    again = words + "; the order to go on in-process was not passed on: node n2 was not heard of for 3.5 s"
+    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 1), "cause": again}) == (1, 0, 0, 1)
+    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 2), "cause": again}) == (1, 1, 0, 0)
+    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 1), "cause": "another"}) == (1, 1, 0, 0)
+    assert judged(first, {**told(100, 2), "cause": words}, {**told(90_000, 1), "cause": again}) == (0, 2, 0, 0)
+
+
+@case
 def kinds_without_culprit_are_left_out_and_hide_nothing():
     assert judged(injected(0, "slow_rank", 1)) == (0, 0, 0, 0)
     assert judged(injected(0, "slow_rank", 1), told(100, 1)) == (0, 1, 0, 0)

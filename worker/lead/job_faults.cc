@@ -149,7 +149,7 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   restart_order_.given(now_ms, epoch, with_what_was_said(finding, told_));
   told_.faults_decided();
   recovery_.stopped(now_ms);
-  recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
+  recovery_.launched(spec_.launch.launch, spec_.launch.ranks, epoch);
   return true;
 }
 

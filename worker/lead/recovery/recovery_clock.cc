@@ -25,16 +25,20 @@ void RecoveryClock::stopped(std::int64_t now_ms) {
   if (fault_ms_ && !stopped_ms_) stopped_ms_ = now_ms;
 }
 
-void RecoveryClock::launched(int launch, int ranks) {
-  launch_ = launch, ranks_ = ranks;
+void RecoveryClock::launched(int launch, int ranks, std::int64_t epoch) {
+  launch_ = launch, ranks_ = ranks, epoch_ = epoch;
   first_step_ = -1;
 }
 
 std::optional<RecoveredEvent> RecoveryClock::look(std::int64_t now_ms, const std::map<int, RankReport>& ranks) {
   if (!fault_ms_ || !stopped_ms_) return std::nullopt;
-  if (!started_ms_ && static_cast<int>(ranks.size()) >= ranks_) started_ms_ = now_ms;
+  int there = 0;
   std::int64_t newest = -1;  // under way: the one before it is done
-  for (const auto& [rank, report] : ranks) newest = std::max(newest, report.beat.step);
+  for (const auto& [rank, report] : ranks) {
+    if (report.beat.epoch < epoch_) continue;  // what it does belongs to before the order
+    ++there, newest = std::max(newest, report.beat.step);
+  }
+  if (!started_ms_ && there >= ranks_) started_ms_ = now_ms;
   if (!started_ms_ || newest < 0) return std::nullopt;
   if (!loaded_ms_) loaded_ms_ = now_ms, first_step_ = newest;
   if (newest <= first_step_) return std::nullopt;

@@ -40,6 +40,26 @@ TEST_CASE("recovery: the parts add up to the time from the fault to the first co
   CHECK(!clock.look(3'000, ranks_at(13)));
 }
 
+TEST_CASE("recovery: steps that ranks end before they follow the order are no recovery") {
+  const auto at = [](std::int64_t step, std::int64_t epoch_of_0, std::int64_t epoch_of_1) {
+    std::map<int, RankReport> ranks = ranks_at(step);
+    ranks[0].beat.epoch = epoch_of_0, ranks[1].beat.epoch = epoch_of_1;
+    return ranks;
+  };
+  RecoveryClock clock;
+  clock.fault(1'000, 0, 129);
+  clock.stopped(1'000);
+  clock.launched(2, 2, 5);
+  CHECK(!clock.look(1'100, at(129, 4, 4)));
+  CHECK(!clock.look(2'300, at(130, 4, 4)));
+  CHECK(!clock.look(3'000, at(131, 5, 4)));  // not all have come
+  CHECK(!clock.look(4'000, at(131, 5, 5)));
+  const auto event = clock.look(5'000, at(132, 5, 5));
+  REQUIRE(event);
+  CHECK(event->start_s == doctest::Approx(3));
+  CHECK(event->first_step_s == doctest::Approx(1));
+}
+
 TEST_CASE("recovery: a second fault on the way back belongs to the same time") {
   RecoveryClock clock;
   clock.fault(1'000, 0, 18);
