@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,12 +31,17 @@ def mpirun(ranks):
     return ["mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", 1]
 
 
-def write_task(path, tokens, ranks, parallel, **changes):
+def write_task(path, tokens, ranks, parallel, start_model=None, **changes):
+    """With a start model, `model` is not set: it is that one's."""
+    inputs = {"tokens": {"paths": [str(tokens)]}}
+    settings = {**SETTINGS, **changes}
+    if start_model:
+        inputs["model"] = {"paths": [str(start_model)]}
+        del settings["model"]
     write_toml(path,
                {"file": "longhaul task", "format": 1, "run": "gpu", "stage": "pretrain", "kind": "pretrain",
                 "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
-                "parallel": parallel, "inputs": {"tokens": {"paths": [str(tokens)]}},
-                "settings": {**SETTINGS, **changes}})
+                "parallel": parallel, "inputs": inputs, "settings": settings})
 
 
 def train(folder, tokens, engine, code=0, ranks=1, parallel=None, launcher=None, **changes):
@@ -65,6 +71,18 @@ def train(folder, tokens, engine, code=0, ranks=1, parallel=None, launcher=None,
 
 def losses(events):
     return {e["step"]: e["loss"] for e in events if e.get("kind") == "metric" and "loss" in e}
+
+
+def tensors(path):
+    """{name: values} of a file of f32 tensors."""
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    found = {}
+    for name, of in json.loads(raw[8:8 + length]).items():
+        if name != "__metadata__":
+            begin, end = of["data_offsets"]
+            found[name] = struct.unpack(f"<{(end - begin) // 4}f", raw[8 + length + begin:8 + length + end])
+    return found
 
 
 def check_same(cpu, gpu, limit, what):
@@ -130,6 +148,27 @@ def through_the_lead(here, tokens, alone):
         sys.exit(f"an in-process restart within one launch: {again}, {launches}")
 
 
+def adapter_of_a_model(here, tokens, model):
+    """LoRA on a GPU has the processor's curve; what it leaves, the adapter and the model with it, is nearly the same."""
+    left = {}
+    for device, engine in (("cpu", "longhaul-engine"), ("gpu", "longhaul-engine-emulated-gpu")):
+        folder = here / f"adapter-{device}"
+        events, _ = train(folder, tokens, engine, precision="f32", device=device, start_model=model,
+                          adapter={"kind": "lora", "rank": 4})
+        left[device] = (losses(events), {name: tensors(folder / "out" / name) for name in
+                                         ("adapter/adapter_model.safetensors", "model.safetensors")})
+    check_same(left["cpu"][0], left["gpu"][0], 1e-4, "8 steps of an adapter")
+    for name, of_cpu in left["cpu"][1].items():
+        of_gpu = left["gpu"][1][name]
+        if of_cpu.keys() != of_gpu.keys():
+            sys.exit(f"{name}: {sorted(of_cpu.keys() ^ of_gpu.keys())}")
+        apart = max(abs(a - b) for tensor in of_cpu for a, b in zip(of_cpu[tensor], of_gpu[tensor]))
+        moved = max(abs(value) for tensor in of_cpu for value in of_cpu[tensor])
+        if apart > 1e-2 * moved:
+            sys.exit(f"{name}: up to {apart} apart, where the largest is {moved}")
+        print(f"{name} of an adapter: up to {apart:.2g} apart, the largest value is {moved:.2g}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="longhaul-gpu-") as name:
         here = pathlib.Path(name)
@@ -148,6 +187,8 @@ def main():
 
         ranks_with_gpus(here, tokens, losses_of_f32["cpu"])
         through_the_lead(here, tokens, losses_of_f32["cpu"])
+
+        adapter_of_a_model(here, tokens, here / "f32-cpu/out")
 
         # Kernels are timed where that was asked for, and it changes nothing; where there is no GPU that is said.
         events, _ = train(here / "timed", tokens, on_gpu[0], precision="f32", trace={"kernels": True}, **on_gpu[1])

@@ -10,21 +10,23 @@ bool has_adapter(const EngineCase& c) {
   return c.adapter.on();
 }
 
+const char* const what_runs = "attention and dense feed-forward; gradients of their weights are computed, too";
+
 void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families,
-              void (*ask)(EngineCase&), bool (*is_asked)(const EngineCase&)) {
+              FeatureSupport on_gpu, void (*ask)(EngineCase&), bool (*is_asked)(const EngineCase&)) {
   rows.push_back({.area = "Adapters",
                   .name = format("`adapter.kind = \"{}\"`", name),
                   .families = std::move(families),
-                  .processor = runs("attention and dense feed-forward; gradients of their weights are computed, too"),
-                  .gpu = refused,
+                  .processor = runs(what_runs),
+                  .gpu = std::move(on_gpu),
                   .ask = ask,
                   .is_asked = is_asked,
                   .refusal =
                       [](const EngineCase& c) {
-                        return format("device = \"gpu\" with adapter.kind = \"{}\": adapters are trained on processors",
+                        return format("device = \"gpu\" with adapter.kind = \"{}\", which is trained on processors",
                                       c.adapter.kind);
                       },
-                  .hint = "train all weights, or use device = \"cpu\"",
+                  .hint = "use adapter.kind = \"lora\", train all weights, or use device = \"cpu\"",
                   .keys = {"adapter.kind", "adapter", "device"}});
 }
 
@@ -83,13 +85,13 @@ void add_layouts(std::vector<EngineFeature>& rows) {
 void add_adapter_features(std::vector<EngineFeature>& rows) {
   using namespace feature_rows;
   add_kind(
-      rows, "lora", {F::llama, F::mistral, F::mixtral}, [](EngineCase& c) { c.adapter.kind = "lora"; },
+      rows, "lora", {F::llama, F::mistral, F::mixtral}, runs(what_runs), [](EngineCase& c) { c.adapter.kind = "lora"; },
       [](const EngineCase& c) { return c.adapter.kind == "lora"; });
   add_kind(
-      rows, "dora", {F::llama, F::mixtral}, [](EngineCase& c) { c.adapter.kind = "dora"; },
+      rows, "dora", {F::llama, F::mixtral}, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
       [](const EngineCase& c) { return c.adapter.kind == "dora"; });
   add_kind(
-      rows, "ia3", {F::llama}, [](EngineCase& c) { c.adapter.kind = "ia3"; },
+      rows, "ia3", {F::llama}, refused, [](EngineCase& c) { c.adapter.kind = "ia3"; },
       [](const EngineCase& c) { return c.adapter.kind == "ia3"; });
   add_layouts(rows);
 }

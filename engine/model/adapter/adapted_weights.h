@@ -10,7 +10,7 @@
 //   ia3   dl = rows' (columns') sums of dW' W
 // W' is made a block at a time where it is used, and dW' is kept until its matrix is done: neither is there for the
 // whole model. Where matrices are split over tp, a matrix of the adapter that every rank of the group has whole gets an
-// addend of its gradient on each (partial_gradients). One thread; processors only.
+// addend of its gradient on each (partial_gradients). One thread; on GPUs lora alone, which is products.
 #pragma once
 
 #include <utility>

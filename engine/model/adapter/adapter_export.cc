@@ -37,10 +37,11 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
     return {};
   };
   const Status begun = first ? begin() : Status();
-  const Status gathered = gather_each_parameter(mesh, trained.shape(), trained.layout(), {trained.masters()},
-                                                [&](const ParameterSpec& spec, std::span<const float> values) {
-                                                  return writer ? writer->add(spec.name, values) : Status();
-                                                });
+  const Status gathered =
+      gather_each_parameter(mesh, trained.shape(), trained.layout(), {trained.masters(), trained.device()},
+                            [&](const ParameterSpec& spec, std::span<const float> values) {
+                              return writer ? writer->add(spec.name, values) : Status();
+                            });
   LH_CHECK(begun);
   LH_CHECK(gathered);
   if (!writer) return {};

@@ -67,9 +67,9 @@ void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, 
 
 void ParameterStore::put_as_computed(const ComputeContext& context, std::span<const float> box, View weights) {
   if (device() == nullptr) return cast(context, box, weights);
-  Tensor placed(DType::f32, Shape{std::ssize(box)}, account_of(memory_, MemoryCategory::gathered_weights));
-  copy_in(context, box, placed);
-  cast(context, placed, weights);
+  if (weights.dtype() == DType::f32) return copy_in(context, box, weights);
+  const std::vector<bf16> rounded(box.begin(), box.end());  // here, so that the device has room for nothing but weights
+  copy_in(context, ConstView(rounded), weights);
 }
 
 void ParameterStore::refresh_compute_copy(const ComputeContext& context) {

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/digest/philox.h"
+#include "contracts/plan/memory_plan.h"
 #include "engine/comm/staged_communicator.h"
 #include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/elementwise.h"
@@ -133,13 +134,14 @@ TEST_CASE("experts over ranks with a GPU each, beside that: ZeRO, pipelines, row
   }
 }
 
-TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16, nothing beside computation") {
+TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16, an adapter, no overlap") {
   constexpr int steps = 2;
   struct Case {
     GpuLayout layout;
     DType dtype = DType::f32;
     double bar = 1e-4;
   };
+  const auto adapter = [](Options& o) { o.adapter.kind = "lora", o.adapter.rank = 3; };
   const auto pipeline = [](Options& o, const char* schedule) {
     o.shape = training_shape(4), o.pipeline.schedule = schedule;
   };
@@ -158,9 +160,31 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
       {gpu_layout("tp, sp, without overlap", [](Dims& d, Options& o) { d.tp = 2, d.sp = true, o.overlap = false; })},
       {gpu_layout("pp, without overlap", [](Dims& d, Options& o) { d.pp = 2, o.overlap = false; })},
       {gpu_layout("ring, without overlap", [](Dims& d, Options& o) { d.cp = 2, o.overlap = false; })},
+      {gpu_layout("adapter, zero 2", [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 2, adapter(o); })},
+      {gpu_layout("adapter, tp, sp", [&](Dims& d, Options& o) { d.tp = 2, d.sp = true, adapter(o); })},
+      {gpu_layout("adapter, pp, in bf16", [&](Dims& d, Options& o) { d.pp = 2, adapter(o); }), DType::bf16, 2e-2},
   };
   for (const Case& one : cases)
     check_layout(one.layout, train_one_rank(steps, one.dtype, one.layout.options), steps, one.dtype, one.bar);
+}
+
+TEST_CASE("memory of an adapter's training on a GPU is what was planned") {
+  testing::EmulatedGpu gpu;
+  SetupOptions options;
+  options.gpu = &gpu, options.adapter.kind = "lora";
+  TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
+  REQUIRE(setup.trainer.step().ok());
+  TrainingOutline outline;
+  outline.shape = options.shape, outline.adapter = options.adapter;
+  outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
+  const auto plan = plan_training_memory(outline, {});
+  REQUIRE(plan.ok());
+  const MemoryTable held = setup.memory.peak();
+  for (const MemoryCategory category : {MemoryCategory::weights, MemoryCategory::gathered_weights,
+                                        MemoryCategory::master, MemoryCategory::gradients, MemoryCategory::optimizer}) {
+    CAPTURE(to_string(category));
+    CHECK(held[category] == plan->bytes[category]);
+  }
 }
 
 TEST_CASE("ranks with a GPU each, twice: the same bits") {
