@@ -88,7 +88,8 @@ struct MpiState {
       for (MPI_Comm& world : worlds) MPI_Comm_free(&world);
       MPI_Comm_free(&control);
     }
-    MPI_Finalize();
+    // It waits for all ranks, and those that have met without this one do not come: its exit code has to end them.
+    if (!control_lost) MPI_Finalize();
   }
 
   // All ranks have sent what they have to send: a rank that finalizes earlier closes sockets that others still write

@@ -13,6 +13,9 @@ namespace {
 // whose rank is killed while ranks still find each other may wait for good, with no rank left.
 constexpr std::int64_t launcher_tells_ms = 2'000;
 
+// A rank that has said that it failed writes what it still has to and meets the others for ten seconds at most.
+constexpr std::int64_t failed_ends_ms = 30'000;
+
 // An mpirun that goes with its node takes ranks of other nodes with it: the node has to be told of, and not they. A
 // lead that has just taken over sees those ranks for the first time, and takes a second longer for it.
 constexpr std::int64_t ended_by_node_ms = 3'000;
@@ -235,12 +238,14 @@ void LaunchGuard::stuck_in_collective(const HangFinding& finding, GuardFinding& 
   found.cause += format("; rank {} is stuck inside a call", found.rank);
 }
 
-// Of several the one that ended while the others still worked: whose page has been still for longest.
+// Of several the one that ended while the others still worked: whose page has been still for longest. One that says
+// that it failed and does not end, as a library may want to meet the others first, counts as well: they wait for it.
 std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   const RankObservation* culprit = nullptr;
   for (const RankObservation& rank : ranks) {
     const std::string& section = rank.beat.section;
-    if (rank.process != ProcessState::ended || section == beat_finished) continue;
+    const bool lingers = starts_with(section, beat_failed) && rank.idle_ms >= failed_ends_ms;
+    if ((rank.process != ProcessState::ended && !lingers) || section == beat_finished) continue;
     const std::int64_t ended_ms = ended_ms_.try_emplace(rank.rank, now_ms).first->second;
     if (section == beat_start && now_ms - ended_ms < launcher_tells_ms) continue;
     if (!culprit || rank.idle_ms > culprit->idle_ms) culprit = &rank;
@@ -251,7 +256,9 @@ std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const s
   found.rank = culprit->rank, found.host = culprit->host;
   found.section = culprit->beat.section, found.step = culprit->beat.step;
   found.detect_s = seconds(culprit->idle_ms);
-  found.cause = format("the process of rank {} on {} has ended", found.rank, found.host);
+  const bool ended = culprit->process == ProcessState::ended;
+  found.cause = ended ? format("the process of rank {} on {} has ended", found.rank, found.host)
+                      : format("rank {} on {} has failed and does not end", found.rank, found.host);
   return found;
 }
 

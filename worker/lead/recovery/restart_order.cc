@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text/text.h"
+#include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
 namespace {
@@ -21,6 +22,9 @@ std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::v
     return std::nullopt;
   }
   const std::int64_t since_ms = now_ms - order_->at_ms;
+  for (const RankObservation& rank : ranks)  // the others may have met, and wait for it
+    if (order_->why.kind == GuardFinding::Kind::faulted && starts_with(rank.beat.section, beat_failed))
+      return come_to_nothing(format("rank {} has failed since the order to go on in-process", rank.rank));
   if (order_->why.kind != GuardFinding::Kind::faulted) return not_followed(since_ms, ranks);
   std::optional<GuardFinding> found = not_passed_on(since_ms, ranks);
   return found ? found : not_met(now_ms, ranks);

@@ -66,6 +66,22 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
   CHECK(rig.look());
 }
 
+TEST_CASE("guard: a rank that says that it failed and does not end is one that has ended, after half a minute") {
+  GuardRig rig;
+  rig.step();
+  rig.ranks[2].beat.section = "failed 8";
+  CHECK(!rig.found_after(29'000, false));
+  const auto found = [&] {
+    while (rig.ranks[2].idle_ms < 31'000)
+      if (auto one = rig.look()) return one;
+    return std::optional<GuardFinding>();
+  }();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::rank_ended);
+  CHECK(found->rank == 2);
+  CHECK(found->cause == "rank 2 on n2 has failed and does not end");
+}
+
 TEST_CASE("guard: ranks that end while a node has just gone away are that node's, for a while") {
   GuardRig rig;
   rig.step();

@@ -150,3 +150,17 @@ TEST_CASE("restart order: ranks that all have left after a fault, however late, 
   CHECK(found->cause.find("rank 2 has a fault at step 38; rank 0") == 0);
   CHECK(!rig.order.look(500'000, rig.ranks));  // told once
 }
+
+TEST_CASE("restart order: a rank that fails on its way back ends it, though the others have met without it") {
+  restart_order::Rig rig;
+  rig.why.kind = GuardFinding::Kind::faulted, rig.why.rank = 1, rig.why.cause = "rank 1 has a fault at step 38";
+  rig.order.given(1'000, 2, rig.why);
+  for (const int rank : {0, 1, 3}) rig.come(rank);
+  rig.leave(2);
+  CHECK(!rig.order.look(2'000, rig.ranks));
+  rig.ranks[2].beat.section = "failed 8";
+  const auto found = rig.order.look(3'000, rig.ranks);
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+  CHECK(found->cause == "rank 1 has a fault at step 38; rank 2 has failed since the order to go on in-process");
+}
