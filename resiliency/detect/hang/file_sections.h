@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "resiliency/beat/heartbeat_page.h"
+#include "resiliency/detect/hang/rank_observation.h"
 
 namespace longhaul {
 
@@ -16,6 +18,22 @@ constexpr bool touches_files(std::string_view section) {
   for (const std::string_view one : all)
     if (section == one) return true;
   return false;
+}
+
+// Whether ranks of several hosts are blocked in the kernel: then it is the storage, and no host.
+inline bool are_several_hosts_blocked(const std::vector<RankObservation>& ranks) {
+  const RankObservation* first = nullptr;
+  for (const RankObservation& seen : ranks) {
+    if (seen.process != ProcessState::blocked) continue;
+    if (first && seen.host != first->host) return true;
+    first = &seen;
+  }
+  return false;
+}
+
+inline bool waits_for_storage(const RankObservation& seen, bool several_hosts_blocked) {
+  if (seen.beat.section == beat_checkpoint_write && !is_held(seen.process)) return true;
+  return seen.process == ProcessState::blocked && (several_hosts_blocked || touches_files(seen.beat.section));
 }
 
 }  // namespace longhaul

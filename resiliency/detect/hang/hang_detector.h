@@ -1,6 +1,7 @@
 // Room resiliency/detect/hang
 // Whether a launch hangs, and because of which rank.
-// hang_detector.h judges by hang_timeouts.h (limits) and learned_times.h; culprit.h names the rank to blame.
+// hang_detector.h compares rank_movement.h (since when) with hang_timeouts.h (how long is too long, learned_times.h);
+// culprit.h names the rank to blame.
 // step_stall.h, desync.h and stuck_collective.h find other ways to stand still; rank_observation.h is the input.
 // It knows no fault class and no restart: it says who stands still, others decide what follows.
 //
@@ -18,16 +19,11 @@
 //     Suspect: 2.5 step times or 1.5 s; act: hang_act, or the floor of learned timeouts. One that a debugger holds, or
 //     that stands in a section which nobody monitors, keeps the times of its section.
 //   - A wait for a file system has no usual length. The section `checkpoint_write` is acted upon after `startup_s` at
-//   the
-//     earliest, or `factor` times the longest write that a checkpoint event told of; its stays teach nothing, and only
+//     the earliest, or `factor` times the longest write that a checkpoint event gave; its stays teach nothing, and only
 //     bytes that are written are movement in it. `startup_s` is also what a process has that is blocked in the kernel
 //     in a section that touches files (file_sections.h), or while ranks of several hosts are: the storage's fault.
 //   - What stands still together with those who look at it, as all do whose file system fails over, is not judged by
-//   that
-//     time once it is over: a rank counts as standing still since it moved, without the gaps in which nothing was heard
-//     of its host, and without the time that it waited for a file system, as soon as it does not any more.
-//   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
-//     nothing either.
+//     that time once it is over (rank_movement.h).
 //   - Where nothing is heard of any host there is no finding: what cannot be seen is not known to stand still.
 // The alternative, one deadline on collectives, takes ten minutes and cannot say who did not come.
 //
@@ -35,27 +31,18 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "resiliency/detect/hang/culprit.h"
-#include "resiliency/detect/hang/file_sections.h"
 #include "resiliency/detect/hang/hang_timeouts.h"
 #include "resiliency/detect/hang/learned_times.h"
+#include "resiliency/detect/hang/rank_movement.h"
 #include "resiliency/detect/hang/rank_observation.h"
 #include "resiliency/detect/hang/stuck_collective.h"
 
 namespace longhaul {
-
-// Whatever changes here is movement.
-std::uint64_t movement_mark(const BeatSnapshot& beat);
-
-enum class HangLevel { suspect, act };
-const char* to_string(HangLevel level);
 
 struct HangFinding {
   HangLevel level = HangLevel::suspect;
@@ -85,81 +72,25 @@ class HangDetector {
   // Whether the last observation ended a hang that had been reported: its rank moves again.
   bool over() const { return over_; }
   bool hanging() const { return hang_.has_value(); }
-  bool warm() const { return steps_seen_ >= timeouts_.warm_up_steps; }
-  // Of this launch, the median of the last ones; 0 before the warm-up is over.
-  double step_s() const;
   // A save's write took so long until it was done.
-  void note_write(double seconds) { learned_.note(beat_checkpoint_write, seconds); }
+  void note_write(double seconds) { limits_.note_stay(beat_checkpoint_write, seconds); }
 
-  const LearnedTimes& learned() const { return learned_; }
-  // What applies now to a rank that stands in this section; 0: unmonitored.
-  double timeout_s(HangLevel level, const std::string& section) const;
+  const StandstillLimits& limits() const { return limits_; }
 
  private:
-  struct Track {
-    std::uint64_t mark = 0;      // of everything that may move
-    std::int64_t moved_ms = 0;   // when it last did
-    std::int64_t looked_ms = 0;  // when it was last heard of
-    std::int64_t step = -1, first_step = -1, step_ms = 0;
-    std::uint32_t polls = 0;
-    std::int64_t polled_ms = 0;
-    std::string section;
-    bool teaches = false;  // this stay, so far
-    bool waited = false;
-    std::int64_t stopped_ms = -1;  // since when it was seen stopped at every look; -1: it is not
-    // Of the time since it moved: in which nothing was heard of its host, or this lead did not look; and in which it
-    // waited for a file system.
-    std::int64_t unseen_ms = 0, stored_ms = 0;
-  };
   struct Hang {
     int rank = -1;
     std::int64_t moved_ms = 0;  // of that rank, when it was reported
     HangLevel level = HangLevel::suspect;
   };
-  struct Judged {
-    std::size_t index = 0;
-    HangLevel level = HangLevel::suspect;
-    double idle_s = 0, timeout_s = 0;
-  };
-  struct GroupTime {
-    std::int64_t moved_ms = 0;  // the last of its members
-    std::int64_t heard_ms = 0;  // all of them have been heard of since
-  };
-  using GroupTimes = std::unordered_map<std::string_view, GroupTime>;
-  void follow(std::int64_t now_ms, const RankObservation& seen);
-  void note_step(std::int64_t now_ms, Track& track, std::int64_t step);
-  std::int64_t moved_ms(int rank) const;  // of a rank without a page: when it was started
-  // For how long nothing is known of it. Agents report twice a second where nothing changes: silence of half the time
-  // after which a host counts as gone still says that its ranks stand where they stood.
-  std::int64_t unheard_ms(const RankObservation& seen) const;
-  // Without the time in which nothing is known of it: that is not standing still.
-  double idle_s(std::int64_t now_ms, const RankObservation& seen) const;
-  std::optional<Judged> judge(std::int64_t now_ms, const std::vector<RankObservation>& ranks, const WaitGraph& graph,
-                              HangLevel level) const;
-  std::optional<Judged> judge_one(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
-                                  const WaitGraph& graph, const GroupTimes& groups, std::size_t index,
-                                  HangLevel level) const;
-  std::optional<Judged> judge_stopped(const RankObservation& seen, std::size_t index, HangLevel level) const;
-  void excuse_waiting(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
-  double longest_allowed_elsewhere(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
-                                   HangLevel level) const;
-  double base_suspect_s() const;
-  bool waits_for_storage(const RankObservation& seen) const;
-  double allowed_s(HangLevel level, const RankObservation& seen) const;
+  bool may_hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks) const;
+  std::vector<RankObservation> with_times(std::int64_t now_ms, const std::vector<RankObservation>& ranks) const;
 
-  HangTimeouts timeouts_;
-  LearnedTimes learned_;
+  StandstillLimits limits_;
   CulpritOptions options_;
-  std::int64_t launched_ms_ = 0;
-  std::map<int, Track> tracks_;
-  std::int64_t steps_seen_ = 0;
-  bool was_warm_ = false;             // before it was restarted
-  std::int64_t not_before_ms_ = 0;    // no standing still counts that was before
-  std::vector<double> step_times_s_;  // a ring of the last ones
-  std::size_t next_step_time_ = 0;
+  RankMovement movement_;
   std::optional<Hang> hang_;
   bool over_ = false;
-  bool several_blocked_ = false;  // hosts with ranks that are blocked in the kernel
 };
 
 }  // namespace longhaul

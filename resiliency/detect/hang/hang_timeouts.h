@@ -1,6 +1,7 @@
 // How long is too long, and whether all timeouts of a run fit each other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,37 @@ struct HangTimeouts {
 
 // Negative values, a factor below 1, a section named twice.
 std::vector<Error> judge_timeouts(const HangTimeouts& timeouts);
+
+enum class HangLevel { suspect, act };
+const char* to_string(HangLevel level);
+
+// How long a rank may stand still in a section: as the timeouts say, or as this and earlier launches have shown.
+class StandstillLimits {
+ public:
+  explicit StandstillLimits(HangTimeouts timeouts, LearnedTimes learned = {});
+
+  void new_launch();
+  void restarted();                     // the same processes go on from an earlier state, as warm as they were
+  void note_steps(std::int64_t steps);  // so many have been done since the launch, or since it was restarted
+  void note_step_time(double seconds);  // of one step; counts once the launch is warm
+  void note_stay(const std::string& section, double seconds) { learned_.note(section, seconds); }
+
+  bool warm() const { return steps_ >= timeouts_.warm_up_steps; }
+  double step_s() const;      // the median of the last ones of this launch; 0 before it is warm
+  double suspect_s() const;   // before a rank is suspected, where its section says nothing else
+  double shortest_s() const;  // nobody who has stood still for less is of interest
+  double startup_s() const { return timeouts_.startup_s; }
+  double act_floor_s() const { return timeouts_.act_s > 0 ? timeouts_.act_s : timeouts_.floor_s; }
+  double seconds(HangLevel level, const std::string& section) const;  // 0: unmonitored
+  const LearnedTimes& learned() const { return learned_; }
+
+ private:
+  HangTimeouts timeouts_;
+  LearnedTimes learned_;
+  std::int64_t steps_ = 0;
+  bool was_warm_ = false;             // before it was restarted
+  std::vector<double> step_times_s_;  // a ring of the last ones
+  std::size_t next_step_time_ = 0;
+};
 
 }  // namespace longhaul

@@ -5,8 +5,8 @@
 #include "base/text/text.h"
 #include "contracts/control/control_times.h"
 #include "resiliency/detect/hang/culprit.h"
-#include "resiliency/detect/hang/hang_detector.h"
 #include "resiliency/detect/hang/process_state.h"
+#include "resiliency/detect/hang/rank_movement.h"
 
 namespace longhaul {
 namespace {

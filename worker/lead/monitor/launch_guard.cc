@@ -82,7 +82,8 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   suspicion_.reset();
   warnings_.clear();
   if (told_) return std::nullopt;
-  std::optional<GuardFinding> found = host_loss_.find(ranks, hosts, {hangs_.learned(), hangs_.step_s()});
+  std::optional<GuardFinding> found =
+      host_loss_.find(ranks, hosts, {hangs_.limits().learned(), hangs_.limits().step_s()});
   if (!found && own_program_ && !is_one_just_apart(ranks, hosts)) found = ended_rank(now_ms, ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
@@ -100,7 +101,7 @@ std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const
                                                       const std::vector<HostObservation>& hosts) {
   host_loss_.set_now(now_ms);  // what the sights say is counted whole, however long nobody asked
   note_progress(now_ms, ranks);
-  return host_loss_.find(ranks, hosts, {hangs_.learned(), hangs_.step_s()});
+  return host_loss_.find(ranks, hosts, {hangs_.limits().learned(), hangs_.limits().step_s()});
 }
 
 // Its ranks may go on for a while, or stand in a call of the driver for good: nobody waits to see which.
@@ -173,7 +174,7 @@ std::optional<GuardFinding> LaunchGuard::no_progress(std::int64_t now_ms, const 
   if (settings_.on_hang == "ignore" || ranks.empty()) return std::nullopt;
   GuardFinding found;
   found.kind = GuardFinding::Kind::no_progress;
-  const auto stall = stall_.observe(now_ms, ranks, hangs_.learned());
+  const auto stall = stall_.observe(now_ms, ranks, hangs_.limits().learned());
   for (const RankObservation& rank : ranks) found.step = std::max(found.step, rank.beat.step);
   const auto circles = roll_backs_.at_step(found.step);
   if (stall) {

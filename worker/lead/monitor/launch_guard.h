@@ -51,7 +51,7 @@ class LaunchGuard {
   // A hang that was suspected at the last look, and whether the last look ended one.
   const std::optional<HangFinding>& suspicion() const { return suspicion_; }
   bool suspicion_over() const { return hangs_.over(); }
-  const LearnedTimes& learned() const { return hangs_.learned(); }
+  const LearnedTimes& learned() const { return hangs_.limits().learned(); }
   // How long saves took that came to their end: events `checkpoint`.
   void take(const std::vector<Event>& events);
 

@@ -91,7 +91,7 @@ TEST_CASE(
   hang_rig::Rig rig(4, hang_rig::quick());
   rig.steps(20);
   CHECK(rig.found.empty());
-  CHECK(rig.detector.step_s() == doctest::Approx(0.2));
+  CHECK(rig.detector.limits().step_s() == doctest::Approx(0.2));
   rig.alone(2, "micro_batch", 20'000);
   REQUIRE(rig.found.size() == 2);
   CHECK(rig.found[0].level == HangLevel::suspect);
@@ -123,8 +123,8 @@ TEST_CASE("slow steps are suspected before three of them are over") {
   hang_rig::Rig rig(2, hang_rig::quick());
   rig.steps(12, 4'000);
   CHECK(rig.found.empty());
-  CHECK(rig.detector.timeout_s(HangLevel::suspect, "micro_batch") == doctest::Approx(10));
-  CHECK(rig.detector.timeout_s(HangLevel::act, "micro_batch") == doctest::Approx(5 * 3.9).epsilon(0.1));
+  CHECK(rig.detector.limits().seconds(HangLevel::suspect, "micro_batch") == doctest::Approx(10));
+  CHECK(rig.detector.limits().seconds(HangLevel::act, "micro_batch") == doctest::Approx(5 * 3.9).epsilon(0.1));
 }
 
 TEST_CASE("the first steps have the start-up timeout and teach nothing") {
@@ -135,9 +135,9 @@ TEST_CASE("the first steps have the start-up timeout and teach nothing") {
   rig.steps(1, 50'000);  // compilation
   rig.steps(4);
   CHECK(rig.found.empty());
-  CHECK(!rig.detector.learned().seconds("micro_batch"));
+  CHECK(!rig.detector.limits().learned().seconds("micro_batch"));
   rig.steps(10);
-  CHECK(rig.detector.learned().seconds("micro_batch").value() < 0.3);
+  CHECK(rig.detector.limits().learned().seconds("micro_batch").value() < 0.3);
   // A start that never ends is found as well.
   hang_rig::Rig stuck(2, timeouts);
   stuck.look(99'000);
@@ -150,13 +150,13 @@ TEST_CASE("the first steps have the start-up timeout and teach nothing") {
 TEST_CASE("a new launch has a warm-up of its own and keeps what was learned") {
   hang_rig::Rig rig(2, hang_rig::quick());
   rig.steps(20);
-  const double learned = rig.detector.learned().seconds("micro_batch").value();
+  const double learned = rig.detector.limits().learned().seconds("micro_batch").value();
   rig.detector.new_launch(rig.now_ms);
   for (RankObservation& one : rig.ranks) one.beat.step = -1, one.beat.section = "load";
   rig.look(30'000);
   rig.steps(1, 30'000);
   CHECK(rig.found.empty());
-  CHECK(rig.detector.learned().seconds("micro_batch").value() == learned);
+  CHECK(rig.detector.limits().learned().seconds("micro_batch").value() == learned);
 }
 
 TEST_CASE("others that wait for a rank in a long section are not hanging, and do not learn from it") {
@@ -166,8 +166,8 @@ TEST_CASE("others that wait for a rank in a long section are not hanging, and do
   rig.alone_ends(0);
   CHECK(rig.found.empty());
   rig.steps(10);
-  CHECK(rig.detector.learned().seconds("micro_batch").value() < 0.3);
-  CHECK(rig.detector.learned().seconds("checkpoint").value() == doctest::Approx(60).epsilon(0.01));
+  CHECK(rig.detector.limits().learned().seconds("micro_batch").value() < 0.3);
+  CHECK(rig.detector.limits().learned().seconds("checkpoint").value() == doctest::Approx(60).epsilon(0.01));
   // From now on half as long again is suspect.
   rig.alone(0, "checkpoint", 89'000);
   CHECK(rig.found.empty());
@@ -200,7 +200,7 @@ TEST_CASE("a stopped process is suspected at once, in whatever section") {
   rig.alone_ends(1);
   rig.steps(10);
   CHECK(rig.overs == 1);
-  CHECK(!rig.detector.learned().seconds("evaluate"));
+  CHECK(!rig.detector.limits().learned().seconds("evaluate"));
 }
 
 TEST_CASE(
@@ -382,7 +382,7 @@ TEST_CASE("a last save that takes 300 times as long as the others were seen to i
   };
   for (int i = 0; i < 10; ++i) rig.steps(10), save();
   rig.steps(1);
-  CHECK(rig.detector.learned().seconds(beat_checkpoint).value() < 0.5);
+  CHECK(rig.detector.limits().learned().seconds(beat_checkpoint).value() < 0.5);
   save();
   rig.alone(0, beat_checkpoint_write, 120'000);
   CHECK(rig.found.empty());
@@ -400,11 +400,11 @@ TEST_CASE("a last save that takes 300 times as long as the others were seen to i
   REQUIRE(!rig.found.empty());
   CHECK(rig.found.back().level == HangLevel::act);
   CHECK(rig.found.back().of_storage);
-  CHECK(!rig.detector.learned().seconds(beat_checkpoint_write));
+  CHECK(!rig.detector.limits().learned().seconds(beat_checkpoint_write));
   // What was really long is told.
   rig.detector.note_write(300);
-  CHECK(rig.detector.timeout_s(HangLevel::act, beat_checkpoint_write) == 1500);
-  CHECK(rig.detector.timeout_s(HangLevel::suspect, beat_checkpoint_write) == 450);
+  CHECK(rig.detector.limits().seconds(HangLevel::act, beat_checkpoint_write) == 1500);
+  CHECK(rig.detector.limits().seconds(HangLevel::suspect, beat_checkpoint_write) == 450);
 }
 
 TEST_CASE("ranks that the kernel has blocked have the time of a file system that fails over") {
