@@ -36,7 +36,6 @@ EXCEPTIONS = {
     "engine/tasks/common/training_stage.h TrainingStage": (442, 5, 10),
     "engine/train/loop/training_loop.h TrainingLoop": (891, 2, 34),
     "engine/train/step/trainer.h Trainer": (677, 20, 38),
-    "orchestrator/scheduler/port/helper_port.h HelperPort": (412, 18, 12),
     "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),
     "orchestrator/slurm_helper/job_description.cc DescriptionBuilder": (522, 1, 24),
     "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),

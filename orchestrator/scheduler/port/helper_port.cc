@@ -1,29 +1,19 @@
 #include "orchestrator/scheduler/port/helper_port.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
+#include <optional>
 
-#include "base/process/process.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "orchestrator/scheduler/names/refusals.h"
-#include "orchestrator/scheduler/port/slurm_commands.h"
+#include "orchestrator/scheduler/port/helper_rows.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::int64_t hello_deadline_ms = 10'000;
 constexpr int protocol = 1;
-constexpr std::size_t line_bytes_max = 64U << 20;
 
 Value question(const char* op) {
   Value value = Value::make_table();
@@ -76,106 +66,18 @@ Error refusal_of_helper(Error error) {
   return is_of_slurmctld(error.what) ? refusal_error(error.what, refusal_of(error.what)) : std::move(error);
 }
 
-SlurmJob job_of(const Value& row) {
-  SlurmJob job;
-  job.id = row.get_string("id");
-  job.array_id = row.get_string("array_id");
-  job.array_tasks = row.get_string("array_tasks");
-  if (job.array_tasks.empty()) job.array_id.clear();
-  job.name = row.get_string("name");
-  job.comment = row.get_string("comment");
-  job.partition = row.get_string("partition");
-  job.account = row.get_string("account");
-  job.state = row.get_string("state");
-  job.ends_as = row.get_string("ends_as");
-  job.reason = row.get_string("reason");
-  job.dependency = row.get_string("dependency");
-  job.nodes = row.get_string("nodes");
-  job.work_dir = row.get_string("work_dir");
-  job.command = row.get_string("command");
-  job.other_user = row.get_bool("other_user");
-  job.exit_code = static_cast<int>(row.get_integer("exit_code"));
-  job.exit_signal = static_cast<int>(row.get_integer("exit_signal"));
-  job.restarts = static_cast<int>(row.get_integer("restarts"));
-  job.held = row.get_bool("held");
-  job.submitted_s = row.get_integer("submitted_s");
-  job.started_s = row.get_integer("started_s");
-  job.ended_s = row.get_integer("ended_s");
-  job.time_limit_s = row.get_integer("time_limit_s");
-  return job;
-}
-
 }  // namespace
 
 HelperPort::HelperPort(std::string program, Options options)
-    : program_(std::move(program)), options_(std::move(options)) {}
-
-HelperPort::~HelperPort() {
-  end_helper();
-}
+    : helper_(std::move(program), options.cluster, options.environment), options_(std::move(options)) {}
 
 std::string HelperPort::description() const {
   return library_.empty() ? "longhaul-slurm" : format("longhaul-slurm (libslurm {})", library_);
 }
 
-// ------------------------------------------------------------------------------------------------ the helper's life
-Status HelperPort::spawn_helper() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return errno_error(ErrorCode::io, "cannot make a socket for " + program_, errno);
-  FileDescriptor ours(ends[0]), theirs(ends[1]);
-  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  words_.reset(::memfd_create("longhaul-slurm", MFD_CLOEXEC));
-  SpawnSpec spec;
-  spec.argv = {program_};
-  if (!options_.cluster.empty()) spec.argv.insert(spec.argv.end(), {"--cluster", options_.cluster});
-  spec.stdin_fd = spec.stdout_fd = theirs.get();
-  if (words_.valid()) spec.stderr_path = format("/proc/self/fd/{}", words_.get());
-  spec.dies_with_starter = true;
-  leave_outer_job(spec);
-  submit_with(options_.environment, spec);
-  LH_TRY(pid_, spawn(spec));
-  socket_ = std::move(ours);
-  received_.clear();
-  read_ = 0;
-  return {};
-}
-
-void HelperPort::end_helper() {
-  socket_.reset();
-  if (pid_ > 0) {
-    ::kill(pid_, SIGKILL);
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-  }
-  pid_ = -1;
-  words_.reset();
-}
-
-std::string HelperPort::failure_lines() {
-  if (!words_.valid()) return {};
-  char text[2048];
-  const off_t size = ::lseek(words_.get(), 0, SEEK_END);
-  const off_t from = std::max<off_t>(0, size - static_cast<off_t>(sizeof text));
-  const ssize_t count = ::pread(words_.get(), text, sizeof text, from);
-  std::string last;
-  if (count > 0)
-    for (const std::string& line : split(std::string_view(text, static_cast<std::size_t>(count)), '\n'))
-      if (!trim(line).empty()) last = repair_utf8(trim(line));
-  return last.empty() ? last : ": " + last;
-}
-
-Error HelperPort::lost(const std::string& what) {
-  const std::string words = failure_lines();
-  end_helper();
-  return make_error(ErrorCode::unavailable, "longhaul-slurm " + what + words,
-                    "it is started again for the next request");
-}
-
 Status HelperPort::start() {
-  if (pid_ > 0) return {};
-  LH_CHECK(spawn_helper());
+  if (helper_.runs()) return {};
+  LH_CHECK(helper_.start());
   const std::int64_t id = next_id_++;
   Value hello = question("hello");
   hello.set("id", static_cast<long long>(id));
@@ -188,85 +90,18 @@ Status HelperPort::start() {
     library_ = answer.get_string("library");
     return true;
   };
-  const std::int64_t usual = std::exchange(options_.deadline_ms, std::min(hello_deadline_ms, options_.deadline_ms));
-  const Status done = exchange(to_json(hello) + "\n", take, [&] { return answered; });
-  options_.deadline_ms = usual;
+  const std::int64_t deadline_ms = std::min(hello_deadline_ms, options_.deadline_ms);
+  const Status done = helper_.exchange(to_json(hello) + "\n", deadline_ms, take, [&] { return answered; });
   if (!done.ok() && done.error().what.find("built for libslurm") != std::string::npos)
     return make_error(ErrorCode::unsupported, done.error().what, "use slurm_backend = \"cli\"");
   LH_CHECK(done);
-  if (spoken != protocol) {
-    end_helper();
-    return make_error(ErrorCode::unsupported, format("{} speaks protocol {}, not {}", program_, spoken, protocol),
-                      "build it together with longhaul, or use slurm_backend = \"cli\"");
-  }
-  return {};
+  if (spoken == protocol) return {};
+  helper_.end();
+  return make_error(ErrorCode::unsupported,
+                    format("{} speaks protocol {}, not {}", helper_.program(), spoken, protocol),
+                    "build it together with longhaul, or use slurm_backend = \"cli\"");
 }
 
-// ------------------------------------------------------------------------------------------------------- bytes and
-// lines
-Status HelperPort::move_bytes(const std::string& text, std::size_t& sent, const Deadline& deadline) {
-  const bool sending = sent < text.size();
-  pollfd waiting{socket_.get(), static_cast<short>(POLLIN | (sending ? POLLOUT : 0)), 0};
-  const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 1000)));
-  if (ready < 0 && errno != EINTR) return errno_error(ErrorCode::io, "cannot wait for longhaul-slurm", errno);
-  if (ready <= 0) return {};
-  if (waiting.revents & POLLOUT) {
-    const ssize_t count = ::send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-    if (count > 0) sent += static_cast<std::size_t>(count);
-    // A helper that has died may still have left answers: reading finds its end.
-  }
-  if (waiting.revents & (POLLIN | POLLHUP | POLLERR)) {
-    if (read_ > 0 && read_ == received_.size()) {
-      received_.clear();
-      read_ = 0;
-    }
-    char buffer[1 << 16];
-    const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, 0);
-    if (count > 0) {
-      received_.append(buffer, static_cast<std::size_t>(count));
-    } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-      int status = 0;
-      std::string how = "has ended";
-      // It closes the socket a moment before it can be waited for.
-      for (int tries = 0; tries < 100; ++tries) {
-        if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-          how = WIFSIGNALED(status) ? format("was killed by signal {}", WTERMSIG(status))
-                                    : format("ended with exit code {}", WEXITSTATUS(status));
-          pid_ = -1;
-          break;
-        }
-        clock_.sleep_ms(1);
-      }
-      return lost(how);
-    }
-  }
-  return {};
-}
-
-Status HelperPort::exchange(const std::string& text, const AnswerSink& take, const std::function<bool()>& done) {
-  std::size_t sent = 0;
-  Deadline deadline(clock_, options_.deadline_ms);
-  while (!done()) {
-    const std::size_t newline = received_.find('\n', read_);
-    if (newline != std::string::npos) {
-      const auto answer = parse_json(std::string_view(received_).substr(read_, newline - read_), "longhaul-slurm");
-      read_ = newline + 1;
-      if (!answer.ok() || !answer->is_table() || !take(*answer)) return lost("answered what nobody asked");
-      deadline = Deadline(clock_, options_.deadline_ms);
-      continue;
-    }
-    if (read_ > 0) {
-      received_.erase(0, read_);
-      read_ = 0;
-    }
-    if (received_.size() > line_bytes_max) return lost("answers without end");
-    if (deadline.passed()) return lost(format("gave no answer within {} s", options_.deadline_ms / 1000));
-    LH_CHECK(move_bytes(text, sent, deadline));
-  }
-  return {};
-}
-
-// ----------------------------------------------------------------------------------------------------- requests
 Result<Value> HelperPort::request(Value asked, bool is_question, const RowSink& row) {
   for (int tries = 0;; ++tries) {
     LH_CHECK(start());
@@ -284,7 +119,8 @@ Result<Value> HelperPort::request(Value asked, bool is_question, const RowSink& 
       }
       return true;
     };
-    const Status done = exchange(to_json(asked) + "\n", take, [&] { return last.has_value(); });
+    const Status done =
+        helper_.exchange(to_json(asked) + "\n", options_.deadline_ms, take, [&] { return last.has_value(); });
     if (!done.ok()) {
       const bool died = done.error().what.find("no answer") == std::string::npos;
       if (is_question && died && !any_row && tries == 0) continue;
@@ -333,7 +169,7 @@ bool HelperPort::submit_part(const std::vector<SlurmSubmission>& submissions, st
     }
     return true;
   };
-  const Status done = exchange(text, take, [&] { return answered == count; });
+  const Status done = helper_.exchange(text, options_.deadline_ms, take, [&] { return answered == count; });
   if (!done.ok()) {
     for (; answered < count; ++answered)
       ids.emplace_back(make_error(done.error().code, "the answer to the submission is lost: " + done.error().what,
@@ -358,18 +194,19 @@ std::vector<Result<std::string>> HelperPort::submit(const std::vector<SlurmSubmi
   return ids;
 }
 
-Result<std::vector<SlurmJob>> HelperPort::read_jobs(Value asked) {
-  std::vector<SlurmJob> jobs;
-  LH_CHECK(request(std::move(asked), true, [&](const Value& row) { jobs.push_back(job_of(row)); }));
-  return jobs;
+template <typename Row>
+Result<std::vector<Row>> HelperPort::read_rows(Value asked, Row (*row_of)(const Value&)) {
+  std::vector<Row> rows;
+  LH_CHECK(request(std::move(asked), true, [&](const Value& row) { rows.push_back(row_of(row)); }));
+  return rows;
 }
 
 Result<std::vector<SlurmJob>> HelperPort::jobs() {
-  return read_jobs(question("jobs"));
+  return read_rows(question("jobs"), job_of);
 }
 
 Result<std::vector<SlurmJob>> HelperPort::job(const std::string& id) {
-  return read_jobs(question("job", id));
+  return read_rows(question("job", id), job_of);
 }
 
 Result<std::vector<SlurmJob>> HelperPort::accounted(const std::vector<std::string>& ids) {
@@ -409,78 +246,20 @@ Result<SlurmWillRun> HelperPort::will_run(const SlurmSubmission& submission) {
 }
 
 Result<std::vector<SlurmNode>> HelperPort::nodes() {
-  std::vector<SlurmNode> nodes;
-  const auto add = [&](const Value& row) {
-    SlurmNode node;
-    node.name = row.get_string("name");
-    node.state = row.get_string("state");
-    node.reason = row.get_string("reason");
-    node.features = row.get_string("features");
-    node.gres = row.get_string("gres");
-    node.partitions = row.get_string("partitions");
-    node.cpus = static_cast<int>(row.get_integer("cpus"));
-    node.memory_mib = row.get_integer("memory_mib");
-    nodes.push_back(std::move(node));
-  };
-  LH_CHECK(request(question("nodes"), true, add));
-  return nodes;
+  return read_rows(question("nodes"), node_of);
 }
 
 Result<std::vector<SlurmPartition>> HelperPort::partitions() {
-  std::vector<SlurmPartition> partitions;
-  const auto add = [&](const Value& row) {
-    SlurmPartition partition;
-    partition.name = row.get_string("name");
-    partition.state = row.get_string("state");
-    partition.qos = row.get_string("qos");
-    partition.nodes = row.get_string("nodes");
-    partition.allowed_accounts = row.get_string("allowed_accounts");
-    partition.tres = row.get_string("tres");
-    partition.max_time_s = row.get_integer("max_time_s");
-    partition.default_time_s = row.get_integer("default_time_s");
-    partition.nodes_total = static_cast<int>(row.get_integer("nodes_total"));
-    partition.nodes_max = static_cast<int>(row.get_integer("nodes_max"));
-    partition.nodes_min = static_cast<int>(row.get_integer("nodes_min"));
-    partition.cpus_total = static_cast<int>(row.get_integer("cpus_total"));
-    partition.is_default = row.get_bool("is_default");
-    partition.exclusive = row.get_bool("exclusive");
-    partitions.push_back(std::move(partition));
-  };
-  LH_CHECK(request(question("partitions"), true, add));
-  return partitions;
+  return read_rows(question("partitions"), partition_of);
 }
 
 Result<std::vector<SlurmReservation>> HelperPort::reservations() {
-  std::vector<SlurmReservation> reservations;
-  const auto add = [&](const Value& row) {
-    reservations.push_back({row.get_string("name"), row.get_string("nodes"), row.get_string("partition"),
-                            row.get_string("flags"), row.get_integer("start_s"), row.get_integer("end_s")});
-  };
-  LH_CHECK(request(question("reservations"), true, add));
-  return reservations;
+  return read_rows(question("reservations"), reservation_of);
 }
 
 Result<SlurmConfiguration> HelperPort::configuration() {
   LH_TRY(const Value answer, request(question("configuration"), true, [](const Value&) {}));
-  SlurmConfiguration made;
-  made.cluster = answer.get_string("cluster");
-  made.version = answer.get_string("version");
-  made.min_job_age_s = answer.get_integer("min_job_age_s");
-  made.kill_wait_s = answer.get_integer("kill_wait_s");
-  made.slurmd_timeout_s = answer.get_integer("slurmd_timeout_s");
-  made.message_timeout_s = answer.get_integer("message_timeout_s");
-  made.max_array_size = static_cast<int>(answer.get_integer("max_array_size"));
-  made.max_job_count = static_cast<int>(answer.get_integer("max_job_count"));
-  made.accounting = answer.get_bool("accounting");
-  made.requeue = answer.get_bool("requeue");
-  made.scrontab = answer.get_bool("scrontab");
-  made.select_type = answer.get_string("select_type");
-  made.task_plugin = answer.get_string("task_plugin");
-  made.mpi_default = answer.get_string("mpi_default");
-  made.stepmgr = answer.get_bool("stepmgr", false);
-  made.cli_filters = answer.get_string("cli_filters");
-  made.private_data = answer.get_string("private_data");
-  return made;
+  return configuration_of(answer);
 }
 
 }  // namespace longhaul

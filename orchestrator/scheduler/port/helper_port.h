@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files/files.h"
-#include "base/system/clock.h"
 #include "base/value/value.h"
+#include "orchestrator/scheduler/port/helper_process.h"
 #include "orchestrator/scheduler/port/slurm_commands.h"
 #include "orchestrator/scheduler/port/slurm_port.h"
 #include "orchestrator/site/submission_times.h"
@@ -31,13 +30,10 @@ class HelperPort final : public SlurmPort {
   };
   explicit HelperPort(std::string program) : HelperPort(std::move(program), Options()) {}
   HelperPort(std::string program, Options options);
-  ~HelperPort() override;
-  HelperPort(const HelperPort&) = delete;
-  HelperPort& operator=(const HelperPort&) = delete;
 
   // Starts the helper if need be. unsupported: it was built for another libslurm.
   Status start();
-  pid_t helper_pid() const { return pid_; }  // -1: none runs
+  pid_t helper_pid() const { return helper_.pid(); }  // -1: none runs
 
   std::string description() const override;
   std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) override;
@@ -58,32 +54,18 @@ class HelperPort final : public SlurmPort {
 
  private:
   using RowSink = std::function<void(const Value&)>;
-  // Called for every line of the helper's; false: it belongs to no request under way.
-  using AnswerSink = std::function<bool(const Value&)>;
 
-  Status spawn_helper();
-  void end_helper();
-  std::string failure_lines();
-  Error lost(const std::string& what);  // the helper is of no use any more: ends it
-  // Sends `text` and hands every answer to `take` until `done` says so.
-  Status exchange(const std::string& text, const AnswerSink& take, const std::function<bool()>& done);
-  // Sends what it takes now and receives what is there; waits for either until the deadline.
-  Status move_bytes(const std::string& text, std::size_t& sent, const Deadline& deadline);
   // One request and its answer. A question (nothing changes by it) is asked again once if the helper died.
   Result<Value> request(Value question, bool is_question, const RowSink& row);
   Status command(Value order);
-  Result<std::vector<SlurmJob>> read_jobs(Value question);
+  template <typename Row>
+  Result<std::vector<Row>> read_rows(Value question, Row (*row_of)(const Value&));
   bool submit_part(const std::vector<SlurmSubmission>& submissions, std::size_t begin, std::size_t end,
                    std::vector<Result<std::string>>& ids);
 
-  std::string program_;
+  HelperProcess helper_;
   Options options_;
-  SystemClock clock_;
-  pid_t pid_ = -1;
-  FileDescriptor socket_, words_;  // words_: what it writes to stderr, in memory
-  std::string received_;
   SkippedLine skipped_;
-  std::size_t read_ = 0;  // of received_
   std::int64_t next_id_ = 1, next_window_ = 1;
   std::string library_;  // version; "" until it said so
 };
