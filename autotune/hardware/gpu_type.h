@@ -19,7 +19,7 @@ struct GpuType {
   double link_rate = 0;  // to the others of its domain, per direction
   int link_domain = 1;   // GPUs that such links join
   double nic_rate = 0;   // of its share of the node's network cards, where a site says nothing
-  int processors = 1;    // that tiles of a product are dealt to
+  int processors = 1;    // that tiles of a product are assigned to
   double power = 0;
   // Shares of the peak that are reached.
   double gemm_bf16 = 0, gemm_fp8 = 0, gemm_fp4 = 0;  // large products

@@ -101,7 +101,7 @@ ServingCandidate serving_candidate(const ModelShape& shape, const ServingTask& t
     c.rates = rates_at_load(shape, task, layout, place, task.request_rate / replicas);
     c.token_rate = replicas * rates_at_concurrency(shape, task, layout, place, layout.slots).token_rate;
   } else {
-    // For latency as many as ask, dealt to the replicas; for throughput all slots are always taken.
+    // For latency as many as ask, spread over the replicas; for throughput all slots are always taken.
     const double each = std::ceil(task.concurrency / replicas);
     const bool few = task.goal == ServingGoal::latency;
     c.rates =

@@ -120,7 +120,7 @@ struct Parameters {
   double largest_unit() const { return std::max({layer, experts, embedding, head}); }
 };
 
-// Ranks among which the optimizer's state is dealt: of what all replicas hold, and of experts, which fewer hold.
+// Ranks among which the optimizer's state is sharded: of what all replicas hold, and of experts, which fewer hold.
 struct Shares {
   double dense = 1, experts = 1;
   double batches = 1;  // micro-batches that meet in an expert at once

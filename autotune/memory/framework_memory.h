@@ -65,7 +65,7 @@ struct FrameworkTraining {
   int group = 0;          // micro-batches of interleaved schedules; 0: the smallest that fits
   int micro_batches = 1;  // of a rank in a step
   std::int64_t micro_batch_size = 1, sequence_length = 0;
-  // Layers for which the embedding and the loss count when layers are dealt to stages.
+  // Layers for which the embedding and the loss count when layers are assigned to stages.
   int embedding_as_layers = 0, loss_as_layers = 0;
   Recompute recompute;
   bool fp8 = false;  // the layers' matrices multiply in 8 bits

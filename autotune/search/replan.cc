@@ -10,7 +10,7 @@ namespace longhaul {
 
 namespace {
 
-// Numbers of nodes worth a search: the largest ones, and those whose ranks a batch is dealt to with the model split
+// Numbers of nodes worth a search: the largest ones, and those whose ranks share a batch with the model split
 // least. At most eight, largest first.
 std::vector<int> numbers_of_nodes(const SearchRequest& question, int nodes, int ranks_per_node) {
   std::vector<int> all;

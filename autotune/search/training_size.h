@@ -55,7 +55,7 @@ Result<SizeAnswer> size_training(const SizeRequest& question);
 // Parameters that count for the operations of a token: of a mixture those that its way leads through.
 double counted_parameters(const ModelShape& shape);
 
-// Sequences of a step that can be dealt to that many ranks whatever of their powers of two splits the model: near
+// Sequences of a step that can be split over that many ranks whatever of their powers of two splits the model: near
 // batch_tokens, a multiple of the odd part of `gpus`.
 std::int64_t batch_for(std::int64_t batch_tokens, std::int64_t sequence_length, std::int64_t gpus);
 // The least number of nodes from `needed` on that is 8 to 15 times a power of two, or below 8: numbers that models can

@@ -1,4 +1,4 @@
-// How attention of tokens that are dealt to the ranks of a cp group is done
+// How attention of tokens that are distributed over the ranks of a cp group is done
 // (engine/parallel/context/context_attention.h says each with its source): keys and values go round a ring beside the
 // computation, are gathered before it, or everything is exchanged for some heads of whole sequences. That two of them
 // are combined within and between nodes

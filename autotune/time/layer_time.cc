@@ -82,7 +82,7 @@ double feed_forward_products(const TrainingTask& task, const TrainingLayout& lay
   const auto product = [&](double m, double n, double k) { return product_time(place, layout.precision, m, n, k); };
   if (!s.is_moe()) return product(z.tokens, z.up_width, z.hidden) + product(z.tokens, z.hidden, z.ffn);
   const ParallelDims& d = layout.dims;
-  // Rows that come to a rank's experts, dealt evenly; each expert is a product of its own.
+  // Rows that come to a rank's experts, distributed evenly; each expert is a product of its own.
   const double rows = z.tokens / d.tp * static_cast<double>(s.num_experts_per_tok) * d.etp;
   const double here = static_cast<double>(s.num_local_experts) / d.ep;
   const double width = static_cast<double>(s.moe_intermediate_size) / d.etp;

@@ -1,6 +1,6 @@
 // How long one transformer layer takes on one rank for one micro-batch, and the embedding with the output and the loss,
 // as a sum of named parts. Roofline (Williams, Waterman & Patterson 2009) with shares of the peaks that were reached:
-// a product takes the longer of its arithmetic and its traffic, tiles of 128 x 256 are dealt to the processors in
+// a product takes the longer of its arithmetic and its traffic, tiles of 128 x 256 are assigned to the processors in
 // waves, short inner dimensions pay for the epilogue. Everything else streams through memory.
 #pragma once
 

@@ -144,7 +144,7 @@ double gather_time(const TrainingLayout& layout, const TrainingPlace& place, con
 struct RankLayers {
   double all = 0, again = 0;
 };
-// As contracts/pipeline/pipeline_stages.h deals them: every stage has `few` layers, the first `rest` stages one more.
+// As contracts/pipeline/pipeline_stages.h assigns them: every stage has `few` layers, the first `rest` stages one more.
 RankLayers layers_of_rank(const TrainingTask& task, const TrainingLayout& layout, int pp_rank) {
   const ParallelDims& d = layout.dims;
   const int layers = static_cast<int>(task.shape.num_hidden_layers), stages = d.pp * d.vp;

@@ -34,7 +34,7 @@ struct ParameterSpec {
   int layer = -1;            // transformer block, -1 for embedding, final norm and output
   int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
   bool last_stage = false;   // stands on the last pipeline stage (final norm, output)
-  int expert = -1;           // of a mixture: ep deals it, and tp_dim is what etp splits; -1: every rank of tp has it
+  int expert = -1;           // of a mixture: ep distributes it, and tp_dim is what etp splits; -1: all of tp have it
   std::int64_t elements() const;
 };
 

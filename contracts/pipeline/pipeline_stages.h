@@ -34,7 +34,7 @@ struct StageLayout {
   bool operator==(const StageLayout&) const = default;
 };
 
-// As layers_of_stage deals them; with fewer layers than stages the last ones are empty.
+// As layers_of_stage assigns them; with fewer layers than stages the last ones are empty.
 StageLayout even_stages(int layers, int pp, int vp = 1);
 
 struct StageLayoutSettings {

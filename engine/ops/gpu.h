@@ -30,8 +30,8 @@ class Gpu {
 };
 
 // The GPU of the rank with that number among those of its host: the only one that the process sees, or the one of that
-// number. More ranks than GPUs are an error, but where ranks may share one: they are dealt in turn then. An error says
-// what is missing and what to do about it; nothing was taken then. Empty: this program has none.
+// number. More ranks than GPUs are an error, but where ranks may share one: they are assigned in turn then. An error
+// says what is missing and what to do about it; nothing was taken then. Empty: this program has none.
 using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(int local_rank, bool shared)>;
 // device: "gpu", or "cpu", which is null. A build without one says so (unsupported).
 Result<std::unique_ptr<Gpu>> open_device(const std::string& device, const OpenGpu& open, int local_rank = 0,

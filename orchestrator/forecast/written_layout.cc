@@ -17,7 +17,7 @@ std::string text_in(const Value& settings, const char* group, const char* key, c
   return table ? table->get_string(key, otherwise) : otherwise;
 }
 
-// The search deals layers automatically and takes the smallest group: what the settings say otherwise gives way, but
+// The search assigns layers automatically and takes the smallest group: what the settings say otherwise gives way, but
 // for layers that were assigned by hand to as many stages.
 void write_pipeline(const Value& settings, const TrainingLayout& layout, Value& written) {
   const ParallelDims& dims = layout.dims;

@@ -4,8 +4,8 @@
 // Each way is one source (ring, gather, head exchange); context_parts.h is what they share.
 // It does not know tensor parallelism: heads are already divided when it is called.
 //
-// Attention of tokens that are dealt to the ranks of a cp group (context_shard.h): every rank has the queries of its
-// own tokens and needs the keys and values of all tokens before them. Three ways, the same mathematics:
+// Attention of tokens that are distributed over the ranks of a cp group (context_shard.h): every rank has the queries
+// of its own tokens and needs the keys and values of all tokens before them. Three ways, the same mathematics:
 //   ring    blocks of keys and values go round the ranks while the one at hand is used; partial results are joined by
 //           their log-sum-exps (Liu et al. 2023, "Ring Attention", section 3); gradients of keys and values travel
 //           along. Memory: two blocks of other ranks, whatever cp is. Messages are hidden behind the computation.

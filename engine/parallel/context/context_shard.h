@@ -1,6 +1,6 @@
-// How sequences are dealt to the ranks of a cp group (context parallelism). A sequence is cut into 2 cp chunks; rank i
-// owns chunks i and 2 cp - 1 - i, an early and a late one, so that under the causal mask all ranks have the same number
-// of (query, key) pairs: i + 1 + 2 cp - i chunks' worth (Llama 3, Grattafiori et al. 2024, section 3.3.2).
+// How sequences are distributed over the ranks of a cp group (context parallelism). A sequence is cut into 2 cp chunks;
+// rank i owns chunks i and 2 cp - 1 - i, an early and a late one, so that under the causal mask all ranks have the same
+// number of (query, key) pairs: i + 1 + 2 cp - i chunks' worth (Llama 3, Grattafiori et al. 2024, section 3.3.2).
 //
 // A rank holds the chunks of a micro-batch of n sequences as 2 n pieces: [early | late][sequence][token of the chunk],
 // so that one chunk of all sequences lies in one piece of memory.

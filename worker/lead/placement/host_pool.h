@@ -12,7 +12,7 @@ class HostPool {
   HostPool() = default;
   HostPool(const std::vector<std::string>& hosts, int working);
 
-  // In the job's order, which is also the one in which srun deals ranks.
+  // In the job's order, which is also the one in which srun assigns ranks.
   std::vector<std::string> working() const { return with({State::working}); }
   std::vector<std::string> spares() const { return with({State::spare}); }
   std::vector<std::string> left() const { return with({State::left, State::lost}); }

@@ -38,7 +38,7 @@ Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps)
   return {};
 }
 
-// Of several programs each has its part of the job's nodes; of one, a launcher deals ranks in blocks, as many to each
+// Of several programs each has its part of the job's nodes; of one, a launcher places ranks in blocks, as many to each
 // node, in the job's order of nodes.
 void place_ranks(const LeadOf& lead, Launch& launch) {
   launch.rank_host.clear();
@@ -61,7 +61,7 @@ std::string own_node(const LeadOf& lead) {
   return lead.job.node.empty() ? host_name() : lead.job.node;
 }
 
-// In the order in which ranks are dealt: the job's, in which mpirun has its own node first, if that is one of them.
+// In the order in which ranks are placed: the job's, in which mpirun has its own node first, if that is one of them.
 std::vector<std::string> hosts_of_ranks(const LeadOf& lead, const HostPool& pool) {
   std::vector<std::string> hosts = pool.working();
   const std::string own = own_node(lead);
