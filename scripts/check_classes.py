@@ -39,7 +39,6 @@ EXCEPTIONS = {
     "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),
     "orchestrator/slurm_helper/job_description.cc DescriptionBuilder": (522, 1, 24),
     "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),
-    "resiliency/simulate/trial.cc Trial": (451, 1, 36),
     "worker/agent/agent.cc Agent": (514, 1, 53),
     "worker/lead/job_lead.h JobLead": (1452, 6, 56),
 }
