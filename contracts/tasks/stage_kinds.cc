@@ -191,7 +191,7 @@ std::vector<StageKind> make_kinds() {
   const std::vector<std::string> models = {"pretrain", "sft", "align", "convert", "quantize"};
   const std::vector<std::string> trained = {"pretrain", "sft", "align", "convert"};
   std::vector<StageKind> kinds;
-  kinds.push_back(kind_of("curate", 2, "raw pages to clean, deduplicated documents with a held-out part",
+  kinds.push_back(kind_of("curate", 3, "raw pages to clean, deduplicated documents with a held-out part",
                           {{"documents", {"command"}, true, true, "files, folders or globs of HTML and text"}},
                           curate_fields()));
   kinds.push_back(

@@ -23,13 +23,20 @@ void decide_amount(const CurateSettings& settings, HeldoutChoice& choice) {
   }
 }
 
+void choose_end(const std::map<std::string, std::int64_t>& page_bytes, HeldoutChoice& choice) {
+  for (const auto& [page, bytes] : page_bytes)
+    if (choice.cut_page.empty() || bytes > page_bytes.at(choice.cut_page)) choice.cut_page = page;
+  choice.cut_bytes = std::max(choice.wanted, std::min(heldout_end_least, page_bytes.at(choice.cut_page) / 2));
+  choice.taken = choice.cut_bytes;
+}
+
 std::string note_on(const HeldoutChoice& choice, std::size_t pages) {
   const auto bytes = [](std::int64_t count) { return human_bytes(static_cast<double>(count)); };
-  if (choice.taken == 0 && choice.wanted > 0)
+  if (!choice.cut_page.empty())
     return format(
-        "nothing is held out: no page of {} is as small as half of the text; give more pages, or say "
-        "heldout_bytes",
-        pages);
+        "no page of {} is as small as half of the text: the last {} of {} are held out, a text like the one that is "
+        "trained on; figures on it say little about other texts; give more pages, or heldout_bytes = 0 for none",
+        pages, bytes(choice.cut_bytes), choice.cut_page);
   if (2 * choice.taken > choice.all)
     return format("{} holds out {} of {}, more than is left to train on; lower it, or give more pages", choice.key,
                   bytes(choice.taken), bytes(choice.all));
@@ -55,8 +62,22 @@ HeldoutChoice choose_heldout_pages(const std::map<std::string, std::int64_t>& pa
     choice.taken += bytes;
     choice.pages.insert(page);
   }
+  if (choice.key.empty() && choice.taken == 0 && choice.all > 0) choose_end(page_bytes, choice);
   choice.note = note_on(choice, page_bytes.size());
   return choice;
+}
+
+std::size_t begin_of_heldout_end(std::string_view text, std::int64_t wanted) {
+  const std::size_t middle = (text.size() + 1) / 2;
+  const std::size_t target =
+      text.size() - std::min(text.size(), static_cast<std::size_t>(std::max<std::int64_t>(wanted, 0)));
+  for (const std::string_view mark : {std::string_view("\n\n"), std::string_view("\n"), std::string_view(" ")}) {
+    const std::size_t found = text.rfind(mark, target);
+    if (found != std::string_view::npos && found >= middle) return found + mark.size();
+  }
+  std::size_t at = std::max(target, middle);
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  return at;
 }
 
 }  // namespace longhaul

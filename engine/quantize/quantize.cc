@@ -66,7 +66,9 @@ Result<PerplexityResult> measure_perplexity(const ComputeContext& context, Infer
     }
     LH_CHECK(progress(static_cast<double>(begin + text.size()) / static_cast<double>(tokens.size())));
   }
-  if (out.tokens == 0) return make_error(ErrorCode::invalid_input, "the held-out text has less than two tokens");
+  if (out.tokens == 0)
+    return make_error(ErrorCode::invalid_input, "the held-out text has less than two tokens",
+                      "hold out more of the corpus (heldout_bytes of its curate stage), or leave out the input tokens");
   return out;
 }
 

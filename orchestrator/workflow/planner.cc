@@ -316,10 +316,11 @@ void Planner::check_fit() {
   for (const StageDraft& draft : drafts_) {
     if (draft.variants.empty() || !draft.variants.front().is_sound) continue;
     for (const VariantDraft& variant : draft.variants) {
-      FittedStage stage{draft.name, draft.kind->name, &variant.settings, &variant.written, {}, {}, variant.dims};
+      FittedStage stage{draft.name, draft.kind->name, &variant.settings, &variant.written, {}, {}, {}, variant.dims};
       for (const StageInputText& input : variant.inputs) {
         stage.inputs.push_back(input.name);
         if (input.name == "model") stage.model_from = input.stage;
+        if (input.name == "tokens" || input.name == "corpus") stage.text_from = input.stage;
       }
       if (variant.is_sound) stages.push_back(std::move(stage));
     }

@@ -28,6 +28,8 @@ class FitCheck {
     check_model(stage);
     if (stage.kind == "sft" || stage.kind == "align") check_length(stage, "sequence_length");
     if (stage.kind == "evaluate") check_evaluate(stage);
+    if (stage.kind == "quantize" && has(stage, "tokens"))
+      check_heldout(stage, {"inputs.tokens", "inputs"}, "measures the perplexity");
     if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
       add(stage, {"perplexity_loss_max_pct"}, "perplexity_loss_max_pct is set, but there is no held-out text",
           "give inputs.tokens, the artifact of a tokenize stage");
@@ -125,6 +127,22 @@ class FitCheck {
           format("use at most {}, or raise model.max_position_embeddings where it is trained", *longest));
   }
 
+  // Where the curate stage behind these tokens was told to hold nothing out there is nothing to measure on.
+  void check_heldout(const FittedStage& stage, const std::vector<std::string>& keys, const std::string& does) {
+    const FittedStage* at = &stage;
+    for (int step = 0; step < 2; ++step) {
+      const auto from = by_name_.find(at->text_from);
+      if (from == by_name_.end()) return;
+      at = from->second;
+    }
+    if (at->kind != "curate" || at->settings->get_integer("heldout_bytes") != 0 ||
+        at->settings->get_number("heldout_fraction") > 0)
+      return;
+    add(stage, keys, does + " on held-out text, and stage." + at->name + " holds nothing out (heldout_bytes = 0)",
+        "leave out heldout_bytes at stage." + at->name + " (a tenth of a small corpus is held out), or leave out " +
+            (stage.kind == "evaluate" ? "the task bits_per_byte" : "the input tokens"));
+  }
+
   void check_evaluate(const FittedStage& stage) {
     check_length(stage, "context_length");
     std::int64_t context = stage.settings->get_integer("context_length");
@@ -134,6 +152,8 @@ class FitCheck {
       add(stage, {"stride"}, format("stride = {} is longer than the window of {} tokens", stride, context),
           "every token has to be scored: use at most the window");
     for (const Value& task : stage.settings->find("tasks")->as_array()) {
+      if (task.as_string() == "bits_per_byte")
+        check_heldout(stage, {"tasks", "inputs.tokens", "inputs"}, "the task \"bits_per_byte\" measures");
       const std::string needed = task.as_string() == "bits_per_byte" ? "tokens" : "data";
       if (!has(stage, needed))
         add(stage, {"tasks"}, "the task \"" + task.as_string() + "\" needs the input '" + needed + "'",

@@ -18,6 +18,7 @@ struct FittedStage {  // one variant of a stage in which nothing else is wrong
   const Value* written;             // the stage's table, for places
   std::vector<std::string> inputs;  // names of those given
   std::string model_from;           // the stage whose model it takes, "" if that is a path or none
+  std::string text_from;            // the same of its tokens, or of its corpus where it is a tokenize stage
   ParallelDims dims = {};           // its layout; with a tune stage's until it is known, replicas
 };
 

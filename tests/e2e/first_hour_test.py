@@ -70,9 +70,9 @@ def ten_small_texts(longhaul):
 
 def drawn(longhaul, seed, bytes_max):
     dice = random.Random(seed)
-    size = int(math.exp(dice.uniform(math.log(2000), math.log(bytes_max))))
-    # Shorter texts are no documents to the rules of curate, and of a single one nothing can be held out to evaluate.
-    documents = dice.randint(2, max(2, min(200, size // 1000)))
+    size = int(math.exp(dice.uniform(math.log(1000), math.log(bytes_max))))
+    # Shorter texts are no documents to the rules of curate.
+    documents = dice.choice((1, dice.randint(1, max(1, min(200, size // 1000)))))
     chain = [kind for kind in ("evaluate", "quantize", "convert", "deploy") if dice.random() < 0.6]
     settings = f"steps = {dice.randint(1, 30)}\n" if dice.random() < 0.9 else ""
     settings += dice.choice(("", "", "sequence_length = 64\n", "micro_batch_size = 2\n", "ranks = 2\n", "global_batch_size = 16\n"))

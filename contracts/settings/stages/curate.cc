@@ -112,7 +112,8 @@ const FieldTable<CurateSettings>& curate_fields() {
           .field("heldout_bytes", &C::heldout_bytes,
                  {.unit = "bytes",
                   .help = "text kept apart for evaluation, whole pages in all their languages; -1: 600,000, but at "
-                          "most a tenth of the text, where heldout_fraction is 0",
+                          "most a tenth of the text, where heldout_fraction is 0, and the end of the only page of a "
+                          "corpus",
                   .min = -1})
           .field("heldout_fraction", &C::heldout_fraction,
                  {.help = "share of the text kept apart, where that is more than heldout_bytes", .min = 0, .max = 0.9})

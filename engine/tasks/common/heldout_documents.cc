@@ -10,7 +10,10 @@ namespace longhaul {
 Result<std::vector<std::string>> heldout_documents(const std::string& folder) {
   const std::string file = join_path(folder, "heldout.txt");
   LH_TRY(std::string text, read_file(file));
-  if (text.empty()) return make_error(ErrorCode::invalid_input, file + " is empty");
+  if (text.empty())
+    return make_error(ErrorCode::invalid_input, file + " is empty: nothing of the corpus was held out",
+                      "give more documents, or a corpus with heldout.jsonl; a curate stage without heldout_bytes and "
+                      "heldout_fraction holds some out");
   if (!file_exists(join_path(folder, "heldout.idx"))) return std::vector<std::string>{std::move(text)};
   LH_TRY(const IndexedDataset dataset, IndexedDataset::open(join_path(folder, "heldout")));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));

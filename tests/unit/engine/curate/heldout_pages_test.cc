@@ -28,13 +28,17 @@ TEST_CASE("where no key is written a tenth of a small corpus is held out, and 60
 }
 
 TEST_CASE(
-    "something is always left to train on where no key is written, and where nothing can be held out it is said") {
+    "something is always left to train on where no key is written, and of a single page its end is held out and it is "
+    "said") {
   const CurateSettings settings;
   for (int count = 1; count <= 6; ++count) {
     CAPTURE(count);
     const HeldoutChoice choice = choose_heldout_pages(pages_of(count, 30'000), settings);
     CHECK(choice.pages.size() == (count > 1 ? 1u : 0u));
-    CHECK((choice.note.find("nothing is held out") != std::string::npos) == (count == 1));
+    CHECK(choice.cut_page == (count == 1 ? "p0" : ""));
+    CHECK(choice.cut_bytes == (count == 1 ? 3'000 : 0));
+    CHECK((choice.note.find("are held out, a text like the one that is trained on") != std::string::npos) ==
+          (count == 1));
   }
   auto uneven = pages_of(3, 1'000);
   uneven["huge"] = 1'000'000;
@@ -42,6 +46,9 @@ TEST_CASE(
   CHECK(!choice.pages.contains("huge"));
   CHECK(choice.taken == 3'000);
   CHECK(choose_heldout_pages({}, settings).pages.empty());
+  CHECK(choose_heldout_pages({}, settings).cut_page.empty());
+  CHECK(choose_heldout_pages(pages_of(1, 1'000), settings).cut_bytes == heldout_end_least);
+  CHECK(choose_heldout_pages(pages_of(1, 100), settings).cut_bytes == 50);
 }
 
 TEST_CASE("a written key is done to the letter, and the note names the one that acted") {
@@ -54,6 +61,7 @@ TEST_CASE("a written key is done to the letter, and the note names the one that 
   settings.heldout_bytes = 0;
   CHECK(choose_heldout_pages(pages, settings).pages.empty());
   CHECK(choose_heldout_pages(pages, settings).note.empty());  // nothing is what was asked for
+  CHECK(choose_heldout_pages(pages_of(1, 50'000), settings).cut_page.empty());
   settings.heldout_fraction = 0.7;
   choice = choose_heldout_pages(pages, settings);
   CHECK(choice.pages.size() == 7);
@@ -67,6 +75,18 @@ TEST_CASE("a written key is done to the letter, and the note names the one that 
   choice = choose_heldout_pages(pages, settings);
   CHECK(choice.pages.size() == 1);
   CHECK(choice.key == "heldout_fraction = 0.02");
+}
+
+TEST_CASE("a page is divided at a paragraph, a line, a word or a character, and never in its first half") {
+  CHECK(begin_of_heldout_end("one two three\n\nfour five", 9) == 15);
+  CHECK(begin_of_heldout_end("one two three four five\nsix seven", 5) == 24);
+  CHECK(begin_of_heldout_end("one two three four", 3) == 14);
+  CHECK(begin_of_heldout_end("one\n\ntwo three four five six", 5) == 20);  // the paragraph begins too early
+  const std::string chinese = "\u6cb3\u6d41\u7ecf\u8fc7\u53e4\u57ce";
+  CHECK(begin_of_heldout_end(chinese, 4) == 15);
+  CHECK(begin_of_heldout_end(chinese, 1000) == 9);
+  CHECK(begin_of_heldout_end("", 10) == 0);
+  CHECK(begin_of_heldout_end("a", 10) == 1);
 }
 
 }  // namespace

@@ -401,6 +401,25 @@ TEST_CASE("phases and a batch that grows are held to each other and to the layou
         std::vector<std::int64_t>{4, 8});
 }
 
+TEST_CASE("what is measured on held-out text is refused where the curate stage was told to hold nothing out") {
+  const auto chain = [](const std::string& curate, const std::string& last) {
+    return header + "[stage.c]\nkind = \"curate\"\ninputs = { documents = \"t\" }\n" + curate +
+           "[stage.t]\nkind = \"tokenize\"\ninputs = { corpus = \"@c\" }\n"
+           "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"@t\" }\nsteps = 2\n"
+           "model = { hidden_size = 64, num_layers = 1, num_heads = 2 }\n" +
+           last;
+  };
+  const std::string evaluate = "[stage.e]\nkind = \"evaluate\"\ninputs = { model = \"@p\", tokens = \"@t\" }\n";
+  const std::string quantize = "[stage.q]\nkind = \"quantize\"\ninputs = { model = \"@p\", tokens = \"@t\" }\n";
+  const std::string said = "on held-out text, and stage.c holds nothing out (heldout_bytes = 0)";
+  CHECK(problems(chain("heldout_bytes = 0\n", evaluate)).find(said) != std::string::npos);
+  CHECK(problems(chain("heldout_bytes = 0\n", quantize)).find(said) != std::string::npos);
+  CHECK(problems(chain("heldout_bytes = 0\n", quantize)).find("or leave out the input tokens") != std::string::npos);
+  CHECK(problems(chain("heldout_bytes = 0\n", "")).empty());
+  CHECK(problems(chain("heldout_bytes = 0\nheldout_fraction = 0.1\n", evaluate + quantize)).empty());
+  CHECK(problems(chain("", evaluate + quantize)).empty());
+}
+
 TEST_CASE("settings that do not fit what an earlier stage makes") {
   const std::string text = header + R"([stage.p]
 kind = "pretrain"

@@ -281,6 +281,26 @@ TEST_CASE("a small corpus keeps most of its text for training by default, and a 
   CHECK(all.error().hint == "lower heldout_bytes = 600000, or give more pages");
 }
 
+TEST_CASE("of a corpus of one page the end is held out, is nowhere in what is trained on, and it is said") {
+  const CurateScratch scratch;
+  scratch.put("only.html", curate_page(curate_prose(500, 30)));
+  CurateSettings settings = curate_plain_settings();
+  settings.heldout_bytes = CurateSettings{}.heldout_bytes;
+  const auto report = scratch.run(settings);
+  REQUIRE_MESSAGE(report.ok(), report.error().message());
+  CHECK(report->documents == 1);
+  CHECK(report->heldout_documents == 1);
+  CHECK(report->heldout_bytes >= report->bytes / 10);
+  CHECK(report->heldout_bytes < report->bytes / 2);
+  CHECK(report->heldout_note.find("only.html") != std::string::npos);
+  const auto kept = scratch.lines("documents.jsonl"), held = scratch.lines("heldout.jsonl");
+  REQUIRE(kept.size() == 1);
+  REQUIRE(held.size() == 1);
+  CHECK(held[0].get_string("source") == "only.html#end");
+  const std::string end = held[0].get_string("text");
+  CHECK(kept[0].get_string("text").find(end.substr(0, 60)) == std::string::npos);
+}
+
 TEST_CASE("random bytes, monstrous nesting and too large pages are removed or read, never fatal") {
   const CurateScratch scratch;
   std::mt19937 random(1);
