@@ -100,7 +100,7 @@ const std::vector<FigureMeaning> rows = {
     {"length_only_accuracy", "", "evaluate", "end", "what always taking the shorter, or always the longer answer would reach, the better of both; equal lengths are half right", wilson, "", "engine/tasks/common/measure.cc"},
     {"preference_pairs", "", "evaluate", "end", "pairs that were scored", "", "", "engine/tasks/common/measure.cc"},
     {"choice_accuracy", "", "evaluate", "end", "share of questions whose right choice has the largest sum of ln p of its tokens", questions_mean, "lm-evaluation-harness, `acc`", "engine/tasks/common/measure.cc"},
-    {"choice_accuracy_per_byte", "", "evaluate", "end", "the same with the sum divided by the choice's bytes", questions_mean, "lm-evaluation-harness, `acc_norm`", "engine/tasks/common/measure.cc"},
+    {"choice_accuracy_per_byte", "", "evaluate", "end", "the same with the sum divided by the choice's bytes", questions_mean, "lm-evaluation-harness, `acc_norm`, which divides by characters", "engine/tasks/common/measure.cc"},
     {"choice_questions", "", "evaluate", "end", "questions that were scored", "", "", "engine/tasks/common/measure.cc"},
     // Data.
     {"documents", "", "curate", "end", "documents that are kept, without held-out ones", "", "", "engine/curate/curate_task.cc"},

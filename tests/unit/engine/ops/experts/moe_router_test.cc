@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/files/files.h"
+#include "base/value/json.h"
 #include "engine/ops/experts/moe_balance.h"
 #include "tests/unit/engine/ops/moe_check.h"
 
@@ -339,6 +341,63 @@ TEST_CASE("Hugging Face's loss pools all layers before the product; Megatron's i
   const double got = moe_balance_loss(pooled, 2, 1.0, BalanceLoss::hugging_face).loss;
   CHECK(got == doctest::Approx(want).epsilon(1e-6));
   CHECK(std::abs(got - 2.0 * by_layer / 3.0) > 1e-4);
+}
+
+namespace {
+
+Floats numbers_of(const Value& list) {
+  Floats numbers;
+  for (const Value& number : list.as_array()) {
+    numbers.exact.push_back(number.as_number());
+    numbers.f32.push_back(static_cast<float>(number.as_number()));
+  }
+  return numbers;
+}
+
+// Of one case of figures.json on one backend: a loss over its layers, and the gradient by their logits, to 1e-5.
+void check_router_golden(const ComputeContext& context, const Value& golden, const char* name) {
+  CAPTURE(name);
+  const RouterShape s{.tokens = golden.get_integer("tokens"),
+                      .experts = golden.get_integer("experts"),
+                      .top_k = golden.get_integer("top_k")};
+  std::vector<std::uint8_t> mask;
+  for (const Value& one : golden.find("mask")->as_array()) mask.push_back(one.as_integer() != 0 ? 1 : 0);
+  const bool pools = std::string(name) == "hugging_face", z_loss = std::string(name) == "z";
+  std::vector<Floats> layers;
+  std::vector<RouterStatistics> statistics;
+  RouterStatistics pooled(s.experts);
+  for (const Value& logits : golden.find("logits")->as_array()) {
+    layers.push_back(numbers_of(logits));
+    statistics.push_back(statistics_of(context, s, layers.back().f32, select_of(context, s, layers.back().f32), mask));
+    pooled.add(statistics.back());
+  }
+  RouterLossTerms terms{s.experts, s.top_k, 1.0, pools ? BalanceLoss::hugging_face : BalanceLoss::megatron, 0.0};
+  if (z_loss) terms.balance_coefficient = 0.0, terms.z_coefficient = 1.0;
+  const auto at = static_cast<std::size_t>(s.experts + (z_loss ? 2 : 1));
+  double loss = 0;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const RouterStatistics& of = pools ? pooled : statistics[layer];
+    std::vector<float> slopes(static_cast<std::size_t>(s.experts + 3)), gradient(layers[layer].f32.size(), 0.0F);
+    moe_router_losses(context, terms, of.values, of.values, slopes);
+    loss = pools ? slopes[at] : loss + slopes[at];
+    moe_statistics_backward(context, s, layers[layer].f32, slopes, 1.0F, gradient, mask);
+    const Value& gradients = *golden.find(name)->find("gradients");
+    check_largest("gradient", exact(gradient), numbers_of(gradients.as_array()[layer]).exact, 1e-5);
+  }
+  CHECK(loss == doctest::Approx(golden.find(name)->get_number("loss")).epsilon(1e-5).scale(0));
+}
+
+}  // namespace
+
+TEST_CASE("balance losses and z-loss, with and without padding, are transformers' and Megatron-Core's") {
+  const std::string path = std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/figures.json";
+  const Value golden = *parse_json(read_file(path).value(), path).value().find("routers");
+  REQUIRE(golden.size() == 4);
+  for (const Backend& on : kBackends) {
+    const OpContext context(1, on);
+    for (const Value& one : golden.as_array())
+      for (const char* name : {"hugging_face", "megatron", "z"}) check_router_golden(context, one, name);
+  }
 }
 
 TEST_CASE("without ids the statistics count the plain top k, whatever bias and groups select") {

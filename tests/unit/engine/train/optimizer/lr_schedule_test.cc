@@ -1,10 +1,11 @@
-// Every schedule gives the rates that Megatron-LM's gives (tests/parity/golden/data_order.json), begins again where it
-// is told to, and never leaves its bounds.
+// Every schedule gives the rates that Megatron-LM's gives (tests/parity/golden/data_order.json) and transformers'
+// (figures.json), begins again where it is told to, and never leaves its bounds.
 #include "engine/train/optimizer/lr_schedule.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/digest/philox.h"
@@ -54,6 +55,27 @@ TEST_CASE("every schedule, with and without warm-up, gives the reference's rates
       CAPTURE(step);
       const double expected = row.find("rates")->as_array()[static_cast<std::size_t>(step - 1)].as_number();
       REQUIRE(learning_rate(settings, step, steps) == doctest::Approx(expected).epsilon(1e-12).scale(0));
+    }
+  }
+}
+
+TEST_CASE("every schedule gives the rates of transformers' get_*_schedule") {
+  const std::string path = std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/figures.json";
+  const Value golden = *parse_json(read_file(path).value(), path).value().find("schedules");
+  REQUIRE(golden.size() == 17);
+  for (const Value& row : golden.as_array()) {
+    OptimizerSettings s;
+    s.lr = 1, s.lr_schedule = row.get_string("schedule"), s.warmup_steps = row.get_integer("warmup");
+    s.lr_min_ratio = row.get_number("min", 0);
+    if (s.lr_schedule == "wsd") s.lr_decay_steps = row.get_integer("decay"), s.lr_decay_shape = "cosine";
+    CAPTURE(s.lr_schedule);
+    CAPTURE(s.warmup_steps);
+    CAPTURE(s.lr_min_ratio);
+    const ValueArray& rates = row.find("rates")->as_array();
+    REQUIRE(rates.size() == 100);
+    for (std::int64_t step = 1; step <= 100; ++step) {
+      CAPTURE(step);
+      REQUIRE(std::abs(learning_rate(s, step, 100) - rates[static_cast<std::size_t>(step - 1)].as_number()) <= 1e-12);
     }
   }
 }
