@@ -24,6 +24,15 @@ def labels_by_test(listing):
     return labels
 
 
+# A case that cannot run where it is says MESSAGE("skipped: why") and returns: doctest counts it as passed.
+SKIPPED_CASE = re.compile(r"MESSAGE: skipped: (.+?)\s*$", re.MULTILINE)
+
+
+def skipped_cases(test):
+    """Why cases of one ctest entry did not run."""
+    return SKIPPED_CASE.findall(test.findtext("system-out") or "")
+
+
 def cases_of(test):
     """(passed, failed, skipped) of one ctest entry."""
     if test.get("status") == "notrun" or test.find("skipped") is not None:
@@ -32,7 +41,8 @@ def cases_of(test):
     found = CASES.findall(test.findtext("system-out") or "")
     passed = sum(int(f[1]) for f in found)
     failed = sum(int(f[2]) for f in found)
-    skipped = sum(int(f[3] or 0) for f in found)
+    silent = min(passed, len(skipped_cases(test)))
+    passed, skipped = passed - silent, silent + sum(int(f[3] or 0) for f in found)
     if not found:
         passed = 0 if failed_test else 1
     if failed_test:
@@ -60,9 +70,23 @@ def failing_lines(test):
     return [lines[i][:LINE_MAX] for i in sorted(set(told))[:LINES_TOLD]]
 
 
-# They hang on timers of Slurm and of the operating system, with more programs than cores.
-LIVE_LABELS = {"cluster", "fault", "e2e"}
 AGAIN_MAX = 3
+# "name  date  why" and "part of a reason  |  date  why", one a line; every line needs all three.
+REMARK = re.compile(r"^(\S+)\s+(\d{4}-\d{2}-\d{2})\s+(\S.*)$")
+EXCUSE = re.compile(r"^(\S.*?)\s+\|\s+(\d{4}-\d{2}-\d{2})\s+(\S.*)$")
+
+
+def remarks(path, form):
+    """{name: why} of a file of remarks, "#" begins a comment; refuses lines that lack the date or the reason."""
+    found = {}
+    for number, line in enumerate(path.read_text().splitlines() if path else [], 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = form.match(line)
+        if not match:
+            sys.exit(f"{path}:{number}: is not a name, a date and a reason")
+        found[match[1]] = match[3]
+    return found
 
 
 def results_of(path, labels):
@@ -70,11 +94,11 @@ def results_of(path, labels):
             if test.get("name") in labels}
 
 
-def to_try_again(results):
-    """The tests of a run that failed, as a pattern for ctest -R, where all are live ones and few; else None."""
+def to_try_again(results, allowed):
+    """The tests of a run that failed, as a pattern for ctest -R, where all are allowed to and few; else None."""
     labels = labels_by_test(results.with_suffix(".json"))
     failed = [name for name, counts in results_of(results, labels).items() if counts[1]]
-    if not 0 < len(failed) <= AGAIN_MAX or not all(LIVE_LABELS & set(labels[name]) for name in failed):
+    if not 0 < len(failed) <= AGAIN_MAX or not all(name in allowed for name in failed):
         return None
     return "^(" + "|".join(re.escape(name) for name in failed) + ")$"
 
@@ -128,9 +152,12 @@ def main():
     parser.add_argument("--over-time", action="store_true")
     parser.add_argument("--failed-phases", type=int, default=0)
     parser.add_argument("--to-try-again", metavar="BUILD", help="prints which tests of a build to try again, or fails")
+    parser.add_argument("--retries", type=pathlib.Path, help="which tests may be tried again")
+    parser.add_argument("--may-skip", type=pathlib.Path, help="reasons for which a case may be skipped in CI")
     arguments = parser.parse_args()
+    may_skip = remarks(arguments.may_skip, EXCUSE)
     if arguments.to_try_again:
-        pattern = to_try_again(arguments.logs / f"{arguments.to_try_again}.xml")
+        pattern = to_try_again(arguments.logs / f"{arguments.to_try_again}.xml", remarks(arguments.retries, REMARK))
         if pattern:
             print(pattern)
         return 0 if pattern else 1
@@ -140,6 +167,7 @@ def main():
         return labels == ["data"]
 
     told_by = {}  # test -> the lines that tell why it failed
+    said_why = {}  # test -> why cases of it were skipped
     rows = {}  # (build, label) -> [passed, failed, skipped]
     total = [0, 0, 0]
     failed_names, skipped_names, excused_names, again_names = [], [], [], []
@@ -149,6 +177,8 @@ def main():
         second = results_of(again, labels) if again.exists() else {}
         for path in (results, again) if again.exists() else (results,):
             for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+                for why in skipped_cases(test):
+                    said_why.setdefault(f"{results.stem}: {test.get('name')}", []).append(why)
                 if cases_of(test)[1]:
                     told_by.setdefault(f"{results.stem}: {test.get('name')}", []).extend(failing_lines(test))
         for test, counts in results_of(results, labels).items():
@@ -159,7 +189,9 @@ def main():
             if counts[1]:
                 failed_names.append(name)
             if counts[2]:
-                (excused_names if of_data(labels[test]) else skipped_names).append(name)
+                whys = said_why.get(name, [])
+                excused = len(whys) == counts[2] and all(any(part in why for part in may_skip) for why in whys)
+                (excused_names if excused or of_data(labels[test]) else skipped_names).append(name)
             for i in range(3):
                 total[i] += counts[i]
             for label in labels[test] or ["(none)"]:
@@ -186,13 +218,16 @@ def main():
     problems += ["\n  ".join([f"failed: {name}", *told_by[name]]) for name in failed_names]
     for name in again_names:
         print("\n  ".join([f"failed, and was tried again: {name}", *told_by[name]]))
+    def skips(name):
+        return "\n  ".join([name, *sorted(set(said_why.get(name, [])))])
+
     for name in excused_names:
-        print(f"skipped, its data is not here: {name}")
+        print("skipped, which it may be: " + skips(name) if name in said_why else f"skipped, its data is not here: {name}")
     if arguments.no_skips:
-        problems += [f"skipped, which is a failure in CI: {name}" for name in skipped_names]
+        problems += ["skipped, which is a failure in CI: " + skips(name) for name in skipped_names]
     else:
         for name in skipped_names:
-            print(f"skipped: {name}")
+            print("skipped: " + skips(name))
     if arguments.over_time:
         problems.append("over the time limit")
     if arguments.failed_phases:

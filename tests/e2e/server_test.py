@@ -207,12 +207,24 @@ class Answers(unittest.TestCase):
         self.assertEqual("".join(p["choices"][0]["delta"].get("content", "") for p in pieces), "hey")
         self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "stop")
 
+    def test_it_listens_to_its_own_machine_alone(self):
+        listening = []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            if os.path.exists(table):
+                with open(table) as file:
+                    rows = [line.split() for line in file.readlines()[1:]]
+                listening += [row[1] for row in rows if row[3] == "0A" and int(row[1].split(":")[1], 16) == self.server.port]
+        self.assertEqual(listening, [f"0100007F:{self.server.port:04X}"])
+
     def test_token_is_asked_for(self):
         for token in ("", "wrong", self.server.token[:-1], self.server.token + "x"):
             status, body, _ = self.server.request("GET", "/v1/models", token=token)
             self.assertEqual(status, 401, token)
             self.assertEqual(json.loads(body)["error"]["code"], "invalid_api_key")
-        self.assertEqual(self.server.get("/health", token="")[0], 200)
+        for path in ("/v1/models", "/v1/models/x", "/v1/completions", "/v1/chat/completions", "/metrics", "/health", "/", "/none"):
+            for method in ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
+                status = self.server.request(method, path, token="")[0]
+                self.assertEqual(status, 200 if (path, method) == ("/health", "GET") else 401, f"{method} {path}")
         self.assertEqual(os.stat(self.server.token_file).st_mode & 0o777, 0o600)
         self.assertGreaterEqual(len(self.server.token), 43)
         self.assertNotIn(self.server.token, self.server.text())

@@ -35,6 +35,10 @@ def summary(builds, *options, again=()):
         if again:
             leave(logs, "release-again", again)
         (logs / "floors.txt").write_text("unit 5  # enough\n")
+        (logs / "retries.txt").write_text("# may\na.b  2026-11-28  Slurm's timers\n" +
+                                          "".join(f"a{i}  2026-11-28  the same\n" for i in range(4)))
+        (logs / "undated.txt").write_text("a.b  because\n")
+        (logs / "may_skip.txt").write_text("needs root  |  2026-11-28  containers\n")
         done = subprocess.run([sys.executable, str(SUMMARY), "--logs", folder, *(o.replace("LOGS", folder) for o in options)],
                               capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout + done.stderr
@@ -90,12 +94,27 @@ def what_passed_when_it_was_tried_again_counts_as_passed_and_is_named():
     return code == 0 and "failed, and was tried again: release: a\n  it FAILED here" in said, said
 
 
-def only_few_live_tests_are_tried_again():
-    live, unit = one("a.b", labels=("cluster",), status="fail"), one("u", status="fail")
-    few = summary({"release": [live]}, "--to-try-again", "release")
-    with_unit = summary({"release": [live, unit]}, "--to-try-again", "release")
-    many = summary({"release": [{**live, "name": f"a{i}"} for i in range(4)]}, "--to-try-again", "release")
-    return few == (0, "^(a\\.b)$\n") and with_unit[0] == 1 and many[0] == 1, f"{few} {with_unit} {many}"
+def only_few_named_tests_are_tried_again():
+    live, other = one("a.b", labels=("cluster",), status="fail"), one("u", labels=("cluster",), status="fail")
+    again = ("--to-try-again", "release", "--retries")
+    few = summary({"release": [live]}, *again, "LOGS/retries.txt")
+    with_other = summary({"release": [live, other]}, *again, "LOGS/retries.txt")
+    many = summary({"release": [{**live, "name": f"a{i}"} for i in range(4)]}, *again, "LOGS/retries.txt")
+    unnamed = summary({"release": [live]}, "--to-try-again", "release")
+    undated = summary({"release": [live]}, *again, "LOGS/undated.txt")
+    return (few == (0, "^(a\\.b)$\n") and with_other[0] == 1 and many[0] == 1 and unnamed[0] == 1 and undated[0] == 1 and
+            "undated.txt:1: is not a name, a date and a reason" in undated[1]), f"{few} {with_other} {many} {unnamed} {undated}"
+
+
+def a_case_that_says_it_was_skipped_did_not_pass():
+    said = "x_test.cc:7: MESSAGE: skipped: {}\n"
+    root, disk = one("a", said=cases(6, more=said.format("needs root"))), one("b", said=cases(6, more=said.format("no disk")))
+    code, told = summary({"release": [root, disk]})
+    strict, more = summary({"release": [root, disk]}, "--no-skips", "--may-skip", "LOGS/may_skip.txt")
+    excused, _ = summary({"release": [root]}, "--no-skips", "--may-skip", "LOGS/may_skip.txt")
+    return (code == 0 and told.endswith("10 passed, 0 failed\n") and "skipped: release: b\n  no disk" in told and
+            strict == 1 and "skipped, which is a failure in CI: release: b\n  no disk" in more and
+            "skipped, which it may be: release: a\n  needs root" in more and excused == 0), told + more
 
 
 def the_slowest_twenty_are_listed_with_their_slowest_case():
@@ -114,7 +133,8 @@ def main():
              what_a_failed_case_of_a_script_printed_is_shown_and_no_more, a_crash_without_a_failed_case_fails, too_few_cases_fail,
              a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,
              cases_about_other_users_are_counted_by_their_names,
-             what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_live_tests_are_tried_again,
+             what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_named_tests_are_tried_again,
+             a_case_that_says_it_was_skipped_did_not_pass,
              the_slowest_twenty_are_listed_with_their_slowest_case]
     failed = 0
     for test in tests:
