@@ -199,6 +199,10 @@ HangFinding finding_of(const Look& look, const Judged& judged) {
   return found;
 }
 
+bool has_started(const RankObservation& rank) {
+  return rank.seen && rank.beat.section != beat_start;
+}
+
 }  // namespace
 
 HangDetector::HangDetector(HangTimeouts timeouts, LearnedTimes learned, CulpritOptions options)
@@ -208,7 +212,8 @@ void HangDetector::new_launch(std::int64_t now_ms) {
   limits_.new_launch();
   movement_.new_launch(now_ms);
   hang_.reset();
-  over_ = false;
+  over_ = has_begun_ = false;
+  launched_ms_ = now_ms;
 }
 
 void HangDetector::restarted(std::int64_t now_ms) {
@@ -242,6 +247,10 @@ std::vector<RankObservation> HangDetector::with_times(std::int64_t now_ms,
 
 std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   movement_.observe(now_ms, ranks, limits_);
+  if (!has_begun_ && std::ranges::all_of(ranks, has_started)) {
+    limits_.note_start(static_cast<double>(now_ms - launched_ms_) * 1e-3);
+    has_begun_ = true;
+  }
   over_ = hang_ && movement_.moved_ms(hang_->rank) > hang_->moved_ms;
   if (over_) hang_.reset();
   if (!may_hang(now_ms, ranks) || (hang_ && hang_->level == HangLevel::act)) return std::nullopt;

@@ -91,6 +91,8 @@ class HangDetector {
   RankMovement movement_;
   std::optional<Hang> hang_;
   bool over_ = false;
+  std::int64_t launched_ms_ = 0;
+  bool has_begun_ = false;  // all ranks are past the section `start`
 };
 
 }  // namespace longhaul

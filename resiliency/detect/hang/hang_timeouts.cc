@@ -16,6 +16,8 @@ constexpr std::size_t step_times_kept = 64;
 constexpr double longer_than_ever = 1.5;
 // Reported within 2 s or 3 step times: what is left is for the looks of agent and lead.
 constexpr double suspect_least_s = 1.5, suspect_steps = 2.5;
+// What a later launch of a job may take to start. Five minutes are a node with cold caches.
+constexpr double start_least_s = 300, start_factor = 10;
 
 }  // namespace
 
@@ -110,6 +112,8 @@ double StandstillLimits::seconds(HangLevel level, const std::string& section) co
   const SectionTimeout* const own = timeouts_.of(section);
   if (own && own->unmonitored) return 0;
   const double chosen = !own ? 0 : level == HangLevel::suspect ? own->suspect_s : own->act_s;
+  if (section == beat_start && longest_start_s_ > 0)
+    return std::max(chosen, std::min(timeouts_.startup_s, std::max(start_least_s, start_factor * longest_start_s_)));
   const std::optional<double> longest = learned_.seconds(section);
   if (!warm() && !was_warm_) return std::max(chosen, timeouts_.startup_s);
   if (chosen > 0) return chosen;

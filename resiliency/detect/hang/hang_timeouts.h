@@ -1,6 +1,7 @@
 // How long is too long, and whether all timeouts of a run fit each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,10 @@ class StandstillLimits {
   void note_steps(std::int64_t steps);  // so many have been done since the launch, or since it was restarted
   void note_step_time(double seconds);  // of one step; counts once the launch is warm
   void note_stay(const std::string& section, double seconds) { learned_.note(section, seconds); }
+  // All ranks of a launch were past the section `start` after so long: a later launch of the job that takes ten times
+  // as long, and five minutes at least, does not come to it any more (an MPI whose first messages were lost waits for
+  // good).
+  void note_start(double seconds) { longest_start_s_ = std::max(longest_start_s_, seconds); }
 
   bool warm() const { return steps_ >= timeouts_.warm_up_steps; }
   double step_s() const;      // the median of the last ones of this launch; 0 before it is warm
@@ -63,6 +68,7 @@ class StandstillLimits {
   LearnedTimes learned_;
   std::int64_t steps_ = 0;
   bool was_warm_ = false;             // before it was restarted
+  double longest_start_s_ = 0;        // of the launches of this lead; 0: none has started
   std::vector<double> step_times_s_;  // a ring of the last ones
   std::size_t next_step_time_ = 0;
 };

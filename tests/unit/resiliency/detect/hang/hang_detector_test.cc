@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 
 using namespace longhaul;
@@ -470,5 +471,27 @@ TEST_CASE("who stood still with a file system is not blamed when that is over") 
     REQUIRE_FALSE(rig.found.empty());
     CHECK(rig.found.back().level == HangLevel::act);
     CHECK(rig.found.back().idle_s < 46);
+  }
+}
+
+TEST_CASE("hang: once a launch of the job has started, a later one that does not start is found in minutes") {
+  HangTimeouts timeouts;
+  timeouts.startup_s = 1800;
+  for (const std::int64_t start_ms : {3'000, 60'000, 400'000}) {
+    CAPTURE(start_ms);
+    hang_rig::Rig rig(2, timeouts);
+    for (const int rank : {0, 1}) rig.enter(rank, beat_start);
+    rig.look(start_ms);
+    rig.steps(3);
+    CHECK(rig.found.empty());
+    rig.detector.new_launch(rig.now_ms);
+    for (RankObservation& one : rig.ranks) one.beat.step = -1, rig.enter(one.rank, beat_start);
+    const std::int64_t allowed_ms = std::clamp<std::int64_t>(10 * start_ms, 300'000, 1'800'000);
+    rig.look(allowed_ms - 2'000);
+    CHECK(rig.found.empty());
+    rig.look(6'000);
+    REQUIRE(rig.found.size() == 1);
+    CHECK(rig.found.front().level == HangLevel::act);
+    CHECK(rig.found.front().section == beat_start);
   }
 }
