@@ -243,6 +243,11 @@ const FieldTable<RolloutSettings>& rollout_fields() {
           .field("max_new_tokens", &R::max_new_tokens, {.help = "longest answer", .min = 1})
           .field("slots", &R::slots,
                  {.help = "answers that a rank generates at the same time, each with its cache", .min = 1, .max = 4096})
+          .field("redraws", &R::redraws,
+                 {.help = "a group whose rewards are all equal is replaced by that of another prompt, so often at most "
+                          "(dynamic sampling: DAPO)",
+                  .min = 0,
+                  .max = 64})
           .field("advantage", &R::advantage,
                  {.help = "grpo: rewards of a group less their mean, divided by their deviation (scaled) or not "
                           "(centered: Dr. GRPO)",

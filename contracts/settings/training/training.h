@@ -104,6 +104,7 @@ struct RolloutSettings {
   std::int64_t group_size = 8;       // answers to a prompt
   std::int64_t max_new_tokens = 64;  // of an answer, the token that ends it included
   std::int64_t slots = 64;           // answers that are generated at the same time, on each rank
+  std::int64_t redraws = 0;          // of a group whose rewards are all equal
   std::string advantage = "scaled";  // | centered: rewards of a group divided by their deviation, or not
   std::string ratio = "token";       // | sequence: what is clipped
   std::string average = "answer";    // | token | longest: what the loss is a mean over

@@ -1,6 +1,7 @@
 #include "engine/tasks/rollouts/rollout_source.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
@@ -13,9 +14,14 @@ namespace {
 
 constexpr std::int64_t heldout_block = 256;  // prompts that are answered together
 
-// Of (step, prompt, member): each has draws of its own.
-std::uint64_t stream_of(std::int64_t step, std::size_t prompt, std::int64_t member) {
-  return xxh3_64(format("{} {} {}", step, prompt, member), 0x726f6c6c);
+// Of (step, prompt, member) and of how often its group was drawn before: each has draws of its own.
+std::uint64_t stream_of(std::int64_t step, std::size_t prompt, std::int64_t member, std::int64_t draw) {
+  const std::string of = format("{} {} {}", step, prompt, member);
+  return xxh3_64(draw == 0 ? of : of + format(" {}", draw), 0x726f6c6c);
+}
+
+std::uint64_t order_seed(std::int64_t seed, std::int64_t draw) {
+  return draw == 0 ? static_cast<std::uint64_t>(seed) : xxh3_64(format("{} {}", seed, draw), 0x6f726472);
 }
 
 // Rows of rollouts, with what an objective asks of each answer and of its tokens.
@@ -57,68 +63,101 @@ void RolloutSource::begin_step(std::int64_t step, std::int64_t) {
   held_first_ = -1;
 }
 
-Result<RolloutFigures> RolloutSource::roll_own(std::int64_t first) {
+void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const {
   const std::int64_t group = settings_.rollout.group_size;
-  const std::int64_t count = settings_.global_batch_size / run_.group.size();
-  std::vector<RolloutTask> tasks;
-  lines_.clear();
-  for (std::int64_t k = first; k < first + count; ++k) {
-    const auto prompts = static_cast<std::int64_t>(prompts_.ids.size());
-    const std::int64_t question = k / group;
-    RolloutTask task;
-    task.prompt = static_cast<std::size_t>(
-        settings_.shuffle ? example_of_sample(question, prompts, static_cast<std::uint64_t>(settings_.seed))
-                          : question % prompts);
-    task.sampling.seed = static_cast<std::uint64_t>(settings_.seed);
-    task.sampling.stream = stream_of(step_, task.prompt, k % settings_.global_batch_size);
+  const auto prompts = static_cast<std::int64_t>(prompts_.ids.size());
+  RolloutTask task;
+  task.prompt = static_cast<std::size_t>(settings_.shuffle || draw > 0
+                                             ? example_of_sample(question, prompts, order_seed(settings_.seed, draw))
+                                             : question % prompts);
+  task.sampling.seed = static_cast<std::uint64_t>(settings_.seed);
+  for (std::int64_t k = question * group; k < (question + 1) * group; ++k) {
+    task.sampling.stream = stream_of(step_, task.prompt, k % settings_.global_batch_size, draw);
     tasks.push_back(task);
-    lines_.push_back(prompts_.examples[task.prompt].line);
   }
-  LH_TRY(held_, rollouts_.answer(prompts_, tasks, times_));
-  advantages_.clear();
-  RolloutFigures mine;
-  for (std::size_t begin = 0; begin < held_.size(); begin += static_cast<std::size_t>(group)) {
-    std::vector<std::optional<double>> rewards;
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); ++i)
-      rewards.push_back(held_[i].reward.value);
-    const std::vector<double> advantages = group_advantages(settings_, rewards);
-    advantages_.insert(advantages_.end(), advantages.begin(), advantages.end());
-    mine.groups += 1, mine.equal_groups += rewards_are_equal(rewards) ? 1 : 0;
+}
+
+std::vector<std::optional<double>> RolloutSource::rewards_of(std::size_t group) const {
+  const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
+  std::vector<std::optional<double>> rewards;
+  for (std::size_t i = group * size; i < (group + 1) * size; ++i) rewards.push_back(held_[i].reward.value);
+  return rewards;
+}
+
+Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int64_t first, std::int64_t draw) {
+  const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
+  std::vector<RolloutTask> tasks;
+  for (const std::size_t group : open)
+    add_tasks(first / settings_.rollout.group_size + static_cast<std::int64_t>(group), draw, tasks);
+  LH_TRY(std::vector<Rollout> drawn, rollouts_.answer(prompts_, tasks, times_));
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const std::size_t place = open[i / size] * size + i % size;
+    held_[place] = std::move(drawn[i]), lines_[place] = prompts_.examples[tasks[i].prompt].line;
   }
+  return {};
+}
+
+void RolloutSource::count_answers(RolloutFigures& mine) const {
   for (std::size_t i = 0; i < held_.size(); ++i) {
-    const double tokens = static_cast<double>(held_[i].drawn.size());
+    const auto tokens = static_cast<double>(held_[i].drawn.size());
     mine.answers += 1, mine.tokens += tokens, mine.cut += held_[i].cut ? 1 : 0;
     mine.faults += held_[i].reward.value ? 0 : 1;
+    mine.all_answers += 1, mine.all_rewards += held_[i].reward.value.value_or(0);
     mine.advantages.add(advantages_[i], tokens);
     for (const double logprob : held_[i].drawn) mine.log_probability += logprob;
   }
+}
+
+Result<RolloutFigures> RolloutSource::roll_own(std::int64_t first) {
+  const auto count = static_cast<std::size_t>(settings_.global_batch_size / run_.group.size());
+  held_.assign(count, {}), lines_.assign(count, 0), advantages_.clear();
+  std::vector<std::size_t> open(count / static_cast<std::size_t>(settings_.rollout.group_size));
+  std::iota(open.begin(), open.end(), 0);
+  RolloutFigures mine;
+  mine.groups = static_cast<double>(open.size());
+  for (std::int64_t draw = 0; !open.empty(); ++draw) {
+    LH_CHECK(draw_groups(open, first, draw));
+    std::erase_if(open, [&](std::size_t group) { return !rewards_are_equal(rewards_of(group)); });
+    if (draw == settings_.rollout.redraws) break;
+    for (const std::size_t group : open)
+      for (const std::optional<double>& reward : rewards_of(group)) {
+        mine.all_answers += 1, mine.all_rewards += reward.value_or(0);
+        mine.redrawn_faults += reward ? 0 : 1;
+      }
+    mine.redrawn += static_cast<double>(open.size());
+  }
+  mine.equal_groups = static_cast<double>(open.size());
+  for (std::size_t group = 0; group < static_cast<std::size_t>(mine.groups); ++group) {
+    const std::vector<double> advantages = group_advantages(settings_, rewards_of(group));
+    advantages_.insert(advantages_.end(), advantages.begin(), advantages.end());
+  }
+  count_answers(mine);
   held_first_ = first;
   return mine;
 }
 
 Status RolloutSource::add_figures(const RolloutFigures& mine) {
-  const double own[] = {mine.answers,
-                        mine.tokens,
-                        mine.cut,
-                        mine.faults,
-                        mine.groups,
-                        mine.equal_groups,
-                        mine.log_probability,
-                        mine.advantages.tokens,
-                        mine.advantages.sum,
-                        mine.advantages.squares,
-                        times_.generate,
-                        times_.reward,
-                        times_.reference};
-  constexpr std::size_t fields = std::size(own), sums = 10;
-  std::vector<double> all(fields * static_cast<std::size_t>(run_.group.size())), total(fields, 0.0);
+  using F = RolloutFigures;
+  constexpr double F::* summed[] = {&F::answers,         &F::tokens,     &F::cut,
+                                    &F::faults,          &F::groups,     &F::equal_groups,
+                                    &F::log_probability, &F::redrawn,    &F::redrawn_faults,
+                                    &F::all_answers,     &F::all_rewards};
+  constexpr double AdvantageSums::* of_tokens[] = {&AdvantageSums::tokens, &AdvantageSums::sum,
+                                                   &AdvantageSums::squares};
+  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::generate, &RolloutTimes::reward,
+                                                &RolloutTimes::reference};
+  std::vector<double> own;
+  for (const auto field : summed) own.push_back(mine.*field);
+  for (const auto field : of_tokens) own.push_back(mine.advantages.*field);
+  for (const auto field : slowest) own.push_back(times_.*field);
+  std::vector<double> all(own.size() * static_cast<std::size_t>(run_.group.size()));
   LH_CHECK(run_.group.all_gather(own, all));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    double& of_all = total[i % fields];
-    of_all = i % fields < sums ? of_all + all[i] : std::max(of_all, all[i]);
+  figures_ = {}, times_ = {};
+  for (auto at = all.begin(); at != all.end();) {
+    for (const auto field : summed) figures_.*field += *at++;
+    for (const auto field : of_tokens) figures_.advantages.*field += *at++;
+    for (const auto field : slowest) times_.*field = std::max(times_.*field, *at++);
   }
-  figures_ = {total[0], total[1], total[2], total[3], total[4], total[5], total[6], {total[7], total[8], total[9]}};
-  times_ = {total[10], total[11], total[12]};
   return {};
 }
 
@@ -167,7 +206,11 @@ void RolloutSource::add_metrics(Value& fields) const {
   fields.set("answer_tokens", figures_.tokens / figures_.answers);
   fields.set("answers_cut", figures_.cut / figures_.answers);
   fields.set("equal_groups", figures_.equal_groups / figures_.groups);
-  fields.set("reward_faults", figures_.faults);
+  if (settings_.rollout.redraws > 0) {
+    fields.set("redrawn_groups", figures_.redrawn / figures_.groups);
+    fields.set("drawn_reward", figures_.all_rewards / figures_.all_answers);
+  }
+  fields.set("reward_faults", figures_.faults + figures_.redrawn_faults);
   fields.set("entropy", -figures_.log_probability / figures_.tokens);
   fields.set("generate_s", times_.generate);
   fields.set("reward_s", times_.reward);

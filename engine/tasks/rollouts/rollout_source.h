@@ -2,7 +2,9 @@
 // share, whole groups; their advantages follow from the rewards of all. Collective over all ranks.
 //
 // What is drawn belongs to (seed, step, prompt, member of the group), so that a training that goes on from a checkpoint
-// draws the same.
+// draws the same. With rollout.redraws a group whose rewards are all equal gives way to one of another prompt, of an
+// order of its own for each time: dynamic sampling, Yu et al. 2025, "DAPO", section 3.2. Groups are replaced where they
+// stand, so that ranks need not know of each other's.
 #pragma once
 
 #include "engine/align/group_advantage.h"
@@ -12,10 +14,13 @@
 
 namespace longhaul {
 
-// Sums over the answers of a step, of all ranks.
+// Sums over the answers of a step, of all ranks; of those that were replaced only what says so.
 struct RolloutFigures {
   double answers = 0, tokens = 0, cut = 0, faults = 0, groups = 0, equal_groups = 0;
-  double log_probability = 0;  // of all tokens, under the model that drew them
+  double log_probability = 0;               // of all tokens, under the model that drew them
+  double redrawn = 0;                       // groups that were replaced
+  double redrawn_faults = 0;                // answers without a reward in them
+  double all_answers = 0, all_rewards = 0;  // those of replaced groups included
   AdvantageSums advantages;
   double without_fault() const { return answers - faults; }
 };
@@ -39,6 +44,12 @@ class RolloutSource final : public BatchSource {
   Status roll(std::int64_t first);
   // This rank's part: answers from `first` on, and what they add to the step's figures.
   Result<RolloutFigures> roll_own(std::int64_t first);
+  // Of group `question` in the order of the whole training, when it is drawn for the n-th time (from 0).
+  void add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const;
+  // Answers of the groups `open` (of those held here) take their places.
+  Status draw_groups(const std::vector<std::size_t>& open, std::int64_t first, std::int64_t draw);
+  std::vector<std::optional<double>> rewards_of(std::size_t group) const;
+  void count_answers(RolloutFigures& mine) const;
   Status add_figures(const RolloutFigures& mine);
   void tell_faults() const;
 
@@ -48,7 +59,7 @@ class RolloutSource final : public BatchSource {
   TokenizedPrompts prompts_;
   std::int64_t step_ = 0, held_first_ = -1;
   std::vector<Rollout> held_;
-  std::vector<int> lines_;          // of held_: of the prompts' file
+  std::vector<int> lines_;          // of held_: lines of the prompts' file
   std::vector<double> advantages_;  // of held_
   RolloutFigures figures_;
   RolloutTimes times_;

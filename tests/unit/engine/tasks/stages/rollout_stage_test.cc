@@ -3,11 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <thread>
 
 #include "contracts/events/event.h"
-#include "engine/comm/threads_communicator.h"
-#include "tests/unit/engine/tasks/stages/stage_folder.h"
+#include "tests/unit/engine/tasks/stages/stage_ranks.h"
 
 namespace longhaul {
 namespace {
@@ -43,32 +41,6 @@ class RolloutFolder : public StageFolder {
     for (const std::vector<Event> all = *read_events(at(out + ".events.jsonl"), offset); const Event& event : all)
       if (event.kind == "metric" && event.fields.find("reward")) found.push_back(event.fields);
     return found;
-  }
-  // Ranks as threads.
-  void run_on_ranks(const Task& task, const std::string& out, int ranks) const {
-    const SystemClock clock;
-    const ThreadsWorld world(ranks);
-    CommOptions options;
-    options.clock = &clock;
-    std::vector<Status> status(static_cast<std::size_t>(ranks));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        Launch launch;
-        launch.output_dir = at(out), launch.state_dir = at(out + ".state");
-        launch.events_path = at(out + ".events.jsonl"), launch.attempt_key = "key";
-        launch.dims.dp_replicate = ranks;
-        const auto communicator = world.communicator(rank, 1, options);
-        const auto mesh = Mesh::create(launch.dims, *communicator, 20'000);
-        if (!mesh.ok()) return void(status[static_cast<std::size_t>(rank)] = mesh.error());
-        const ComputeContext compute(1);
-        EventWriter events(clock, rank == 0 ? launch.events_path : "", rank);
-        const std::atomic<bool> stop{false};
-        TaskRun run{task, launch, clock, compute, **mesh, (*mesh)->world(), events, nullptr, stop};
-        status[static_cast<std::size_t>(rank)] = run_stage(run);
-      });
-    for (std::thread& thread : threads) thread.join();
-    for (const Status& one : status) REQUIRE_MESSAGE(one.ok(), one.error().message());
   }
   std::string refusal(const Task& task) const {
     const std::atomic<bool> stop{false};
@@ -111,7 +83,7 @@ TEST_CASE("learning from rewards: the reward rises, a restart and other ranks ch
   folder.run_well(grpo, "parts");
   CHECK(folder.weights("whole") == folder.weights("parts"));
 
-  folder.run_on_ranks(grpo, "ranks", 2);
+  run_on_ranks(folder, grpo, "ranks", 2);
   const std::vector<Value> ranks = folder.metrics("ranks");
   REQUIRE(ranks.size() == 4);
   for (std::size_t i = 0; i < 4; ++i)
@@ -119,6 +91,34 @@ TEST_CASE("learning from rewards: the reward rises, a restart and other ranks ch
       CAPTURE(name);
       CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
     }
+}
+
+TEST_CASE("learning from rewards: groups whose rewards are equal give way to others within a bound, on any ranks") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.inputs.pop_back();
+  task.settings.set("steps", 2);
+  const auto step_of = [&](const std::string& out, const char* pattern, int redraws) {
+    task.settings.find("reward")->set("pattern", pattern), task.settings.find("rollout")->set("redraws", redraws);
+    folder.run_well(task, out);
+    return folder.metrics(out).at(0);
+  };
+  const Value kept = step_of("kept", "red", 0), some = step_of("some", "red", 8);
+  REQUIRE(kept.get_number("equal_groups") > 0);
+  CHECK(some.get_number("equal_groups") < kept.get_number("equal_groups"));
+  CHECK(some.get_number("redrawn_groups") >= kept.get_number("equal_groups"));
+  CHECK(some.get_number("drawn_reward") != some.get_number("reward"));
+  CHECK(!kept.find("redrawn_groups"));
+  run_on_ranks(folder, task, "ranks", 2);
+  for (const char* name : {"reward", "equal_groups", "redrawn_groups", "drawn_reward", "entropy"}) {
+    CAPTURE(name);
+    CHECK(folder.metrics("ranks").at(0).get_number(name) == doctest::Approx(some.get_number(name)).epsilon(1e-5));
+  }
+  // Where all are equal each group is drawn three times, the last stays, and nothing is learnt.
+  const Value none = step_of("none", "no colour", 2);
+  CHECK(none.get_number("redrawn_groups") == 2);
+  CHECK(none.get_number("equal_groups") == 1);
+  CHECK(none.get_number("grad_norm") == doctest::Approx(0).epsilon(1e-6).scale(1));
 }
 
 TEST_CASE("learning from rewards: every method, average and ratio, and adapters, learn without a reference") {

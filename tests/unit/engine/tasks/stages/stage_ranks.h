@@ -1,0 +1,37 @@
+// A stage on several ranks, replicas of each other, which are threads.
+#pragma once
+
+#include <thread>
+
+#include "engine/comm/threads_communicator.h"
+#include "tests/unit/engine/tasks/stages/stage_folder.h"
+
+namespace longhaul {
+
+inline void run_on_ranks(const StageFolder& folder, const Task& task, const std::string& out, int ranks) {
+  const SystemClock clock;
+  const ThreadsWorld world(ranks);
+  CommOptions options;
+  options.clock = &clock;
+  std::vector<Status> status(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      Launch launch;
+      launch.output_dir = folder.at(out), launch.state_dir = folder.at(out + ".state");
+      launch.events_path = folder.at(out + ".events.jsonl"), launch.attempt_key = "key";
+      launch.dims.dp_replicate = ranks;
+      const auto communicator = world.communicator(rank, 1, options);
+      const auto mesh = Mesh::create(launch.dims, *communicator, 20'000);
+      if (!mesh.ok()) return void(status[static_cast<std::size_t>(rank)] = mesh.error());
+      const ComputeContext compute(1);
+      EventWriter events(clock, rank == 0 ? launch.events_path : "", rank);
+      const std::atomic<bool> stop{false};
+      TaskRun run{task, launch, clock, compute, **mesh, (*mesh)->world(), events, nullptr, stop};
+      status[static_cast<std::size_t>(rank)] = run_stage(run);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& one : status) REQUIRE_MESSAGE(one.ok(), one.error().message());
+}
+
+}  // namespace longhaul
