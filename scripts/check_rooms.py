@@ -39,6 +39,9 @@ INSIDE = {
         "contracts/settings/groups"],
     "contracts/tasks": ["contracts/layout", "contracts/model", "contracts/schema", "contracts/settings/job", "contracts/settings/stages",
         "contracts/settings/training"],
+    # engine/align
+    "engine/align": [],
+    "engine/align/labels": ["engine/align"],
     # engine/checkpoint
     "engine/checkpoint/format": [],
     "engine/checkpoint/global": ["engine/checkpoint/format", "engine/checkpoint/state"],

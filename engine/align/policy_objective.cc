@@ -4,11 +4,9 @@
 
 namespace longhaul {
 
-ObjectiveSums PolicyObjective::answer_losses(const BatchStorage& batch) {
-  weights_.assign(batch.ids.size(), 0.0F);
+ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+                                       std::span<float> weights) {
   ObjectiveSums sums;
-  sums.tokens = static_cast<double>(batch.real_tokens());
-  sums.computed = static_cast<double>(batch.ids.size());
   const auto length = static_cast<std::size_t>(batch.length);
   std::vector<double> model, drawn, reference;
   std::vector<std::size_t> places;
@@ -16,7 +14,7 @@ ObjectiveSums PolicyObjective::answer_losses(const BatchStorage& batch) {
     model.clear(), drawn.clear(), reference.clear(), places.clear();
     for (std::size_t t = sequence * length; t < (sequence + 1) * length; ++t) {
       if (batch.targets[t] < 0) continue;
-      places.push_back(t), model.push_back(-static_cast<double>(loss_[t]));
+      places.push_back(t), model.push_back(-static_cast<double>(token_losses[t]));
       drawn.push_back(static_cast<double>(batch.drawn[t]));
       if (!batch.reference.empty()) reference.push_back(static_cast<double>(batch.reference[t]));
     }
@@ -28,25 +26,9 @@ ObjectiveSums PolicyObjective::answer_losses(const BatchStorage& batch) {
     sums.extra[0] += of[AnswerPlace::reward], sums.extra[1] += of[AnswerPlace::right];
     sums.extra[2] += loss.divergence / tokens, sums.extra[3] += loss.clipped / tokens;
     // d log p / d(token loss) = -1.
-    for (std::size_t i = 0; i < places.size(); ++i) weights_[places[i]] = static_cast<float>(-scale * loss.slopes[i]);
+    for (std::size_t i = 0; i < places.size(); ++i) weights[places[i]] = static_cast<float>(-scale * loss.slopes[i]);
   }
   return sums;
-}
-
-ObjectiveSums PolicyObjective::backward(const ComputeContext& context, Llama& model, int slot,
-                                        const BatchStorage& batch, const GradientTarget& target) {
-  loss_.assign(batch.ids.size(), 0.0F);
-  model.token_losses(context, slot, loss_);
-  const ObjectiveSums sums = answer_losses(batch);
-  model.backward(context, slot, weights_, loss_, target);
-  return sums;
-}
-
-ObjectiveSums PolicyObjective::evaluate(const ComputeContext& context, Llama& model, int slot,
-                                        const BatchStorage& batch) {
-  loss_.assign(batch.ids.size(), 0.0F);
-  model.token_losses(context, slot, loss_);
-  return answer_losses(batch);
 }
 
 }  // namespace longhaul

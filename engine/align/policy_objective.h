@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "engine/align/policy_loss.h"
-#include "engine/train/step/objective.h"
+#include "engine/align/sequence_objective.h"
 
 namespace longhaul {
 
@@ -14,29 +14,25 @@ struct AnswerPlace {
   enum Field { advantage, scale, reward, right, fields };  // scale: of each of its tokens' losses
 };
 
-class PolicyObjective final : public Objective {
+class PolicyObjective final : public SequenceObjective {
  public:
   // `more`: what else is known of the last step, for its metric; may be empty.
   PolicyObjective(const AlignSettings& settings, std::function<void(Value&)> more)
       : settings_(settings), more_(std::move(more)) {}
 
-  ObjectiveSums backward(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch,
-                         const GradientTarget& target) override;
-  ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) override;
   // kl and clip_fraction: per token, averaged over answers.
   std::vector<std::string> extra_names() const override { return {"reward", "accuracy", "kl", "clip_fraction"}; }
   void add_metrics(Value& fields) const override {
     if (more_) more_(fields);
   }
-  std::int64_t bytes() const override { return bytes_of_vector(loss_) + bytes_of_vector(weights_); }
+
+ protected:
+  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+                        std::span<float> weights) override;
 
  private:
-  // Of the token losses in loss_; fills weights_ with the gradient of their sum by each token's loss.
-  ObjectiveSums answer_losses(const BatchStorage& batch);
-
   AlignSettings settings_;
   std::function<void(Value&)> more_;
-  std::vector<float> loss_, weights_;
 };
 
 }  // namespace longhaul

@@ -11,38 +11,29 @@
 #pragma once
 
 #include "engine/align/pair_loss.h"
-#include "engine/train/step/objective.h"
+#include "engine/align/sequence_objective.h"
 
 namespace longhaul {
 
-class PreferenceObjective final : public Objective {
+class PreferenceObjective final : public SequenceObjective {
  public:
   // Of settings that check_alignment passes.
   explicit PreferenceObjective(const AlignSettings& settings)
       : settings_(settings), method_(pair_loss_method(settings.method)) {}
 
-  ObjectiveSums backward(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch,
-                         const GradientTarget& target) override;
-  ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) override;
   // accuracy: the share of pairs whose chosen answer has the larger log-ratio to the reference (without one: the larger
   // log-probability); margin: the mean difference of the two; rewards: beta times each, as TRL has them.
   std::vector<std::string> extra_names() const override {
     return {"accuracy", "margin", "chosen_reward", "rejected_reward"};
   }
-  std::int64_t bytes() const override { return bytes_of_vector(loss_) + bytes_of_vector(weights_); }
+
+ protected:
+  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+                        std::span<float> weights) override;
 
  private:
-  struct Answer {
-    double log_probability = 0, tokens = 0;
-  };
-  Answer answer(const BatchStorage& batch, std::size_t sequence) const;
-  void set_weights(const BatchStorage& batch, std::size_t sequence, double weight);
-  // Losses of the pairs from token losses; fills weights_ with the gradient of their sum by each token's loss.
-  ObjectiveSums pair_losses(const BatchStorage& batch);
-
   AlignSettings settings_;
   const PairLossMethod& method_;
-  std::vector<float> loss_, weights_;
 };
 
 }  // namespace longhaul

@@ -114,7 +114,8 @@ Result<PretrainSettings> alignment_as_pretraining(const PlannedStage& stage) {
   LH_TRY(const AlignSettings align, align_fields().parse(stage.settings, ""));
   PretrainSettings same;
   static_cast<TrainingCommon&>(same) = align;
-  same.micro_batch_size = 2 * align.micro_batch_size, same.global_batch_size = 2 * align.global_batch_size;
+  const std::int64_t answers = align_method(align.method).labels ? 1 : 2;
+  same.micro_batch_size = answers * align.micro_batch_size, same.global_batch_size = answers * align.global_batch_size;
   return same;
 }
 
@@ -245,9 +246,12 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
   if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
   if (stage.kind == "align") {
     const bool reference = align_method(stage.settings.get_string("method", AlignSettings().method)).reference;
-    q.notes.emplace_back(reference
-                             ? "as if both answers of each pair were full; without the reference scores, computed once"
-                             : "as if both answers of each pair were full");
+    if (align_method(stage.settings.get_string("method", AlignSettings().method)).labels)
+      q.notes.emplace_back("as if every answer were full; without the estimate of the divergence, a forward more");
+    else
+      q.notes.emplace_back(
+          reference ? "as if both answers of each pair were full; without the reference scores, computed once"
+                    : "as if both answers of each pair were full");
   }
   if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -12,6 +13,7 @@
 #include "base/files/owned_files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/tuning_row_keys.h"
 
 namespace longhaul {
@@ -147,18 +149,27 @@ std::string beginning_of(const std::string& path, std::size_t bytes_max) {
   return text;
 }
 
-Status check_row(const std::string& line, TuningRowUse use, const std::vector<std::string>& ignore) {
+// What rows are for; nothing: prompts that the model itself answers (engine/data/samples/prompt_rows.h).
+using RowUse = std::optional<TuningRowUse>;
+
+Status check_row(const std::string& line, RowUse use, const std::vector<std::string>& ignore) {
   const auto row = parse_json(line, "row");
   if (!row.ok())
     return make_error(ErrorCode::invalid_input, row.error().what, "one JSON object per line is expected (JSON Lines)");
   if (!row->is_table())
     return make_error(ErrorCode::invalid_input, "the line is not a JSON object",
                       "one JSON object per line is expected");
-  const auto form = form_of_row(RowKeys(*row, ignore), use);
+  const RowKeys keys(*row, ignore);
+  if (!use) {
+    if (keys.find("prompt") || keys.find("messages")) return {};
+    return make_error(ErrorCode::invalid_input, "the row has neither 'prompt' nor 'messages'",
+                      "use {\"prompt\", \"answer\"}");
+  }
+  const auto form = form_of_row(keys, *use);
   return form.ok() ? Status() : form.error();
 }
 
-Status check_rows(const std::string& path, TuningRowUse use, const std::vector<std::string>& ignore,
+Status check_rows(const std::string& path, RowUse use, const std::vector<std::string>& ignore,
                   const RawInputLimits& limits) {
   const std::string text = beginning_of(path, limits.row_bytes);
   if (text.empty())
@@ -185,11 +196,22 @@ std::string rows_file(const std::string& path, const std::vector<std::string>& n
   return {};
 }
 
-std::vector<std::string> row_file_names(const std::string& kind, const std::string& input) {
-  if (kind == "sft" && input == "data") return {"train.jsonl"};
-  if (kind == "sft") return {"heldout.jsonl", "answers.jsonl"};
-  if (input == "data") return {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"};
-  return {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"};
+RowUse row_use(const PlannedStage& stage) {
+  if (stage.kind == "sft") return TuningRowUse::instruction;
+  const std::string method = stage.settings.get_string("method", AlignSettings().method);
+  if (learns_from_rollouts(method)) return std::nullopt;
+  for (const AlignMethod& one : align_methods())
+    if (one.labels && method == one.name) return TuningRowUse::labelled;
+  return TuningRowUse::preference;
+}
+
+std::vector<std::string> row_file_names(RowUse use, const std::string& input) {
+  const bool data = input == "data";
+  if (use == TuningRowUse::instruction)
+    return data ? std::vector<std::string>{"train.jsonl"} : std::vector<std::string>{"heldout.jsonl", "answers.jsonl"};
+  const std::string of = !use ? "prompts" : use == TuningRowUse::labelled ? "labels" : "pairs";
+  const std::string set = data ? "train" : "heldout";
+  return {of + "-" + set + ".jsonl", of + ".jsonl", set + ".jsonl"};
 }
 
 std::vector<std::string> ignored_keys(const Value& settings) {
@@ -202,12 +224,12 @@ std::vector<std::string> ignored_keys(const Value& settings) {
 
 Status check_tuning_data(const std::string& path, const PlannedStage& stage, const std::string& input,
                          const RawInputLimits& limits) {
-  const auto names = row_file_names(stage.kind, input);
+  const RowUse use = row_use(stage);
+  const auto names = row_file_names(use, input);
   const std::string file = rows_file(path, names);
   if (file.empty())
     return wrong_input(ErrorCode::not_found, format("{} holds none of {}", path, join(names, ", ")),
                        "name the file of rows itself, or one of these in the folder");
-  const TuningRowUse use = stage.kind == "sft" ? TuningRowUse::instruction : TuningRowUse::preference;
   return check_rows(file, use, ignored_keys(stage.settings), limits);
 }
 
@@ -255,7 +277,8 @@ void check_raw_inputs(const RunPlan& plan, const WrittenStages& written, const R
       const bool one = input.paths.size() == 1;
       for (const std::string& path : input.paths) {
         if (!one && stage.kind == "curate" && !is_directory(path)) continue;
-        if (!seen.emplace(stage.kind, input.name, path).second) continue;
+        // Rows are of the method's form.
+        if (!seen.emplace(stage.kind + " " + stage.settings.get_string("method"), input.name, path).second) continue;
         const Status fits = check_path(stage, input, path, limits);
         if (fits.ok()) continue;
         Error error = fits.error().with_context("stage." + stage.stage + ".inputs." + input.name);

@@ -16,7 +16,8 @@ const std::vector<AlignMethod>& align_methods() {
       {.name = "ipo", .reference = true, .divergence = true},
       {.name = "hinge", .reference = true, .divergence = true},
       {.name = "simpo", .label_smoothing = true, .reward_margin = true, .per_token_only = true},
-      {.name = "orpo", .per_token_only = true, .has_cross_entropy = true}};
+      {.name = "orpo", .per_token_only = true, .has_cross_entropy = true},
+      {.name = "kto", .reference = true, .labels = true}};
   return methods;
 }
 
@@ -53,10 +54,12 @@ void check_reward(const RewardSettings& reward, const Unless& unless) {
          "leave it out, or set reward.kind = \"command\"");
 }
 
-void check_rollouts(const AlignSettings& s, const Unless& unless) {
+// What is said of pairs, where there are none.
+void check_no_pairs(const AlignSettings& s, const char* learns_from, const Unless& unless) {
   const AlignSettings plain;
   const auto only_pairs = [&](bool asked, const char* key) {
-    unless(!asked, key, format("{} means nothing with method = \"{}\", which learns from rewards", key, s.method),
+    unless(!asked, key,
+           format("{} means nothing with method = \"{}\", which learns from {}", key, s.method, learns_from),
            "leave it out; it goes with losses of preferences");
   };
   only_pairs(s.label_smoothing != plain.label_smoothing, "label_smoothing");
@@ -65,6 +68,17 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   only_pairs(s.reward_margin != plain.reward_margin, "reward_margin");
   only_pairs(s.sft_weight != plain.sft_weight, "sft_weight");
   only_pairs(s.length_normalized != plain.length_normalized, "length_normalized");
+}
+
+// Answers that are good or bad by themselves.
+void check_labels(const AlignSettings& s, const Unless& unless) {
+  check_no_pairs(s, "labels", unless);
+  unless(s.desirable_weight > 0 || s.undesirable_weight > 0, "desirable_weight",
+         "desirable_weight and undesirable_weight are both 0: nothing is learnt", "1 for both is usual");
+}
+
+void check_rollouts(const AlignSettings& s, const Unless& unless) {
+  check_no_pairs(s, "rewards", unless);
   const std::int64_t group = s.rollout.group_size, batch = s.global_batch_size;
   unless(batch % group == 0, "global_batch_size",
          format("global_batch_size = {} answers are no whole groups of rollout.group_size = {}", batch, group),
@@ -97,11 +111,17 @@ std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
   const auto unless = [&](bool fine, const char* key, std::string what, std::string hint) {
     if (!fine) problems.push_back({key, std::move(what), std::move(hint)});
   };
-  if (learns_from_rollouts(s.method)) return check_rollouts(s, unless), problems;
+  const bool rollouts = learns_from_rollouts(s.method), labels = !rollouts && align_method(s.method).labels;
+  for (const auto& [key, asked] : {std::pair{"desirable_weight", s.desirable_weight != plain.desirable_weight},
+                                   std::pair{"undesirable_weight", s.undesirable_weight != plain.undesirable_weight}})
+    unless(!asked || labels, key, format("{} means nothing with method = \"{}\"", key, s.method),
+           "leave it out; it goes with kto");
+  if (rollouts) return check_rollouts(s, unless), problems;
   for (const auto& [key, asked] :
        {std::pair{"rollout", s.rollout != plain.rollout}, std::pair{"reward", s.reward != plain.reward}})
     unless(!asked, key, format("{} means nothing with method = \"{}\"", key, s.method),
            "leave it out; it goes with grpo, rloo and reinforce++");
+  if (labels) return check_labels(s, unless), problems;
   const AlignMethod& method = align_method(s.method);
   const auto only_with = [&](bool AlignMethod::* trait, bool asked, const char* key) {
     unless(!asked || method.*trait, key, format("{} means nothing with method = \"{}\"", key, s.method),

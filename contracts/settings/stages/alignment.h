@@ -18,6 +18,7 @@ struct AlignMethod {
   bool reward_margin = false;
   bool per_token_only = false;     // defined on log-probabilities per token alone: length_normalized = true
   bool has_cross_entropy = false;  // the chosen answer's is part of it
+  bool labels = false;             // learns from answers that are good or bad by themselves, not from pairs
 };
 const std::vector<AlignMethod>& align_methods();
 // The end of the program if there is none of that name.

@@ -3,9 +3,12 @@
 namespace longhaul {
 namespace {
 
-constexpr auto instruction = TuningRowUse::instruction, preference = TuningRowUse::preference;
+constexpr auto instruction = TuningRowUse::instruction, preference = TuningRowUse::preference,
+               labelled = TuningRowUse::labelled;
 
 constexpr TuningRowForm forms[] = {
+    {labelled, "labelled answer", "prompt completion label", "system tools",
+     "an answer to a prompt, as texts or as lists of messages, that is good (`label` true or 1) or bad (false or 0)"},
     {instruction, "messages", "messages", "system tools",
      "the conversation; each answer of the assistant is trained on unless its `weight` is 0 or its `train` false"},
     {instruction, "ShareGPT", "conversations", "system tools", "the same from {from, value} or {role, content}"},
@@ -44,7 +47,8 @@ constexpr RefusedRowKey keys_refused[] = {
     {"videos", no_images},
     {"audio", no_images},
     {"audios", no_images},
-    {"label", "answers that are good or bad by themselves (KTO) are used by no method yet"},
+    {"label",
+     "answers that are good or bad by themselves are {prompt, completion, label}, for `align` with `method = \"kto\"`"},
     {"reasoning_content", "the form of conversations has no place for thoughts beside the answer"},
     {"thinking", "the form of conversations has no place for thoughts beside the answer"},
     {"prefix", "the beginning of an answer that is given cannot be left out of the loss"},

@@ -7,7 +7,7 @@
 
 namespace longhaul {
 
-enum class TuningRowUse { instruction, preference };
+enum class TuningRowUse { instruction, preference, labelled };
 
 // Keys are separated by spaces.
 struct TuningRowForm {

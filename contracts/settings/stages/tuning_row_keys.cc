@@ -11,6 +11,22 @@ Error wrong_row(std::string what, std::string hint = {}) {
   return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
 }
 
+Error of_another_use(const TuningRowForm& form) {
+  const auto said = [&](const char* what, const char* who) {
+    return wrong_row(format("the row is of the form {}, {}", form.name, what), format("{} trains on it", who));
+  };
+  if (form.use == TuningRowUse::preference) return said("which compares answers", "a stage of the kind align");
+  if (form.use == TuningRowUse::labelled)
+    return said("whose answer is good or bad by itself", "align with method = \"kto\"");
+  return said("in which no answers are compared", "a stage of the kind sft");
+}
+
+const char* form_to_use(TuningRowUse use) {
+  if (use == TuningRowUse::instruction) return "use {\"input\", \"output\"} or {\"messages\"}";
+  if (use == TuningRowUse::labelled) return "use {\"prompt\", \"completion\", \"label\"}";
+  return "use {\"prompt\", \"chosen\", \"rejected\"}";
+}
+
 }  // namespace
 
 const Value* RowKeys::find(std::string_view key) const {
@@ -55,12 +71,7 @@ Result<const TuningRowForm*> form_of_row(const RowKeys& row, TuningRowUse use) {
     LH_CHECK(row.check_known(known, format("the form {} ({})", form.name, join(known, ", "))));
     return &form;
   }
-  if (of_other_use && use == TuningRowUse::instruction)
-    return wrong_row(format("the row is of the form {}, which compares answers", of_other_use->name),
-                     "a stage of the kind align trains on it");
-  if (of_other_use)
-    return wrong_row(format("the row is of the form {}, in which no answers are compared", of_other_use->name),
-                     "a stage of the kind sft trains on it");
+  if (of_other_use) return of_another_use(*of_other_use);
   for (const RefusedRowKey& refused : refused_row_keys())
     if (row.find(refused.key)) return wrong_row(format("'{}' is not used: {}", refused.key, refused.why));
   for (const TuningRowForm& form : tuning_row_forms()) {  // one key is all that it lacks
@@ -71,9 +82,7 @@ Result<const TuningRowForm*> form_of_row(const RowKeys& row, TuningRowUse use) {
     if (form.use == use && keys.size() > 1 && missing.size() == 1)
       return wrong_row(format("'{}' is missing: the other keys are those of the form {}", missing.front(), form.name));
   }
-  return wrong_row(format("no known form; its keys are: {}", join(row.names(), ", ")),
-                   use == TuningRowUse::instruction ? "use {\"input\", \"output\"} or {\"messages\"}"
-                                                    : "use {\"prompt\", \"chosen\", \"rejected\"}");
+  return wrong_row(format("no known form; its keys are: {}", join(row.names(), ", ")), form_to_use(use));
 }
 
 }  // namespace longhaul

@@ -291,9 +291,10 @@ const FieldTable<AlignSettings>& align_fields() {
       FieldTable<A>()
           .include(common_fields({"pairs", "pairs", left_out_if_longer, "of the data order"}))
           .field("method", &A::method,
-                 {.help = "preference loss; simpo and orpo need no reference model. grpo, rloo and reinforce++ learn "
+                 {.help = "preference loss; simpo and orpo need no reference model, and kto no pairs. grpo, rloo and "
+                          "reinforce++ learn "
                           "from rewards of the model's own answers",
-                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "grpo", "rloo", "reinforce++"}})
+                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "kto", "grpo", "rloo", "reinforce++"}})
           .group("rollout", &A::rollout, rollout_fields(), "grpo, rloo, reinforce++: answers of the model itself")
           .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++: what an answer is worth")
           .field(
@@ -314,6 +315,12 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("sft_weight", &A::sft_weight,
                  {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
           .field("length_normalized", &A::length_normalized, {.help = "log-probabilities per token instead of summed"})
+          .field("desirable_weight", &A::desirable_weight,
+                 {.help = "kto: weight of answers whose label is true; with few of them 1 to 1.33 times the weight of "
+                          "the others, by the ratio of their numbers",
+                  .min = 0})
+          .field("undesirable_weight", &A::undesirable_weight,
+                 {.help = "kto: weight of answers whose label is false", .min = 0})
           .field("ignore", &A::ignore, {.help = ignored_keys_help})
           .field("shuffle", &A::shuffle,
                  {.help =

@@ -129,9 +129,10 @@ struct AlignSettings : TrainingCommon {
   double label_smoothing = 0;             // the share of pairs taken to be labelled the wrong way round
   std::string divergence = "reverse_kl";  // | forward_kl | js | alpha: engine/align/implicit_reward.h
   double divergence_alpha = 0.5;
-  double reward_margin = 0;         // gamma of SimPO
-  double sft_weight = 0;            // adds that share of the chosen answer's cross-entropy
-  bool length_normalized = false;   // log-probabilities per token instead of summed
+  double reward_margin = 0;                             // gamma of SimPO
+  double sft_weight = 0;                                // adds that share of the chosen answer's cross-entropy
+  bool length_normalized = false;                       // log-probabilities per token instead of summed
+  double desirable_weight = 1, undesirable_weight = 1;  // of kto's answers
   std::vector<std::string> ignore;  // keys of rows that are not used (contracts/settings/stages/tuning_row_form.h)
   bool shuffle = true;              // false: pairs in the file's order, where neighbours may belong in one batch
   AlignSettings() {

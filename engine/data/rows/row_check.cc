@@ -34,9 +34,18 @@ class RowChecker {
     if (!object.ok()) return make_error(ErrorCode::invalid_input, object.error().what);
     if (!object->is_table()) return make_error(ErrorCode::invalid_input, "the line is not a JSON object");
     const TuningRowForm* form = form_of_row(*object, check_.use, options_.ignore);
+    // `align` reads pairs, and with kto labels: the first row says which.
+    const bool first = check_.accepted + check_.refused == 0;
+    if (const TuningRowForm* labels = form_of_row(*object, TuningRowUse::labelled, options_.ignore);
+        first && !form && check_.use == TuningRowUse::preference && labels)
+      check_.use = TuningRowUse::labelled, form = labels;
     if (!check_.use && form) check_.use = form->use;
-    const bool compares = check_.use == TuningRowUse::preference;
-    LH_CHECK(compares ? take_preference(*object, line, form) : take_instruction(*object, line, form));
+    if (check_.use == TuningRowUse::preference)
+      LH_CHECK(take_preference(*object, line, form));
+    else if (check_.use == TuningRowUse::labelled)
+      LH_CHECK(take_labelled(*object, line, form));
+    else
+      LH_CHECK(take_instruction(*object, line, form));
     ++check_.accepted;
     ++form_rows_[static_cast<std::size_t>(form - tuning_row_forms().data())];
     return {};
@@ -88,6 +97,16 @@ class RowChecker {
     return {};
   }
 
+  Status take_labelled(const Value& row, int line, const TuningRowForm* form) {
+    LH_TRY(const LabelledExample example, labelled_of_row(row, options_.ignore));
+    if (!encoder_) return {};
+    LH_TRY(const TokenizedLabels made, tokenize_labelled({&example, 1}, *encoder_, any_length));
+    const ChatTokens& answer = made.answers.front().tokens;
+    measure(answer);
+    if (check_.shown.size() < options_.rows_shown) show(answer, line, *form, example.desirable ? "good" : "bad");
+    return {};
+  }
+
   void measure(const ChatTokens& tokens) {
     lengths_.push_back(static_cast<std::int64_t>(tokens.ids.size()));
     trained_ += std::count(tokens.loss_mask.begin(), tokens.loss_mask.end(), std::uint8_t{1});
@@ -134,6 +153,7 @@ class RowChecker {
 };
 
 const char* stage_that_trains(TuningRowUse use) {
+  if (use == TuningRowUse::labelled) return "align, with method = \"kto\"";
   return use == TuningRowUse::preference ? "align" : "sft";
 }
 

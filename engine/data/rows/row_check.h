@@ -52,7 +52,7 @@ struct ShownPart {
 };
 struct ShownRow {
   int line = 0;
-  std::string form, answer;  // answer: "chosen" or "rejected" of a pair, otherwise ""
+  std::string form, answer;  // "chosen" or "rejected" of a pair, "good" or "bad" by a label, otherwise ""
   std::int64_t tokens = 0;
   std::vector<ShownPart> parts;
 };

@@ -57,6 +57,38 @@ Result<std::vector<PreferenceExample>> read_preferences(const std::string& path,
   return parse_preferences(file.view(), path, ignore);
 }
 
+Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
+                                                    std::span<const std::string> ignore) {
+  std::vector<LabelledExample> examples;
+  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+    LH_TRY(LabelledExample example, labelled_of_row(row, ignore));
+    example.line = line;
+    examples.push_back(std::move(example));
+    return {};
+  }));
+  return examples;
+}
+
+Result<std::vector<LabelledExample>> read_labelled(const std::string& path, std::span<const std::string> ignore) {
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  return parse_labelled(file.view(), path, ignore);
+}
+
+Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examples, const ChatEncoder& encoder,
+                                          std::int64_t sequence_length) {
+  TokenizedLabels made;
+  for (const LabelledExample& example : examples) {
+    LH_TRY(ChatTokens tokens,
+           at_line(example.line, encoder.encode_answer(example.prompt, example.answer, example.tools)));
+    if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
+      ++made.too_long;
+    else
+      made.answers.push_back({std::move(tokens), example.desirable});
+  }
+  if (made.answers.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  return made;
+}
+
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
                                                 std::int64_t sequence_length) {
   TokenizedExamples made;

@@ -26,6 +26,10 @@ Result<std::vector<InstructExample>> parse_instructions(std::string_view text, c
 Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
                                                          std::span<const std::string> ignore = {});
 
+Result<std::vector<LabelledExample>> read_labelled(const std::string& path, std::span<const std::string> ignore = {});
+Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
+                                                    std::span<const std::string> ignore = {});
+
 struct TokenizedExamples {
   std::vector<ChatTokens> examples;
   std::int64_t too_long = 0;  // left out: more than sequence_length + 1 tokens
@@ -43,6 +47,17 @@ struct TokenizedPreferences {
 };
 Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
                                                   const ChatEncoder& encoder, std::int64_t sequence_length);
+
+struct LabelledAnswer {
+  ChatTokens tokens;  // with the prompt; only the answer is in the loss mask
+  bool desirable = false;
+};
+struct TokenizedLabels {
+  std::vector<LabelledAnswer> answers;
+  std::int64_t too_long = 0;
+};
+Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examples, const ChatEncoder& encoder,
+                                          std::int64_t sequence_length);
 
 // One row per example: inputs are its tokens but the last, targets the same shifted by one, padded with `pad_id` under
 // a zero mask. Every example must fit.

@@ -296,10 +296,14 @@ Status check_side(const char* key, const Messages& prompt, const Messages& answe
   return check_conversation(whole).with_context(format("'{}', with the prompt", key));
 }
 
+Status check_prompt(const Messages& prompt) {
+  LH_CHECK(check_conversation(prompt).with_context("prompt"));
+  if (prompt.back().role == "user" || prompt.back().role == "tool") return {};
+  return wrong("the prompt does not end with the user");
+}
+
 Status check_pair(const PreferenceExample& pair) {
-  LH_CHECK(check_conversation(pair.prompt).with_context("prompt"));
-  if (pair.prompt.back().role != "user" && pair.prompt.back().role != "tool")
-    return wrong("the prompt does not end with the user");
+  LH_CHECK(check_prompt(pair.prompt));
   LH_CHECK(check_side("chosen", pair.prompt, pair.chosen));
   LH_CHECK(check_side("rejected", pair.prompt, pair.rejected));
   if (std::equal(pair.chosen.begin(), pair.chosen.end(), pair.rejected.begin(), pair.rejected.end(), says_the_same))
@@ -355,7 +359,40 @@ Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char*
   return pairs;
 }
 
+// ---- labels
+
+Result<bool> label_at(const Keys& row) {
+  const Value& label = *row.find("label");
+  if (label.is_bool()) return label.as_bool();
+  if (label.is_number() && (label.as_number() == 0 || label.as_number() == 1)) return label.as_number() == 1;
+  return wrong(label.is_number() ? format("'label' is {:g}, expected true or false", label.as_number())
+                                 : format("'label' is {}, expected true or false", label.kind_name()),
+               "true (or 1): the answer is good; false (or 0): it is bad");
+}
+
 }  // namespace
+
+Result<LabelledExample> labelled_of_row(const Value& value, std::span<const std::string> ignore) {
+  const Keys row(value, ignore);
+  LH_CHECK(form_of_row(row, TuningRowUse::labelled));
+  LabelledExample example;
+  LH_TRY(example.prompt, prompt_at(row, "prompt"));
+  LH_TRY(Messages whole, side_at(row, "completion", example.prompt));
+  // A side that repeats the prompt may have put the system before it.
+  const std::size_t before =
+      whole.size() > example.prompt.size() && whole.front().role == "system" && example.prompt.front().role != "system"
+          ? example.prompt.size() + 1
+          : example.prompt.size();
+  const auto at = whole.begin() + static_cast<std::ptrdiff_t>(before);
+  example.prompt.assign(whole.begin(), at);
+  example.answer.assign(at, whole.end());
+  LH_TRY(example.desirable, label_at(row));
+  LH_CHECK(put_tools(row, example.tools));
+  LH_CHECK(put_system(row, example.prompt));
+  LH_CHECK(check_prompt(example.prompt));
+  LH_CHECK(check_side("completion", example.prompt, example.answer));
+  return example;
+}
 
 const TuningRowForm* form_of_row(const Value& value, std::optional<TuningRowUse> use,
                                  std::span<const std::string> ignore) {

@@ -30,6 +30,15 @@ struct PreferenceExample {
   Value tools = {};  // as of an InstructExample
 };
 
+// An answer that is good or bad by itself.
+struct LabelledExample {
+  std::vector<ChatMessage> prompt;  // ends with the user, or with the answer of a tool
+  std::vector<ChatMessage> answer;  // begins and ends with the assistant
+  bool desirable = false;
+  int line = 0;
+  Value tools = {};  // as of an InstructExample
+};
+
 // The first form of the table, for `use` where it is given, whose keys the row has; null: none. An entry of
 // tuning_row_forms().
 const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> use,
@@ -40,5 +49,7 @@ const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> u
 Result<InstructExample> instruction_of_row(const Value& row, std::span<const std::string> ignore = {});
 // One pair, or those of a ranked list.
 Result<std::vector<PreferenceExample>> preferences_of_row(const Value& row, std::span<const std::string> ignore = {});
+
+Result<LabelledExample> labelled_of_row(const Value& row, std::span<const std::string> ignore = {});
 
 }  // namespace longhaul

@@ -5,9 +5,10 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/stages/label_stage.h"
+#include "engine/tasks/stages/reference_scores.h"
 #include "engine/tasks/stages/rollout_stage.h"
 #include "engine/tasks/stages/stages.h"
-#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
@@ -26,32 +27,13 @@ Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, 
   return pairs;
 }
 
-// Log-probabilities under the model as it stands now (the reference), each rank its share: chosen and rejected of each
-// pair. Zeros for a method that has no reference: nothing is computed then.
-Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
-                                             const std::vector<PreferencePair>& pairs) {
+// Chosen and rejected of each pair. Zeros for a method that has no reference: nothing is computed then.
+Result<std::vector<double>> pair_references(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
+                                            const std::vector<PreferencePair>& pairs) {
   if (!align_method(settings.method).reference) return std::vector<double>(pairs.size() * 2);
-  run.section("reference");
-  Value preparing = Value::make_table();
-  preparing.set("what", "reference scores");
-  run.events.write("preparing", std::move(preparing));
-  const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
-  const std::size_t per_rank = (pairs.size() + ranks - 1) / ranks;
-  const std::size_t first = std::min(pairs.size(), per_rank * rank), last = std::min(pairs.size(), first + per_rank);
-  std::vector<ScoreRequest> requests;
-  for (std::size_t i = first; i < last; ++i)
-    for (const ChatTokens* side : {&pairs[i].chosen, &pairs[i].rejected})
-      requests.push_back({side->ids, side->loss_mask});
-  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests, [&](std::size_t done) {
-    run.section("reference");
-    run.events.progress(static_cast<double>(done), static_cast<double>(requests.size()), "reference answers");
-  });
-  LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
-  std::vector<double> mine(per_rank * 2, 0.0), all(per_rank * 2 * ranks);
-  for (std::size_t i = 0; i < scores->size(); ++i) mine[i] = (*scores)[i].log_probability;
-  LH_CHECK(run.group.all_gather(mine, all));
-  all.resize(pairs.size() * 2);
-  return all;
+  std::vector<const ChatTokens*> answers;
+  for (const PreferencePair& pair : pairs) answers.push_back(&pair.chosen), answers.push_back(&pair.rejected);
+  return reference_scores(run, stage, answers);
 }
 
 }  // namespace
@@ -60,6 +42,7 @@ Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
   LH_CHECK(check_alignment(settings));
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
+  if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
@@ -83,14 +66,14 @@ Status run_align(TaskRun& run) {
 
   // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
   // too.
-  LH_TRY(std::vector<double> references, reference_scores(run, *stage, settings, train.pairs));
+  LH_TRY(std::vector<double> references, pair_references(run, *stage, settings, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
   PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length,
                     static_cast<std::uint64_t>(settings.seed),
                     settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {
-    LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, settings, held.pairs));
+    LH_TRY(std::vector<double> held_references, pair_references(run, *stage, settings, held.pairs));
     heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0,
                     SampleOrder::sequential);
     figures.push_back({"heldout_pairs", static_cast<double>(heldout->samples_per_epoch()), ""});

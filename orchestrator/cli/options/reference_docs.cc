@@ -201,7 +201,8 @@ ReferencePage tuning_rows_page() {
       "file. A key whose value is null counts as not there. A key that the row's form does not know is refused with "
       "its line, unless the stage lists it: `ignore = [\"id\"]`. Nothing of a row is left out in silence.\n";
   for (const auto& [use, title] : {std::pair{TuningRowUse::instruction, "Instructions (`sft`, `answer_loss`)"},
-                                   {TuningRowUse::preference, "Preferences (`align`, `preference`)"}}) {
+                                   {TuningRowUse::preference, "Preferences (`align`, `preference`)"},
+                                   {TuningRowUse::labelled, "Labels (`align` with `method = \"kto\"`)"}}) {
     text += format("\n## {}\n\n| form | keys | may have | becomes |\n|---|---|---|---|\n", title);
     for (const TuningRowForm& form : tuning_row_forms())
       if (form.use == use)

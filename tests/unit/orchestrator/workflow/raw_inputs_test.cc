@@ -134,6 +134,25 @@ TEST_CASE("inputs: the first rows of tuning data are objects of a known form") {
   CHECK(said_of(good + "\nnot json", "sft", {.rows = 1}) == "0 errors");
 }
 
+TEST_CASE("inputs: rows of align are those of its method") {
+  const auto said_of = [](const std::string& method, const std::string& rows) {
+    Case data;
+    data.file("rows.jsonl", rows);
+    data.stage("a", "align", "data", "rows.jsonl");
+    data.plan.stages.back().settings.set("method", method);
+    return data.said();
+  };
+  const std::string pair = R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
+  const std::string labelled = R"({"prompt": "a", "completion": "b", "label": true})";
+  const std::string prompt = R"({"prompt": "a", "answer": 3})";
+  for (const auto& [method, rows] : {std::pair{"dpo", pair}, {"kto", labelled}, {"grpo", prompt}, {"rloo", prompt}})
+    CHECK(said_of(method, rows) == "0 errors");
+  CHECK(said_of("kto", pair).find("which compares answers") != std::string::npos);
+  CHECK(said_of("dpo", labelled).find("whose answer is good or bad by itself") != std::string::npos);
+  CHECK(said_of("dpo", prompt).find("rows.jsonl:1: error:") != std::string::npos);
+  CHECK(said_of("grpo", R"({"question": "a"})").find("neither 'prompt' nor 'messages'") != std::string::npos);
+}
+
 TEST_CASE("inputs: tokens and a corpus of one's own have the files that make them so") {
   Case tokens;
   tokens.file("t/train.bin", "x");

@@ -75,6 +75,26 @@ TEST_CASE("methods with rewards refuse what belongs to pairs, and the others wha
   CHECK(keys_of(s) == Keys{"reward", "reward"});
 }
 
+TEST_CASE("a method with labels refuses what belongs to pairs or rewards, and the others its weights") {
+  const auto keys_of = [](const AlignSettings& s) {
+    std::vector<std::string> keys;
+    for (const AlignmentProblem& one : alignment_problems(s)) keys.push_back(one.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  AlignSettings s;
+  s.method = "kto", s.desirable_weight = 1.33, s.undesirable_weight = 0;
+  CHECK(keys_of(s).empty());
+  s.desirable_weight = 0;
+  CHECK(keys_of(s) == Keys{"desirable_weight"});
+  s = {}, s.method = "kto", s.rollout.group_size = 4, s.label_smoothing = 0.1, s.sft_weight = 0.2;
+  CHECK(keys_of(s) == Keys{"rollout", "label_smoothing", "sft_weight"});
+  for (const char* method : {"dpo", "grpo"}) {
+    s = {}, s.method = method, s.desirable_weight = 2, s.undesirable_weight = 0.5;
+    CHECK(keys_of(s) == Keys{"desirable_weight", "undesirable_weight"});
+  }
+}
+
 TEST_CASE("a workflow learns of every setting that its method of align does not know, where each stands") {
   const StageKind* kind = find_stage_kind("align");
   REQUIRE(kind != nullptr);

@@ -81,5 +81,7 @@ TEST_CASE("rows of every form: tokens and what is trained on are those of transf
     for (std::size_t i = 0; i < made.size(); ++i) CHECK(made[i] == of_golden(expected[i]));
     ++rows[one.get_string("form")];
   }
-  for (const TuningRowForm& form : tuning_row_forms()) CHECK_MESSAGE(rows[form.name] >= 200, form.name);
+  // A labelled answer is made into tokens as an answer of a pair is.
+  for (const TuningRowForm& form : tuning_row_forms())
+    if (form.use != TuningRowUse::labelled) CHECK_MESSAGE(rows[form.name] >= 200, form.name);
 }

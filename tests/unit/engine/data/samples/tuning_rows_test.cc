@@ -85,6 +85,21 @@ void check_preference(const Value& one) {
   }
 }
 
+void check_labelled(const Value& one) {
+  const auto example = labelled_of_row(*one.find("row"), ignored(one));
+  if (const std::string error = one.get_string("error"); !error.empty()) {
+    REQUIRE_FALSE(example.ok());
+    const std::string message = example.error().message();
+    CAPTURE(message);
+    CHECK(message.find(error) != std::string::npos);
+    return;
+  }
+  REQUIRE_MESSAGE(example.ok(), example.error().message());
+  CHECK(example->prompt == expected_messages(*one.find("prompt")));
+  CHECK(example->answer == expected_messages(*one.find("answer")));
+  CHECK(example->desirable == one.get_bool("desirable"));
+}
+
 }  // namespace
 
 TEST_CASE("rows of every form are used, or refused by name") {
@@ -98,6 +113,8 @@ TEST_CASE("rows of every form are used, or refused by name") {
     ++cases;
     if (one.get_string("use") == "preference")
       check_preference(one);
+    else if (one.get_string("use") == "labelled")
+      check_labelled(one);
     else
       check_instruction(one);
   }

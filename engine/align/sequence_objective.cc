@@ -1,0 +1,41 @@
+#include "engine/align/sequence_objective.h"
+
+namespace longhaul {
+
+ObjectiveSums SequenceObjective::losses(const ComputeContext& context, Llama& model, int slot,
+                                        const BatchStorage& batch) {
+  loss_.assign(batch.ids.size(), 0.0F), weights_.assign(batch.ids.size(), 0.0F);
+  model.token_losses(context, slot, loss_);
+  ObjectiveSums sums = sums_of(batch, loss_, weights_);
+  sums.tokens = static_cast<double>(batch.real_tokens());
+  sums.computed = static_cast<double>(batch.ids.size());
+  return sums;
+}
+
+ObjectiveSums SequenceObjective::backward(const ComputeContext& context, Llama& model, int slot,
+                                          const BatchStorage& batch, const GradientTarget& target) {
+  const ObjectiveSums sums = losses(context, model, slot, batch);
+  model.backward(context, slot, weights_, loss_, target);
+  return sums;
+}
+
+ObjectiveSums SequenceObjective::evaluate(const ComputeContext& context, Llama& model, int slot,
+                                          const BatchStorage& batch) {
+  return losses(context, model, slot, batch);
+}
+
+AnswerSum answer_sum(const BatchStorage& batch, std::size_t sequence, std::span<const float> token_losses) {
+  AnswerSum sum;
+  const auto length = static_cast<std::size_t>(batch.length);
+  for (std::size_t t = sequence * length; t < (sequence + 1) * length; ++t)
+    if (batch.targets[t] >= 0) sum.log_probability -= static_cast<double>(token_losses[t]), sum.tokens += 1;
+  return sum;
+}
+
+void set_answer_weights(const BatchStorage& batch, std::size_t sequence, double weight, std::span<float> weights) {
+  const auto length = static_cast<std::size_t>(batch.length);
+  for (std::size_t t = sequence * length; t < (sequence + 1) * length; ++t)
+    if (batch.targets[t] >= 0) weights[t] = static_cast<float>(weight);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,118 @@
+// Learning from answers that are good or bad by themselves, as a stage.
+#include "engine/tasks/stages/label_stage.h"
+
+#include <doctest/doctest.h>
+
+#include "contracts/events/event.h"
+#include "tests/unit/engine/tasks/stages/stage_ranks.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* label_settings = R"json(
+    {"method": "kto", "sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 16, "steps": 40,
+     "precision": "f32", "beta": 0.1, "optimizer": {"lr": 0.002, "warmup_steps": 0}})json";
+
+// A tuned model, and answers to its questions of which every other is good: those that end with a mark.
+class LabelFolder : public StageFolder {
+ public:
+  LabelFolder() {
+    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    std::string rows;
+    for (int i = 0; i < 48; ++i) {
+      const std::string question = format("which colour is number {}?", i / 2);
+      rows += format("{{\"prompt\": \"{}\", \"completion\": \"{}\", \"label\": {}}}\n", question,
+                     i % 2 ? "it is red!" : "it is red.", i % 2 ? "true" : "false");
+    }
+    REQUIRE(write_file_atomic(at("labels.jsonl"), rows).ok());
+  }
+  Task kto() const {
+    return task("align", {{"model", "base"}, {"data", "labels.jsonl"}, {"heldout", "labels.jsonl"}}, label_settings);
+  }
+  std::string weights(const std::string& out) const { return *read_file(at(out + "/model.safetensors")); }
+  std::vector<Value> steps(const std::string& out) const {
+    std::uint64_t offset = 0;
+    std::vector<Value> found;
+    for (const std::vector<Event> all = *read_events(at(out + ".events.jsonl"), offset); const Event& event : all)
+      if (event.kind == "metric" && event.fields.find("divergence_estimate")) found.push_back(event.fields);
+    return found;
+  }
+  std::string refused(const Task& task) const {
+    const std::atomic<bool> stop{false};
+    const Status status = run(task, "refused", stop);
+    REQUIRE_FALSE(status.ok());
+    return status.error().message();
+  }
+};
+
+ChatTokens tokens_of(std::vector<std::int32_t> prompt, std::vector<std::int32_t> answer) {
+  ChatTokens made;
+  made.loss_mask.assign(prompt.size(), 0), made.loss_mask.resize(prompt.size() + answer.size(), 1);
+  made.ids = std::move(prompt);
+  made.ids.insert(made.ids.end(), answer.begin(), answer.end());
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("labels: good answers become likelier than bad ones; a restart and other ranks change nothing") {
+  const LabelFolder folder;
+  folder.run_well(folder.kto(), "whole");
+  const std::vector<Value> steps = folder.steps("whole");
+  REQUIRE(steps.size() == 40);
+  CHECK(steps.front().get_number("loss") == doctest::Approx(0.5).epsilon(1e-4));  // the model is its reference
+  CHECK(steps.front().get_number("divergence_estimate") == doctest::Approx(0).epsilon(1e-3).scale(1));
+  CHECK(steps.back().get_number("margin") > 1);
+  CHECK(folder.figure("whole", "heldout_accuracy") > 0.8);
+  CHECK(folder.figure("whole", "heldout_loss") < 0.3);
+  CHECK(folder.figure("whole", "answers") == 48);
+  CHECK(folder.figure("whole", "desirable_answers") == 24);
+
+  const std::atomic<bool> stop{true};
+  const Status stopped = folder.run(folder.kto(), "parts", stop);
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::aborted);
+  folder.run_well(folder.kto(), "parts");
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+
+  run_on_ranks(folder, folder.kto(), "ranks", 2);
+  const std::vector<Value> ranks = folder.steps("ranks");
+  REQUIRE(ranks.size() == steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    for (const char* name : {"loss", "margin", "divergence_estimate", "grad_norm"}) {
+      CAPTURE(name);
+      CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
+    }
+}
+
+TEST_CASE("labels: rows that are no labels, and labels that are all alike, are refused by name") {
+  const LabelFolder folder;
+  const auto refusal = [&](const std::string& rows) {
+    REQUIRE(write_file_atomic(folder.at("labels.jsonl"), rows).ok());
+    return folder.refused(folder.kto());
+  };
+  const std::string row = "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": true}\n";
+  const std::string alike = refusal(row + row);
+  CHECK(alike.find("all 2 answers") != std::string::npos);
+  CHECK(alike.find("are good") != std::string::npos);
+  const std::string wrong = refusal(row + "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": \"yes\"}\n");
+  CHECK(wrong.find("labels.jsonl:2") != std::string::npos);
+  CHECK(wrong.find("'label' is string") != std::string::npos);
+}
+
+TEST_CASE("labels: a mismatched answer is the next one to another prompt, cut where it is too long") {
+  const std::vector<LabelledAnswer> answers = {
+      {tokens_of({1, 2}, {10, 11}), true}, {tokens_of({1, 2}, {12}), false}, {tokens_of({3}, {13, 14, 15}), true}};
+  const std::vector<ChatTokens> made = mismatched_answers(answers, 4);
+  REQUIRE(made.size() == 3);
+  CHECK(made[0].ids == std::vector<std::int32_t>{1, 2, 13, 14});
+  CHECK(made[0].loss_mask == std::vector<std::uint8_t>{0, 0, 1, 1});
+  CHECK(made[1].ids == std::vector<std::int32_t>{1, 2, 13, 14});
+  CHECK(made[2].ids == std::vector<std::int32_t>{3, 10, 11});
+  // All of one prompt: the next answer, of the last one the first.
+  const std::vector<LabelledAnswer> same(answers.begin(), answers.begin() + 2);
+  CHECK(mismatched_answers(same, 8)[1].ids == std::vector<std::int32_t>{1, 2, 10, 11});
+}
+
+}  // namespace longhaul
