@@ -214,7 +214,11 @@ std::vector<StageKind> make_kinds() {
   kinds.push_back(training_kind_of(
       "align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others), and learning from rewards (GRPO, RLOO)",
       {{"model", trained, true, true, "the model to tune, and the reference"},
-       {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}; with rewards {prompt, answer}"},
+       {"data",
+        {"command"},
+        true,
+        true,
+        "JSONL of {prompt, chosen, rejected}; with kto {prompt, completion, label}, with rewards {prompt, answer}"},
        {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"}},
       align_fields()));
   kinds.push_back(kind_of(

@@ -48,7 +48,7 @@ constexpr RefusedRowKey keys_refused[] = {
     {"audio", no_images},
     {"audios", no_images},
     {"label",
-     "answers that are good or bad by themselves are {prompt, completion, label}, for `align` with `method = \"kto\"`"},
+     "answers that are good or bad by themselves are {prompt, completion, label}, for align with method = \"kto\""},
     {"reasoning_content", "the form of conversations has no place for thoughts beside the answer"},
     {"thinking", "the form of conversations has no place for thoughts beside the answer"},
     {"prefix", "the beginning of an answer that is given cannot be left out of the loss"},
