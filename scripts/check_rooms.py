@@ -68,10 +68,11 @@ INSIDE = {
     # engine/data
     "engine/data": ["engine/data/files", "engine/data/template", "engine/data/tokenizer"],
     "engine/data/files": [],
-    "engine/data/jinja": ["engine/data/tokenizer"],
+    "engine/data/jinja": ["engine/data/jinja/values", "engine/data/tokenizer"],
+    "engine/data/jinja/values": ["engine/data/tokenizer"],
     "engine/data/rows": ["engine/data/samples", "engine/data/template"],
     "engine/data/samples": ["engine/data/files", "engine/data/template"],
-    "engine/data/template": ["engine/data/jinja", "engine/data/tokenizer"],
+    "engine/data/template": ["engine/data/jinja", "engine/data/jinja/values", "engine/data/tokenizer"],
     "engine/data/tokenizer": [],
     # engine/infer
     "engine/infer/generate": [],

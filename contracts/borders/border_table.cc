@@ -71,7 +71,7 @@ constexpr BorderEntry templates[] = {
     {"named templates of which none is the default", refused, "none of the chat templates {} is named default",
      "engine/data/template/chat_template.cc"},
     {"a conversation that a template refuses", refused,
-     "the chat template says: ", "engine/data/jinja/jinja_interpreter.cc"},
+     "the chat template says: ", "engine/data/jinja/jinja_functions.cc"},
     {"tools, calls of tools, answers of tools", taken,
      "as the template writes them: `tools`, `tool_calls` with arguments as objects, the role `tool`", ""},
     {"a template that leaves out a tool, a call, its arguments or the answer of a tool", refused,

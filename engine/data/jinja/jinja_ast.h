@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/jinja/jinja_value.h"
+#include "engine/data/jinja/values/jinja_value.h"
 
 namespace longhaul {
 

@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "engine/data/jinja/jinja_filters.h"
-#include "engine/data/jinja/jinja_tests.h"
+#include "engine/data/jinja/values/jinja_filters.h"
+#include "engine/data/jinja/values/jinja_tests.h"
 
 namespace longhaul {
 namespace {

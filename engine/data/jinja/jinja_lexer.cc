@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_text.h"
 #include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {

@@ -1,6 +1,7 @@
 // Room engine/data/jinja
 // A subset of Jinja that runs chat templates as transformers sets it up, within limits of steps, depth and output.
-// jinja_template.h is the way in; jinja_lexer.h, jinja_parser.h and jinja_interpreter.h are its three steps.
+// jinja_template.h is the way in; jinja_lexer.h, jinja_parser.h and jinja_interpreter.h are its three steps;
+// jinja_evaluator.h works out expressions for the third, jinja_budget.h bounds it.
 // What the subset lacks is refused with its line; nothing is approximated.
 // It knows no tokenizer and no conversation: engine/data/template does.
 //
@@ -25,7 +26,7 @@
 #include <vector>
 
 #include "base/error/result.h"
-#include "engine/data/jinja/jinja_value.h"
+#include "engine/data/jinja/values/jinja_value.h"
 
 namespace longhaul {
 

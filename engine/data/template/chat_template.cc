@@ -5,7 +5,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,13 +1,13 @@
-#include "engine/data/jinja/jinja_filters.h"
+#include "engine/data/jinja/values/jinja_filters.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_access.h"
-#include "engine/data/jinja/jinja_tests.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_access.h"
+#include "engine/data/jinja/values/jinja_tests.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 namespace longhaul {
 namespace {

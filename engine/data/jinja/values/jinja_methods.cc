@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_access.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_access.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,10 +1,10 @@
-#include "engine/data/jinja/jinja_operators.h"
+#include "engine/data/jinja/values/jinja_operators.h"
 
 #include <cmath>
 #include <optional>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_access.h"
+#include "engine/data/jinja/values/jinja_access.h"
 
 namespace longhaul {
 namespace {

@@ -1,3 +1,9 @@
+// Room engine/data/jinja/values
+// Values of templates and all that can be done to them: operators, attributes, methods, filters, tests.
+// jinja_value.h is the value; jinja_access.h and jinja_operators.h, jinja_filters.h and jinja_tests.h work on it.
+// Every operation is a pure function that does as Python does, or an error: nothing is approximated.
+// It knows no syntax, no scopes and no limits of a rendering: engine/data/jinja does.
+//
 // What a template computes with: Python's values as far as chat templates need them. Texts, lists and tables are
 // shared, as Python's names share objects. Whole numbers have 64 bits: what would leave them is an error, not another
 // number.

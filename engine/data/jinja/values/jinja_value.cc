@@ -1,10 +1,10 @@
-#include "engine/data/jinja/jinja_value.h"
+#include "engine/data/jinja/values/jinja_value.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_text.h"
 #include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {

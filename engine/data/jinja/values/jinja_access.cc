@@ -1,9 +1,9 @@
-#include "engine/data/jinja/jinja_access.h"
+#include "engine/data/jinja/values/jinja_access.h"
 
 #include <algorithm>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 namespace longhaul {
 

@@ -1,10 +1,10 @@
-#include "engine/data/jinja/jinja_tests.h"
+#include "engine/data/jinja/values/jinja_tests.h"
 
 #include <algorithm>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_access.h"
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_access.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 namespace longhaul {
 namespace {

@@ -1,9 +1,9 @@
-#include "engine/data/jinja/jinja_text.h"
+#include "engine/data/jinja/values/jinja_text.h"
 
 #include <algorithm>
 
 #include "base/text/text.h"
-#include "engine/data/jinja/jinja_value.h"
+#include "engine/data/jinja/values/jinja_value.h"
 #include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {

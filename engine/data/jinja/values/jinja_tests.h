@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/data/jinja/jinja_value.h"
+#include "engine/data/jinja/values/jinja_value.h"
 
 namespace longhaul {
 
