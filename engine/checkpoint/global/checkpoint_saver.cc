@@ -1,8 +1,6 @@
 #include "engine/checkpoint/global/checkpoint_saver.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
@@ -38,7 +36,6 @@ class CheckpointSaver::StallTimer {
 Status CheckpointSaver::reserve(const ParameterLayout& layout, const StateTypes& types) {
   if (!options_.asynchronous) return {};
   const std::int64_t bytes = bytes_of_share(pieces_of_share(layout, "", types));
-  if (staging_.bytes() >= bytes) return {};
   if (options_.staging_bytes_max > 0 && bytes > options_.staging_bytes_max)
     return make_error(
         ErrorCode::unavailable,
@@ -46,9 +43,7 @@ Status CheckpointSaver::reserve(const ParameterLayout& layout, const StateTypes&
                "waits for every checkpoint to be written",
                human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(options_.staging_bytes_max))),
         "raise it, or leave it out");
-  staging_ = PageBuffer();
-  LH_TRY(staging_, PageBuffer::create(bytes, options_.account, device()));
-  return {};
+  return staging_.reserve(bytes);
 }
 
 CheckpointSaver::~CheckpointSaver() {
@@ -82,9 +77,7 @@ Status CheckpointSaver::write(const TrainingState& state, bool staged, const std
   const std::int64_t started = clock_.monotonic_ns();
   ShardWriteOptions options{options_.direct_io, &cancelled};
   options.written = &bytes_;
-  const std::string_view copy(reinterpret_cast<const char*>(staging_.data()),
-                              static_cast<std::size_t>(staging_.bytes()));
-  LH_TRY(written_, staged ? write_staged(file_, pieces_, options, copy) : write_from_state(state, options));
+  LH_TRY(written_, staged ? write_staged(file_, pieces_, options, staging_.bytes()) : write_from_state(state, options));
   votes_ = entries_to_text(written_.entries);
   write_seconds_ = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
   return {};
@@ -97,35 +90,17 @@ void CheckpointSaver::begin_to_write(const TrainingState& state) {
     job_.run_here([&](const std::atomic<bool>& cancelled) { return write(state, false, cancelled); });
 }
 
-// Into the staging memory; a device is asked to.
-Status CheckpointSaver::copy(const TrainingState& state) {
-  Device* const from = device();
-  if (from && !queue_) {
-    LH_TRY(queue_, from->queue());
-  }
-  if (queue_) queue_->follow_operations();
-  const Status staged = stage_pieces(state, pieces_, options_.compute, staging_.data(), queue_.get());
-  if (queue_) copied_ = queue_->mark();
-  return staged;
-}
-
 void CheckpointSaver::wait_for_copy() {
-  const std::int64_t deadline = clock_.monotonic_ns() + options_.deadline_ms * 1'000'000;
-  while (copied_ && !copied_->reached()) {
-    LH_ASSERT(clock_.monotonic_ns() < deadline, format("{}: the device has not copied this rank's share within {} s",
-                                                       context(), options_.deadline_ms / 1000));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  copied_.reset();
+  staging_.wait(clock_, options_.deadline_ms, context());
 }
 
 bool CheckpointSaver::ready() {
-  if (copied_ && copied_->reached()) finish_copy();
-  return !copied_ && job_.done();
+  if (staging_.copied()) finish_copy();
+  return !staging_.copying() && job_.done();
 }
 
 void CheckpointSaver::finish_copy() {
-  if (!copied_) return;
+  if (!staging_.copying()) return;
   const StallTimer timer(*this);
   wait_for_copy();
   begin_to_write({});
@@ -146,13 +121,13 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   saved_.staged = options_.asynchronous && reserve(*state.layout, state.types()).ok();
   Status copied;
   if (saved_.staged) {
-    copied = copy(state);
+    copied = staging_.copy(state, pieces_);
     if (auto fault = fault_here(FaultPoint::checkpoint_staged)) copied = *fault;
   }
   if (!copied.ok()) {
     wait_for_copy();
     job_.run_here([&](const std::atomic<bool>&) { return copied; });  // told to the others when votes are collected
-  } else if (!copied_) {
+  } else if (!staging_.copying()) {
     begin_to_write(state);
   }
   phase_ = Phase::writing;

@@ -27,7 +27,7 @@
 #include "engine/checkpoint/global/background_job.h"
 #include "engine/checkpoint/global/checkpoint_share.h"
 #include "engine/checkpoint/global/checkpoint_store.h"
-#include "engine/core/device/device.h"
+#include "engine/checkpoint/global/share_staging.h"
 
 namespace longhaul {
 
@@ -48,7 +48,7 @@ class CheckpointSaver {
  public:
   // All borrowed.
   CheckpointSaver(const Clock& clock, const CheckpointStore& store, const CheckpointSaverOptions& options)
-      : clock_(clock), store_(store), options_(options) {}
+      : clock_(clock), store_(store), options_(options), staging_(options.compute, options.account) {}
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
@@ -85,8 +85,6 @@ class CheckpointSaver {
  private:
   enum class Phase { idle, writing, publishing };
   class StallTimer;
-  Device* device() const { return options_.compute ? options_.compute->device() : nullptr; }
-  Status copy(const TrainingState& state);
   void wait_for_copy();
   void begin_to_write(const TrainingState& state);
   Status write(const TrainingState& state, bool staged, const std::atomic<bool>& cancelled);
@@ -104,9 +102,7 @@ class CheckpointSaver {
   Phase phase_ = Phase::idle;
   SavedCheckpoint saved_;
   std::string file_;  // this rank's shard
-  PageBuffer staging_;
-  std::unique_ptr<DeviceQueue> queue_;  // made at the first save of what lies on a device
-  std::unique_ptr<QueueMark> copied_;   // set: asked for, and not yet seen to be done
+  ShareStaging staging_;
   std::vector<SharePiece> pieces_;
   CheckpointManifest manifest_;
   // The job's until it is done.
