@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <new>
 #include <string_view>
 #include <thread>
@@ -16,8 +15,6 @@
 
 namespace longhaul {
 namespace {
-
-constexpr int looked_for_at_most = 64;
 
 void pause() {
   const struct timespec a_moment{0, 100'000};
@@ -135,31 +132,6 @@ Result<bool> NcclGroup::settled() {
   return state == ncclSuccess;
 }
 
-Result<std::optional<ncclUniqueId>> NcclGroup::find_id() {
-  ncclUniqueId id;
-  if (rank_ == 0) {
-    const ncclResult_t result = state_.nccl->ncclGetUniqueId(&id);
-    if (result != ncclSuccess) return state_.nccl->failed("ncclGetUniqueId", result, nullptr);
-    LH_CHECK(state_.rendezvous.put(name_, std::string(id.internal, sizeof id.internal)));
-    return std::optional(id);
-  }
-  if (!announced_) LH_CHECK(state_.rendezvous.put(format("{}.rank{}", name_, rank_), "here"));
-  announced_ = true;
-  const std::int64_t now = state_.clock.monotonic_ns();
-  if (now < look_again_ns_) return std::optional<ncclUniqueId>();
-  LH_TRY(const std::optional<std::string> word, state_.rendezvous.look(name_));
-  if (!word) {  // ever less often, as many look at once
-    look_pause_ns_ = std::clamp<std::int64_t>(2 * look_pause_ns_, 100'000, 50'000'000);
-    look_again_ns_ = now + look_pause_ns_;
-    return std::optional<ncclUniqueId>();
-  }
-  if (word->size() != sizeof id.internal)
-    return make_error(ErrorCode::corrupt,
-                      format("the word {} has {} bytes, {} were expected", name_, word->size(), sizeof id.internal));
-  std::memcpy(id.internal, word->data(), sizeof id.internal);
-  return std::optional(id);
-}
-
 Status NcclGroup::take_queue() {
   std::shared_ptr<DeviceQueue>* const shared = shared_queue_ < 0 ? nullptr : &state_.shared_queues[shared_queue_];
   if (!queue_ && shared != nullptr) queue_ = *shared;
@@ -185,32 +157,19 @@ void limit_blocks(Config& config, int blocks) {
 
 // True once NCCL has begun to make it.
 Result<bool> NcclGroup::make() {
-  LH_TRY(const std::optional<ncclUniqueId> id, find_id());
+  LH_TRY(const std::optional<ncclUniqueId> id, meeting_.find_id());
   if (!id) return false;
   LH_CHECK(take_queue());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   limit_blocks(config, blocks_);
-  const ncclResult_t result = state_.nccl->ncclCommInitRankConfig(&communicator_, size_, *id, rank_, &config);
+  const ncclResult_t result = state_.nccl->ncclCommInitRankConfig(&communicator_, size(), *id, rank(), &config);
   if (!is_accepted(result)) return state_.nccl->failed("ncclCommInitRankConfig", result, nullptr);
   return true;
 }
 
-// All members of a large group fail at once: each looks for some, and together they look for all.
 std::vector<int> NcclGroup::not_come() const {
-  std::vector<int> ranks;
-  if (made_) return ranks;
-  for (const Deadline travel(state_.clock, state_.rendezvous.travel_ms());; pause()) {
-    ranks.clear();
-    for (int i = 1; i < size_ && i <= looked_for_at_most; ++i) {
-      const int r = (rank_ + i) % size_;
-      const auto word = state_.rendezvous.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
-      if (word.ok() && !word->has_value()) ranks.push_back(r);
-    }
-    if (ranks.empty() || travel.passed()) break;
-  }
-  std::ranges::sort(ranks);
-  return ranks;
+  return made_ ? std::vector<int>() : meeting_.not_come();
 }
 
 void NcclGroup::leave(const std::string& reason) {
@@ -227,8 +186,8 @@ void NcclGroup::leave(const std::string& reason) {
     const Deadline deadline(state_.clock, state_.options.leave_ms);
     while (!aborted->load(std::memory_order_acquire) || !queue_->idle()) {
       if (deadline.passed()) {
-        state_.lost =
-            format("NCCL did not let go of {} within {} ms after: {}", name_, state_.options.leave_ms, reason);
+        state_.lost = format("NCCL did not let go of {} within {} ms after: {}", meeting_.name(),
+                             state_.options.leave_ms, reason);
         return;
       }
       pause();

@@ -12,6 +12,7 @@
 #include "base/system/clock.h"
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/nccl/nccl_library.h"
+#include "engine/comm/nccl/nccl_meeting.h"
 #include "engine/comm/nccl_lanes.h"
 #include "engine/comm/staging_pool.h"
 
@@ -69,13 +70,16 @@ class NcclGroup {
  public:
   // blocks: that its kernels may have. shared_queue: which one it goes through (nccl_lanes.h), -1 for one of its own.
   NcclGroup(NcclState& state, std::string name, int size, int rank, int blocks, int shared_queue)
-      : state_(state), name_(std::move(name)), size_(size), rank_(rank), blocks_(blocks), shared_queue_(shared_queue) {}
+      : state_(state),
+        meeting_(state.nccl, state.rendezvous, state.clock, std::move(name), size, rank),
+        blocks_(blocks),
+        shared_queue_(shared_queue) {}
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  int size() const { return size_; }
-  int rank() const { return rank_; }
+  int size() const { return meeting_.size(); }
+  int rank() const { return meeting_.rank(); }
   bool left() const { return left_.has_value(); }
 
   // Memory of the device for the next operation, at least so many bytes, not zeroed; of 0 bytes: empty. Operations go
@@ -89,8 +93,7 @@ class NcclGroup {
   // last.
   Status advance();
   bool has_steps() const { return !steps_.empty(); }
-  // While it is being made: the ranks that have not come, of the 64 that follow this one (the first follows the last).
-  // Waits for their words as long as those may be on their way.
+  // While it is being made: NcclMeeting::not_come; then nobody.
   std::vector<int> not_come() const;
   // Aborts it. What it was given is not touched any more when this comes back, or the process is lost.
   void leave(const std::string& reason);
@@ -105,19 +108,17 @@ class NcclGroup {
   };
   Status go_on();
   Result<bool> make();
-  Result<std::optional<ncclUniqueId>> find_id();
   Result<bool> settled();
   Status take_queue();
 
   NcclState& state_;
-  std::string name_;
-  int size_, rank_, blocks_, shared_queue_;
+  NcclMeeting meeting_;
+  int blocks_, shared_queue_;
   std::shared_ptr<DeviceQueue> queue_;
   std::array<SharedStaging, staging_roles> staging_;
   ncclComm_t communicator_ = nullptr;
   const char* doing_ = "ncclCommInitRankConfig";
-  bool announced_ = false, made_ = false;
-  std::int64_t look_again_ns_ = 0, look_pause_ns_ = 0;
+  bool made_ = false;
   std::deque<Step> steps_;
   std::optional<std::string> left_;
   std::optional<Error> error_;

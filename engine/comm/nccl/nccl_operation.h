@@ -1,39 +1,13 @@
-// One operation of a communicator over NCCL: where its spans lie while it runs, the steps that it is made of, and what
-// the host does when it is done.
+// One operation of a communicator over NCCL, as the host sees it: begun, looked at, concluded. What the device does in
+// it is nccl_step_builder.h.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "engine/comm/nccl/nccl_group.h"
+#include "engine/comm/nccl/nccl_step_builder.h"
 
 namespace longhaul {
-
-// What is asked for: Communicator::Arguments, which only communicators see.
-struct NcclRequest {
-  CollectiveKind kind{};
-  ConstBytes in;
-  Bytes out;
-  int peer = 0;                                  // root of a broadcast, destination or source, as a rank of the group
-  int from = -1;                                 // of an exchange: `out` comes from there, `in` goes to `peer`
-  int nccl_peer = 0;                             // of a message alone: the other one in the lane's own communicator
-  std::vector<std::size_t> in_bytes, out_bytes;  // all_to_all_v
-  ContributionRecord* record = nullptr;
-  std::uint64_t* word = nullptr;  // as the device knows it: takes `count` when the operation is done; may be null
-  std::uint64_t count = 0;
-};
-
-// What the device works on. Kept until the device has done it.
-struct NcclWork {
-  NcclRequest request;
-  const std::byte* in = nullptr;  // on the device
-  std::byte* out = nullptr;
-  SharedStaging in_block, out_block, rows, sizes, digests;               // of the device
-  StagingBlock in_on_host, out_on_host, sizes_on_host, digests_on_host;  // pinned
-  std::size_t rows_bytes = 0;
-  std::unique_ptr<QueueMark> sizes_came, done;
-};
 
 class NcclOperation final : public CommOperation {
  public:
@@ -46,14 +20,6 @@ class NcclOperation final : public CommOperation {
   void abandon(const std::string& reason) override;
 
  private:
-  Status place_spans();
-  Status add_steps();
-  Status add_all_to_all_v();
-  Status add_tree_reduce_scatter();
-  Status add_tree_all_reduce();
-  Status note_rows(std::size_t rows_bytes);
-  void add(const char* call, std::function<Status(NcclWork&, ncclComm_t, DeviceQueue&)> step);
-  void add_end();
   Status check_sizes();
   void deliver();
   void note_digests() const;

@@ -12,6 +12,7 @@
 
 #include "base/system/shared_library.h"
 #include "engine/comm/nccl/nccl_communicator.h"
+#include "engine/comm/nccl/nccl_meeting.h"
 #include "engine/comm/threads_communicator.h"
 #include "engine/core/tensor/tensor.h"
 #include "engine/ops/cuda/common/tree_rows.h"
@@ -450,4 +451,55 @@ TEST_CASE("nccl: sums and largest values of any number of rows are those along t
     cuda::tree_rows(nullptr, true, rows, static_cast<std::int64_t>(n), terms.data(), out.data());
     CHECK_MESSAGE(out == largest, rows);
   }
+}
+
+namespace {
+
+// Counts how often it is looked at; shows what it was given at once.
+class CountedRendezvous final : public Rendezvous {
+ public:
+  Status put(const std::string& name, const std::string& word) override {
+    words[name] = word;
+    return {};
+  }
+  Result<std::optional<std::string>> look(const std::string& name) override {
+    ++looks;
+    const auto found = words.find(name);
+    return found == words.end() ? std::optional<std::string>() : std::optional(found->second);
+  }
+  std::map<std::string, std::string> words;
+  int looks = 0;
+};
+
+}  // namespace
+
+TEST_CASE("nccl meeting: a member says that it has come, and looks for the id ever less often until it is there") {
+  CountedRendezvous rendezvous;
+  ManualClock clock;
+  NcclMeeting meeting(nullptr, rendezvous, clock, "group", 4, 2);
+  for (int ms = 0; ms < 1000; ++ms, clock.advance_ms(1)) REQUIRE_FALSE(meeting.find_id().value().has_value());
+  CHECK(rendezvous.words == std::map<std::string, std::string>{{"group.rank2", "here"}});
+  CHECK(rendezvous.looks > 20);
+  CHECK(rendezvous.looks < 50);
+
+  const ncclUniqueId id{"an id"};
+  rendezvous.words["group"] = std::string(id.internal, sizeof id.internal);
+  clock.advance_ms(50);
+  const std::optional<ncclUniqueId> found = meeting.find_id().value();
+  REQUIRE(found.has_value());
+  CHECK(std::string(found->internal) == "an id");
+}
+
+TEST_CASE("nccl meeting: a word that is no id is an error that names it, and those without a word have not come") {
+  CountedRendezvous rendezvous;
+  ManualClock clock;
+  NcclMeeting meeting(nullptr, rendezvous, clock, "group", 4, 2);
+  rendezvous.words["group.rank3"] = "here";
+  CHECK(meeting.not_come() == std::vector<int>{0, 1});
+  rendezvous.words["group"] = "short";
+  const auto found = meeting.find_id();
+  REQUIRE_FALSE(found.ok());
+  CHECK(found.error().code == ErrorCode::corrupt);
+  CHECK(found.error().what.find("the word group has 5 bytes") != std::string::npos);
+  CHECK(meeting.not_come() == std::vector<int>{1});
 }
