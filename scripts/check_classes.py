@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "engine/train/loop/training_loop.h TrainingLoop": (891, 2, 34),
     "engine/train/step/trainer.h Trainer": (677, 20, 38),
     "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),
-    "orchestrator/slurm_helper/job_description.cc DescriptionBuilder": (522, 1, 24),
     "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),
     "worker/agent/agent.cc Agent": (514, 1, 53),
     "worker/lead/job_lead.h JobLead": (1452, 6, 56),

@@ -1,7 +1,7 @@
 // Room orchestrator/slurm_helper
 // longhaul-slurm, the only program that links libslurm: JSON requests in, JSON answers out.
 // main.cc has the protocol; job_description.h makes what sbatch would submit; queries.h reads jobs and nodes.
-// batch_options.h and option_values.h read #SBATCH lines as sbatch does, without libslurm.
+// batch_options.h, option_values.h and job_sizes.h read #SBATCH lines as sbatch does, without libslurm.
 // It is GPL and rebuilt at each site, so it includes only base and contracts, nothing of longhaul.
 //
 // Makes of a script, its options and arguments what sbatch would hand to slurmctld: fields, defaults that follow from
@@ -11,14 +11,13 @@
 #include <slurm/slurm.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error/result.h"
-#include "orchestrator/slurm_helper/batch_options.h"
+#include "orchestrator/slurm_helper/option_reader.h"
 
 namespace longhaul {
 
@@ -45,9 +44,11 @@ class JobDescription {
   JobDescription& operator=(JobDescription&&) noexcept = default;
 
  private:
-  friend class DescriptionBuilder;
-  JobDescription() = default;
-  std::deque<std::string> texts_;
+  JobDescription() : message_(std::make_unique<job_desc_msg_t>()) {}
+  void set_environment(std::vector<std::string> variables, const std::string& exported, const SubmitContext& context);
+  void set_arguments(const JobRequest& request);
+
+  TextStore texts_;
   std::vector<char*> arguments_, environment_;
   std::unique_ptr<job_desc_msg_t> message_;
 };

@@ -1,5 +1,6 @@
 #include "orchestrator/slurm_helper/task_variables.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -40,6 +41,30 @@ std::vector<std::string> launcher_variables(const std::vector<std::string_view>&
     add(arguments, "--external-launcher");
   }
   return made;
+}
+
+ExportOption parse_export(const std::string& option) {
+  ExportOption made;
+  made.everything = option.empty() || option == "ALL" || option == "all";
+  if (made.everything || option == "NONE") return made;
+  for (const std::string& word : split(option, ',')) {
+    const std::size_t equals = word.find('=');
+    if (word == "ALL") {
+      made.all = true;
+    } else if (equals != std::string::npos) {
+      made.set[word.substr(0, equals)] = word.substr(equals + 1);
+    } else if (!word.empty()) {
+      made.named.push_back(word + "=");
+    }
+  }
+  return made;
+}
+
+bool ExportOption::inherits(const std::string& entry) const {
+  if (everything) return true;
+  if (set.contains(entry.substr(0, entry.find('=')))) return false;
+  if (all || starts_with(entry, "SLURM_") || starts_with(entry, "SPANK_")) return true;
+  return std::any_of(named.begin(), named.end(), [&](const std::string& name) { return starts_with(entry, name); });
 }
 
 }  // namespace longhaul

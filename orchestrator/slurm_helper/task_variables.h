@@ -1,7 +1,9 @@
-// What newer releases of sbatch say of a job's tasks: pure, for longhaul-slurm, which says the same.
+// The environment of a job as sbatch makes it, and what newer releases say of its tasks: pure, for longhaul-slurm,
+// which says the same.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +17,17 @@ std::string tres_per_task(std::uint32_t cpus, const std::string& gpus);
 // NAME=value for foreign mpirun programs, whose srun has to say since 23.11 that it launches for one; what the job's
 // environment has already stays. hydra: the site lets the MPICH family start its ranks through srun (MpiParams).
 std::vector<std::string> launcher_variables(const std::vector<std::string_view>& environment, bool hydra);
+
+// What --export lets through: ALL (which "" means), NONE, or variables with or without a value, ALL among them or not.
+struct ExportOption {
+  bool everything = false;                 // the option was ALL alone
+  bool all = false;                        // ALL among others
+  std::map<std::string, std::string> set;  // NAME=value of the option
+  std::vector<std::string> named;          // "NAME="
+
+  // Whether an entry NAME=value of the submitting environment goes to the job.
+  bool inherits(const std::string& entry) const;
+};
+ExportOption parse_export(const std::string& option);
 
 }  // namespace longhaul

@@ -33,5 +33,23 @@ TEST_CASE("mpirun's srun says that it launches for another program, unless the u
         Variables{open_mpi, prrte, "HYDRA_LAUNCHER_EXTRA_ARGS=--external-launcher"});
 }
 
+TEST_CASE("--export says which variables a job inherits, and what it sets itself") {
+  CHECK(parse_export("").inherits("HOME=/home/a"));
+  CHECK(parse_export("ALL").everything);
+  const ExportOption none = parse_export("NONE");
+  CHECK(!none.inherits("HOME=/home/a"));
+  CHECK(none.inherits("SLURM_CONF=/etc/slurm.conf"));
+  CHECK(none.inherits("SPANK_X=1"));
+  const ExportOption some = parse_export("HOME,LANG=C");
+  CHECK(some.inherits("HOME=/home/a"));
+  CHECK(!some.inherits("HOMEPAGE=x"));
+  CHECK(!some.inherits("LANG=de"));
+  CHECK(some.set == std::map<std::string, std::string>{{"LANG", "C"}});
+  const ExportOption most = parse_export("ALL,LANG=C");
+  CHECK(!most.everything);
+  CHECK(most.inherits("HOME=/home/a"));
+  CHECK(!most.inherits("LANG=de"));
+}
+
 }  // namespace
 }  // namespace longhaul
