@@ -61,7 +61,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-longhaul::AllocationInfo surroundings() {
+longhaul::AllocationInfo allocation_of_job() {
   longhaul::AllocationInfo job;
   const std::string array = variable("SLURM_ARRAY_JOB_ID");
   job.scheduler_job = array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
@@ -83,7 +83,7 @@ int lead(std::string attempt_dir, bool by_hand) {
     log.warn(
         "event=runs_as_root what='every file of the run and every program of the workflow is root\'s; mpirun is told "
         "that this is meant (OMPI_ALLOW_RUN_AS_ROOT)'");
-  const AllocationInfo job = surroundings();
+  const AllocationInfo job = allocation_of_job();
   attempt_dir = absolute_path(attempt_dir);
   if (by_hand) {
     auto made = make_attempt_by_hand(attempt_dir, job, clock);
@@ -124,7 +124,7 @@ int stand_in(const std::string& attempt_dir, const std::string& state_path) {
   FileDescriptor listener(::fcntl(0, F_DUPFD_CLOEXEC, 3));  // what we start does not listen
   const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (nothing.valid()) (void)::dup2(nothing.get(), 0);
-  const auto end = take_over(absolute_path(attempt_dir), own_program_path(), surroundings(), state_path,
+  const auto end = take_over(absolute_path(attempt_dir), own_program_path(), allocation_of_job(), state_path,
                              std::move(listener), clock, log);
   if (end.ok()) return *end == LeadEnd::recorded ? 0 : 1;
   log.error("event=no_takeover error='" + end.error().message() + "'");
@@ -145,7 +145,7 @@ int held_lead(const std::string& attempt_dir) {
   SystemClock clock;
   Logger log("holder", "attempt=" + folder);
   const auto end =
-      hold_lead({own_program_path(), "lead", "--attempt", folder, "--held"}, *attempt, surroundings(), clock, log);
+      hold_lead({own_program_path(), "lead", "--attempt", folder, "--held"}, *attempt, allocation_of_job(), clock, log);
   if (end.ok()) return *end;
   log.error("event=lead_failed error='" + end.error().message() + "'");
   return 1;
@@ -161,8 +161,8 @@ int agent(const std::string& attempt_dir) {
   options.host = node.empty() ? host_name() : node;
   options.worker_program = own_program_path();
   options.attempt_dir = folder;
-  options.address_path = lead_address_path(folder, surroundings().restarts);
-  options.secret_path = lead_secret_path(folder, surroundings().restarts);
+  options.address_path = lead_address_path(folder, allocation_of_job().restarts);
+  options.secret_path = lead_secret_path(folder, allocation_of_job().restarts);
   // Without its attempt an agent does its main work all the same.
   if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok()) {
     options.attempt_key = attempt->key;

@@ -99,15 +99,15 @@ Result<std::vector<Question>> questions_of(const RunPlan& plan, const std::vecto
 
 QueueEstimate ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                         const std::string& runs_dir) {
-  QueueEstimate outlook;
+  QueueEstimate estimate;
   const auto stop = [&](const std::string& why) {
-    outlook.problem = why;
-    return outlook;
+    estimate.problem = why;
+    return estimate;
   };
   const auto configuration = port.configuration();
   if (!configuration.ok()) return stop(configuration.error().message());
-  outlook.cluster = configuration->cluster;
-  outlook.notes = notes_on_slurm(jobs, *configuration);
+  estimate.cluster = configuration->cluster;
+  estimate.notes = notes_on_slurm(jobs, *configuration);
   const auto questions = questions_of(plan, jobs, runs_dir);
   if (!questions.ok()) return stop(questions.error().message());
   std::map<std::string, QueueAnswer> answers;  // by script
@@ -119,10 +119,10 @@ QueueEstimate ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<
       if (!said.ok() && !is_an_answer(port, said.error())) return stop(said.error().message());
       known = answers.emplace(question.script, answer_of(said)).first;
     }
-    outlook.answers.push_back(known->second);
-    outlook.answers.back().stage = question.label;
+    estimate.answers.push_back(known->second);
+    estimate.answers.back().stage = question.label;
   }
-  return outlook;
+  return estimate;
 }
 
 }  // namespace longhaul

@@ -30,9 +30,9 @@ std::vector<std::string> ids_of(const RunPlan& plan) {
 
 ReuseOutline reuse_outline(const RunPlan& plan, const std::string& artifact_root, ArtifactTrust trust,
                            bool look_anyway) {
-  ReuseOutline outlook;
-  RunLedger& ledger = outlook.ledger = RunLedger(ids_of(plan));
-  if (!look_anyway && !has_pointers(artifact_root)) return outlook;
+  ReuseOutline outline;
+  RunLedger& ledger = outline.ledger = RunLedger(ids_of(plan));
+  if (!look_anyway && !has_pointers(artifact_root)) return outline;
   trust.verify = false;
   // As a controller would go through its rounds, but that nothing is ever submitted.
   for (std::set<std::string> looked_at;;) {
@@ -40,18 +40,18 @@ ReuseOutline reuse_outline(const RunPlan& plan, const std::string& artifact_root
     for (const PlannedStage* planned : wants_preparation(plan, ledger)) {
       if (!looked_at.insert(planned->id()).second) continue;
       const PreparedStage& prepared =
-          outlook.prepared.emplace(planned->id(), prepare_stage(*planned, ledger, artifact_root, trust)).first->second;
-      if (!prepared.disbelieved.empty()) outlook.disbelieved.push_back(planned->id() + ": " + prepared.disbelieved);
+          outline.prepared.emplace(planned->id(), prepare_stage(*planned, ledger, artifact_root, trust)).first->second;
+      if (!prepared.disbelieved.empty()) outline.disbelieved.push_back(planned->id() + ": " + prepared.disbelieved);
       if (!prepared.cached) continue;
       LedgerStage& stage = *ledger.find(planned->id());
       stage.state = StageState::cached;
       stage.key = prepared.key;
       stage.artifact = prepared.cached->folder, stage.digest = prepared.cached->digest;
       stage.figures = prepared.cached->figures;
-      outlook.stages.push_back({planned->id(), *prepared.cached});
+      outline.stages.push_back({planned->id(), *prepared.cached});
       any = true;
     }
-    if (!any) return outlook;
+    if (!any) return outline;
   }
 }
 

@@ -125,14 +125,14 @@ StageReason reason_when_ready(const PlannedStage& planned, const PreparedStage& 
 
 std::vector<StageReason> plan_reasons(const RunPlan& given, const std::string& runs_dir,
                                       const std::string& artifact_root, const ArtifactTrust& trust,
-                                      ReuseOutline& outlook) {
+                                      ReuseOutline& outline) {
   EarlierRuns earlier(runs_dir, given.workflow);
   const RunPlan plan = as_a_run_has_it(given);
-  outlook = reuse_outline(plan, artifact_root, trust, earlier.any());
+  outline = reuse_outline(plan, artifact_root, trust, earlier.any());
   std::vector<StageReason> reasons;
   for (const PlannedStage& planned : plan.stages) {
-    const auto looked_at = outlook.prepared.find(planned.id());
-    if (looked_at != outlook.prepared.end()) {
+    const auto looked_at = outline.prepared.find(planned.id());
+    if (looked_at != outline.prepared.end()) {
       reasons.push_back(looked_at->second.problem.empty()
                             ? reason_when_ready(planned, looked_at->second, earlier)
                             : StageReason{.stage = planned.id(), .text = looked_at->second.problem});
@@ -140,11 +140,11 @@ std::vector<StageReason> plan_reasons(const RunPlan& given, const std::string& r
     }
     ReasonFacts facts;
     for (const std::string& need : planned.needs) {
-      const LedgerStage* source = outlook.ledger.find(need);
+      const LedgerStage* source = outline.ledger.find(need);
       if (!source || !source->has_artifact()) facts.waits_for.push_back(need);
     }
     facts.earlier = earlier.find(planned.id());
-    facts.now = facts.earlier ? seen_so_far(planned, outlook.ledger) : StageSeen{};
+    facts.now = facts.earlier ? seen_so_far(planned, outline.ledger) : StageSeen{};
     facts.now.task.kind = planned.kind;
     reasons.push_back(reason_of(planned.id(), facts));
   }

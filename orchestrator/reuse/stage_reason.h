@@ -35,10 +35,10 @@ StageReason reason_of(const std::string& stage, const ReasonFacts& facts);
 // Of a stage that a controller has made ready. Reads earlier runs, and keeps nothing.
 StageReason reason_when_ready(const PlannedStage& planned, const PreparedStage& prepared, EarlierRuns& earlier);
 
-// Of all stages of a plan, in its order, were it started now below `runs_dir`. Fills `outlook` on the way.
+// Of all stages of a plan, in its order, were it started now below `runs_dir`. Fills `outline` on the way.
 std::vector<StageReason> plan_reasons(const RunPlan& plan, const std::string& runs_dir,
                                       const std::string& artifact_root, const ArtifactTrust& trust,
-                                      ReuseOutline& outlook);
+                                      ReuseOutline& outline);
 
 // The run's name in the path of an artifact, "" where it has another form.
 std::string run_of_artifact(const std::string& folder);

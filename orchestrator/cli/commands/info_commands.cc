@@ -212,7 +212,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"engine", program_state(installation, "longhaul-engine")},
   };
   facts.insert(facts.end(), engine.begin(), engine.end());
-  const Facts surroundings = {
+  const Facts environment = {
       {"mpi launcher", mpi_launcher(installation, engine)},
       {"PATH", search_path_text(installation.search_path)},
       {"LD_LIBRARY_PATH", installation.library_path.empty() ? "not set" : search_path_text(installation.library_path)},
@@ -224,7 +224,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"shared files",
        installation.shared_dir.empty() ? "none: only the site 'local', no recipes" : installation.shared_dir},
   };
-  facts.insert(facts.end(), surroundings.begin(), surroundings.end());
+  facts.insert(facts.end(), environment.begin(), environment.end());
   std::vector<std::string> sites = {"local"};
   for (const std::string& folder : installation.site_folders())
     for (const std::string& name : toml_names(folder))

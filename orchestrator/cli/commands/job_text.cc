@@ -148,10 +148,10 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
   return list;
 }
 
-std::string queue_text(const QueueEstimate& outlook, std::int64_t now_ms) {
-  if (outlook.answers.empty()) return "Slurm does not say when the jobs would start: " + outlook.problem + "\n";
+std::string queue_text(const QueueEstimate& estimate, std::int64_t now_ms) {
+  if (estimate.answers.empty()) return "Slurm does not say when the jobs would start: " + estimate.problem + "\n";
   std::vector<std::vector<std::string>> rows = {{"stage", "would start", "partition", "on"}};
-  for (const QueueAnswer& answer : outlook.answers) {
+  for (const QueueAnswer& answer : estimate.answers) {
     if (!answer.refused.empty()) {
       rows.push_back({answer.stage, "NOT TAKEN: " + one_line(answer.refused)});
       continue;
@@ -163,21 +163,21 @@ std::string queue_text(const QueueEstimate& outlook, std::int64_t now_ms) {
                                         : "in " + human_duration(wait_s),
                     answer.partition, answer.nodes});
   }
-  std::string out = "the cluster " + outlook.cluster +
+  std::string out = "the cluster " + estimate.cluster +
                     " on each job, as if it were submitted now and waited for no other\n\n" + text_table(rows);
-  if (std::all_of(outlook.answers.begin(), outlook.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
+  if (std::all_of(estimate.answers.begin(), estimate.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
     out += "\nIt takes none of them: is this the cluster that the site file describes?\n";
-  for (const std::string& note : outlook.notes) out += "\nnote: " + one_line(note) + "\n";
-  if (!outlook.problem.empty()) out += "\nof the other jobs nothing is known: " + outlook.problem + "\n";
+  for (const std::string& note : estimate.notes) out += "\nnote: " + one_line(note) + "\n";
+  if (!estimate.problem.empty()) out += "\nof the other jobs nothing is known: " + estimate.problem + "\n";
   return out;
 }
 
-Value queue_value(const QueueEstimate& outlook) {
+Value queue_value(const QueueEstimate& estimate) {
   Value value = Value::make_table();
-  value.set("cluster", outlook.cluster);
-  value.set("problem", outlook.problem);
+  value.set("cluster", estimate.cluster);
+  value.set("problem", estimate.problem);
   Value& answers = value.set("answers", Value::make_array());
-  for (const QueueAnswer& answer : outlook.answers) {
+  for (const QueueAnswer& answer : estimate.answers) {
     Value one = Value::make_table();
     one.set("stage", answer.stage);
     one.set("start_s", answer.start_s);
@@ -186,7 +186,7 @@ Value queue_value(const QueueEstimate& outlook) {
     one.set("refused", answer.refused);
     answers.push_back(std::move(one));
   }
-  value.set("notes", ValueArray(outlook.notes.begin(), outlook.notes.end()));
+  value.set("notes", ValueArray(estimate.notes.begin(), estimate.notes.end()));
   return value;
 }
 

@@ -25,8 +25,8 @@ Result<std::string> scripts_text(const Site& site, const RunPlan& plan, const st
                                  const std::string& runs);
 
 // What Slurm says of the jobs, and of what it was not asked.
-std::string queue_text(const QueueEstimate& outlook, std::int64_t now_ms);
-Value queue_value(const QueueEstimate& outlook);
+std::string queue_text(const QueueEstimate& estimate, std::int64_t now_ms);
+Value queue_value(const QueueEstimate& estimate);
 
 // GPU-hours of a stage that uses all the time that it may; of a chain without an end those of one job.
 double gpu_hours_at_most(const PlannedStage& stage, const JobPlan& job);

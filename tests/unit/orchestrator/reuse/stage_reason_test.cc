@@ -169,9 +169,9 @@ TEST_CASE("a plan says of every stage whether it is cached and from which run, a
   };
   const ArtifactTrust trust = artifact_trust("");
   const auto reasons = [&](const RunPlan& plan) {
-    ReuseOutline outlook;
+    ReuseOutline outline;
     std::vector<std::string> lines;
-    for (const StageReason& one : plan_reasons(plan, runs, root, trust, outlook))
+    for (const StageReason& one : plan_reasons(plan, runs, root, trust, outline))
       lines.push_back(one.stage + ": " + one.text);
     return join(lines, "\n");
   };
