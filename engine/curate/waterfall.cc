@@ -95,7 +95,9 @@ Error empty_corpus_error(const std::vector<WaterfallStep>& steps, const std::str
   if (worst->step == "language") {
     hint = "name the languages of the inputs in `languages`, or lower `language_score_min`; " + hint;
   } else if (worst->step == "document_rules" || worst->step == "line_rules") {
-    hint = format("relax {}.{}, or give longer documents; ", worst->step, reason) + hint;
+    hint = format("relax {}.{}, or give {} documents; ", worst->step, reason,
+                  ends_with(reason, "_max") ? "other" : "longer") +
+           hint;
   } else if (worst->step == "clean" || worst->step == "extract" || worst->step == "read") {
     hint = "are these pages with text, not pictures or scripts? " + hint;
   } else if (worst->step == "split") {

@@ -9,6 +9,7 @@ import argparse
 import math
 import pathlib
 import random
+import re
 import subprocess
 import tempfile
 
@@ -68,6 +69,29 @@ def ten_small_texts(longhaul):
     print("ten small texts: six stages at the first try")
 
 
+def page_of_own_data(longhaul, source):
+    """The TOML of docs/your-own-data.md, all its blocks one after another, with texts and conversations as it tells."""
+    page = (pathlib.Path(source) / "docs/your-own-data.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
+    assert len(blocks) == 2, f"{len(blocks)} blocks of TOML"
+    row = re.search(r'^    (\{"messages".*\})$', page, re.M).group(1)
+    with tempfile.TemporaryDirectory(prefix="longhaul-first-") as folder:
+        here = pathlib.Path(folder)
+        write_texts(here / "texts", 1, 5_000, random.Random(2))
+        (here / "chats.jsonl").write_text((row + "\n") * 20)
+        assert ends_well(longhaul, here, "\n".join(blocks), "docs/your-own-data.md"), "docs/your-own-data.md: not valid"
+    print(f"docs/your-own-data.md: {len(blocks)} blocks of TOML run")
+
+
+def one_long_text(longhaul):
+    """A text of more words than a document may have is several documents, as somebody's one large file is."""
+    with tempfile.TemporaryDirectory(prefix="longhaul-first-") as folder:
+        here = pathlib.Path(folder)
+        write_texts(here / "texts", 1, 700_000, random.Random(3))
+        assert ends_well(longhaul, here, workflow(("evaluate",), "quickstart-tiny", "steps = 2\n"), "one long text")
+    print("one text of 700 kB: trained and evaluated")
+
+
 def drawn(longhaul, seed, bytes_max):
     dice = random.Random(seed)
     size = int(math.exp(dice.uniform(math.log(1000), math.log(bytes_max))))
@@ -95,6 +119,8 @@ def main():
     asked = parser.parse_args()
     asked.longhaul = str(pathlib.Path(asked.longhaul).resolve())
     ten_small_texts(asked.longhaul)
+    one_long_text(asked.longhaul)
+    page_of_own_data(asked.longhaul, asked.source)
     wrong = []
     valid = 0
     for seed in range(asked.seed, asked.seed + asked.draws):

@@ -7,7 +7,10 @@ const FieldTable<DocumentRuleSettings>& document_rule_fields() {
   static const auto table =
       FieldTable<D>()
           .field("words_min", &D::words_min, {.unit = "words", .help = "shorter documents go", .min = 0})
-          .field("words_max", &D::words_max, {.unit = "words", .help = "longer documents go", .min = 0})
+          .field("words_max", &D::words_max,
+                 {.unit = "words",
+                  .help = "longer documents go; a text file of more words is read as several documents",
+                  .min = 0})
           .field("mean_word_length_min", &D::mean_word_length_min,
                  {.unit = "letters",
                   .help = "documents of shorter words go; not asked of scripts without blanks",

@@ -48,3 +48,34 @@ TEST_CASE("document readers: records become documents with their lines, a page i
   CHECK(std::set<std::string>(found.begin(), found.end()) == std::set<std::string>{"1one", "4utwo", "0three"});
   CHECK(rejected == std::vector<std::string>{"not_json"});
 }
+
+TEST_CASE("document readers: a text of more words than a document may have is several documents of one page") {
+  const testing::Scratch scratch;
+  const std::string book = join_path(scratch.path(), "book.txt");
+  REQUIRE(write_file_atomic(book, "one two three\n\nfour five six\n\nseven").ok());
+  Diagnostics problems;
+  const FoundInputs inputs = find_inputs({book}, document_types(), problems);
+  REQUIRE(inputs.files.size() == 1);
+  std::vector<FoundDocument> found;
+  const auto document = [&](FoundDocument one) { found.push_back(std::move(one)); };
+  const auto record = [](const RejectedRecord&) {};
+  CurateSettings settings;
+  settings.document_rules.words_max = 6;
+  const InputFile& file = inputs.files[0];
+  REQUIRE(reader_of(*file.type).read({file, settings, nullptr, document, record}).ok());
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].text == "one two three");
+  CHECK(found[2].text == "seven");
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].record == static_cast<std::int64_t>(i) + 1);
+    CHECK(found[i].origin == file.source);
+    bytes += found[i].bytes;
+  }
+  CHECK(bytes == 35);
+  found.clear();
+  settings.document_rules.words_max = 7;
+  REQUIRE(reader_of(*file.type).read({file, settings, nullptr, document, record}).ok());
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].record == 0);
+}
