@@ -122,10 +122,11 @@ INSIDE = {
     "engine/parallel/tensor": ["engine/parallel/mesh"],
     # engine/tasks
     "engine/tasks/commands": ["engine/tasks/common", "engine/tasks/rows", "engine/tasks/stages"],
-    "engine/tasks/common": [],
+    "engine/tasks/common": ["engine/tasks/scores"],
     "engine/tasks/rollouts": ["engine/tasks/common"],
     "engine/tasks/rows": [],
-    "engine/tasks/stages": ["engine/tasks/common", "engine/tasks/rollouts"],
+    "engine/tasks/scores": [],
+    "engine/tasks/stages": ["engine/tasks/common", "engine/tasks/rollouts", "engine/tasks/scores"],
     # engine/train
     "engine/train/gradients": [],
     "engine/train/loop": ["engine/train/step"],

@@ -20,6 +20,8 @@ constexpr const char* all_ranks = "over the answers of one step, of all ranks";
 constexpr const char* of_step = "of one step";
 constexpr const char* of_launch = "of the steps done by the launch that ended the stage";
 constexpr const char* wilson = "its Wilson interval of 95 % is in `_low` and `_high`";
+constexpr const char* paired =
+    "over the lines of the file that both were asked; the paired interval of 95 % is in `_low` and `_high`";
 constexpr const char* questions_mean = "over all questions; the interval of Wilson, 95 %, is in `_low` and `_high`";
 
 // clang-format off
@@ -104,10 +106,20 @@ const std::vector<FigureMeaning> rows = {
     {"answers_too_long", "", "evaluate", "end", "examples that were left out for their length", "", "", "engine/tasks/common/measure.cc"},
     {"preference_accuracy", "", "evaluate", "end", "share of pairs whose chosen answer has the larger sum of ln p; ties are not right", wilson, "Wilson 1927", "engine/tasks/common/measure.cc"},
     {"preference_accuracy_per_token", "", "evaluate", "end", "the same with the mean of ln p per token", wilson, "", "engine/tasks/common/measure.cc"},
+    {"preference_accuracy_stderr", "", "evaluate", "end", "sqrt(p (1 - p) / (n - 1)), p the share of right items, n their number", "over all pairs", "lm-evaluation-harness, `acc_stderr`", "engine/tasks/scores/intervals.cc"},
+    {"preference_accuracy_difference", "", "evaluate", "end", "preference_accuracy of the model less that of the baseline", paired, "Newcombe 1998, Statistics in Medicine 17, method 10", "engine/tasks/scores/intervals.cc"},
+    {"preference_accuracy_per_token_stderr", "", "evaluate", "end", "sqrt(p (1 - p) / (n - 1)), p the share of right items, n their number", "over all pairs", "lm-evaluation-harness, `acc_stderr`", "engine/tasks/scores/intervals.cc"},
+    {"preference_accuracy_per_token_difference", "", "evaluate", "end", "preference_accuracy_per_token of the model less that of the baseline", paired, "Newcombe 1998, Statistics in Medicine 17, method 10", "engine/tasks/scores/intervals.cc"},
     {"length_only_accuracy", "", "evaluate", "end", "what always taking the shorter, or always the longer answer would reach, the better of both; equal lengths are half right", wilson, "", "engine/tasks/common/measure.cc"},
     {"preference_pairs", "", "evaluate", "end", "pairs that were scored", "", "", "engine/tasks/common/measure.cc"},
+    {"preference_pairs_compared", "", "evaluate", "end", "pairs that the model and the baseline were both asked", "", "", "engine/tasks/scores/paired_scores.cc"},
     {"choice_accuracy", "", "evaluate", "end", "share of questions whose right choice has the largest sum of ln p of its tokens", questions_mean, "lm-evaluation-harness, `acc`", "engine/tasks/common/measure.cc"},
     {"choice_accuracy_per_byte", "", "evaluate", "end", "the same with the sum divided by the choice's bytes", questions_mean, "lm-evaluation-harness, `acc_norm`, which divides by characters", "engine/tasks/common/measure.cc"},
+    {"choice_accuracy_stderr", "", "evaluate", "end", "sqrt(p (1 - p) / (n - 1)), p the share of right items, n their number", "over all questions", "lm-evaluation-harness, `acc_stderr`", "engine/tasks/scores/intervals.cc"},
+    {"choice_accuracy_difference", "", "evaluate", "end", "choice_accuracy of the model less that of the baseline", paired, "Newcombe 1998, Statistics in Medicine 17, method 10", "engine/tasks/scores/intervals.cc"},
+    {"choice_accuracy_per_byte_stderr", "", "evaluate", "end", "sqrt(p (1 - p) / (n - 1)), p the share of right items, n their number", "over all questions", "lm-evaluation-harness, `acc_stderr`", "engine/tasks/scores/intervals.cc"},
+    {"choice_accuracy_per_byte_difference", "", "evaluate", "end", "choice_accuracy_per_byte of the model less that of the baseline", paired, "Newcombe 1998, Statistics in Medicine 17, method 10", "engine/tasks/scores/intervals.cc"},
+    {"choice_questions_compared", "", "evaluate", "end", "questions that the model and the baseline were both asked", "", "", "engine/tasks/scores/paired_scores.cc"},
     {"choice_questions", "", "evaluate", "end", "questions that were scored", "", "", "engine/tasks/common/measure.cc"},
     // Data.
     {"documents", "", "curate", "end", "documents that are kept, without held-out ones", "", "", "engine/curate/curate_task.cc"},

@@ -222,7 +222,7 @@ std::vector<StageKind> make_kinds() {
        {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"}},
       align_fields()));
   kinds.push_back(kind_of(
-      "evaluate", 2, "bits per byte, answer loss, preferences, multiple choice",
+      "evaluate", 3, "bits per byte, answer loss, preferences, multiple choice",
       {{"model", models, true, true, "the model to measure"},
        {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
        {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},

@@ -114,7 +114,7 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
     };
     LH_TRY(ChatTokens chosen, answered(example.chosen));
     LH_TRY(ChatTokens rejected, answered(example.rejected));
-    PreferencePair pair{std::move(chosen), std::move(rejected)};
+    PreferencePair pair{std::move(chosen), std::move(rejected), example.line};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
     if (static_cast<std::int64_t>(longest) > sequence_length + 1)
       ++made.too_long;

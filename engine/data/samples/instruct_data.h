@@ -40,6 +40,7 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
 
 struct PreferencePair {
   ChatTokens chosen, rejected;  // both with the prompt; only the answers are in the loss masks
+  int line = 0;                 // of its file
 };
 struct TokenizedPreferences {
   std::vector<PreferencePair> pairs;

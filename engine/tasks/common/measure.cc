@@ -89,6 +89,17 @@ void add_accuracy(std::vector<Figure>& figures, const std::string& name, double 
   figures.push_back({name + "_high", interval.high, ""});
 }
 
+// The share of right items of each of `scores.figures`.
+void add_shares(std::vector<Figure>& figures, const ItemScores& scores) {
+  const auto trials = static_cast<double>(scores.items.size());
+  for (std::size_t i = 0; i < scores.figures.size(); ++i) {
+    double right = 0;
+    for (const ScoredItem& item : scores.items) right += item.right[i];
+    add_accuracy(figures, scores.figures[i], right, trials);
+    figures.push_back({scores.figures[i] + "_stderr", share_error(right, trials), ""});
+  }
+}
+
 }  // namespace
 
 namespace {
@@ -174,8 +185,31 @@ Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& mode
                              {"answers_too_long", static_cast<double>(tokenized.too_long), ""}};
 }
 
-Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
-                                                std::span<const std::string> ignore) {
+namespace {
+
+Value side_of_pair(const SequenceScore& score) {
+  Value side = Value::make_table();
+  side.set("log_probability", score.log_probability);
+  side.set("tokens", static_cast<std::int64_t>(score.tokens));
+  return side;
+}
+
+ScoredItem item_of_pair(int line, const SequenceScore& chosen, const SequenceScore& rejected) {
+  const auto per_token = [](const SequenceScore& s) {
+    return s.log_probability / std::max(1.0, static_cast<double>(s.tokens));
+  };
+  ScoredItem item;
+  item.line = line;
+  item.right = {chosen.log_probability > rejected.log_probability, per_token(chosen) > per_token(rejected)};
+  item.sample.set("chosen", side_of_pair(chosen));
+  item.sample.set("rejected", side_of_pair(rejected));
+  return item;
+}
+
+}  // namespace
+
+Result<MeasuredItems> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                          std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore));
   LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.context_length()));
@@ -183,33 +217,39 @@ Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& mode
   for (const PreferencePair& pair : tokenized.pairs)
     for (const ChatTokens* side : {&pair.chosen, &pair.rejected}) requests.push_back({side->ids, side->loss_mask});
   LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
-  double right = 0, right_per_token = 0, shorter = 0, longer = 0;
+  MeasuredItems made;
+  made.scores.figures = {"preference_accuracy", "preference_accuracy_per_token"};
+  made.scores.compared = "preference_pairs_compared";
+  double shorter = 0, longer = 0;
   for (std::size_t i = 0; i + 1 < scores.size(); i += 2) {
     const SequenceScore &chosen = scores[i], &rejected = scores[i + 1];
-    const double a = static_cast<double>(chosen.tokens), b = static_cast<double>(rejected.tokens);
-    right += chosen.log_probability > rejected.log_probability;
-    right_per_token += chosen.log_probability / std::max(1.0, a) > rejected.log_probability / std::max(1.0, b);
-    shorter += a < b ? 1 : a == b ? 0.5 : 0;
-    longer += a > b ? 1 : a == b ? 0.5 : 0;
+    made.scores.items.push_back(item_of_pair(tokenized.pairs[i / 2].line, chosen, rejected));
+    shorter += chosen.tokens < rejected.tokens ? 1 : chosen.tokens == rejected.tokens ? 0.5 : 0;
+    longer += chosen.tokens > rejected.tokens ? 1 : chosen.tokens == rejected.tokens ? 0.5 : 0;
   }
   const double pairs = static_cast<double>(tokenized.pairs.size());
-  std::vector<Figure> figures;
-  add_accuracy(figures, "preference_accuracy", right, pairs);
-  add_accuracy(figures, "preference_accuracy_per_token", right_per_token, pairs);
-  add_accuracy(figures, "length_only_accuracy", std::max(shorter, longer), pairs);
-  figures.push_back({"preference_pairs", pairs, ""});
-  return figures;
+  add_shares(made.figures, made.scores);
+  add_accuracy(made.figures, "length_only_accuracy", std::max(shorter, longer), pairs);
+  made.figures.push_back({"preference_pairs", pairs, ""});
+  return made;
 }
 
-Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file) {
+namespace {
+
+struct ChoiceQuestion {
+  int line = 0;
+  std::size_t first = 0, answer = 0;  // the first of its choices among all sequences
+  std::vector<double> bytes;          // of each choice, at least 1
+};
+struct ChoiceQuestions {
+  std::vector<ChatTokens> sequences;  // one for each choice
+  std::vector<ChoiceQuestion> questions;
+};
+
+Result<ChoiceQuestions> read_choices(const ScoringModel& model, const std::string& file) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::string text, read_file(file));
-  std::vector<ChatTokens> sequences;
-  struct Question {
-    std::size_t first, count, answer;
-    std::vector<double> bytes;
-  };
-  std::vector<Question> questions;
+  ChoiceQuestions made;
   int number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++number;
@@ -222,38 +262,56 @@ Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, c
         answer >= static_cast<std::int64_t>(choices->size()))
       return make_error(ErrorCode::invalid_input,
                         where + " is not {\"question\", \"choices\": [...], \"answer\": index}");
-    Question question{sequences.size(), choices->size(), static_cast<std::size_t>(answer), {}};
+    ChoiceQuestion question{number, made.sequences.size(), static_cast<std::size_t>(answer), {}};
     for (const Value& choice : choices->as_array()) {
       if (!choice.is_string()) return make_error(ErrorCode::invalid_input, where + ": a choice is no text");
       const ChatMessage messages[] = {{"user", value.get_string("question")}, {"assistant", choice.as_string()}};
       LH_TRY(ChatTokens tokens, encoder.encode(messages));
-      sequences.push_back(std::move(tokens));
-      if (static_cast<std::int64_t>(sequences.back().ids.size()) > model.context_length() + 1)
+      made.sequences.push_back(std::move(tokens));
+      if (static_cast<std::int64_t>(made.sequences.back().ids.size()) > model.context_length() + 1)
         return make_error(ErrorCode::invalid_input, where + ": longer than the model's context");
       question.bytes.push_back(std::max(1.0, static_cast<double>(choice.as_string().size())));
     }
-    questions.push_back(std::move(question));
+    made.questions.push_back(std::move(question));
   }
-  if (questions.empty()) return make_error(ErrorCode::invalid_input, file + " holds no questions");
+  if (made.questions.empty()) return make_error(ErrorCode::invalid_input, file + " holds no questions");
+  return made;
+}
+
+ScoredItem item_of_question(const ChoiceQuestion& question, std::span<const SequenceScore> scores) {
+  std::size_t best = 0, best_per_byte = 0;
+  Value sums = Value::make_array();
+  const auto at = [&](std::size_t i) { return scores[i].log_probability; };
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (at(i) > at(best)) best = i;
+    if (at(i) / question.bytes[i] > at(best_per_byte) / question.bytes[best_per_byte]) best_per_byte = i;
+    sums.push_back(at(i));
+  }
+  ScoredItem item;
+  item.line = question.line;
+  item.right = {best == question.answer, best_per_byte == question.answer};
+  item.sample.set("answer", static_cast<std::int64_t>(question.answer));
+  item.sample.set("choice", static_cast<std::int64_t>(best));
+  item.sample.set("choice_per_byte", static_cast<std::int64_t>(best_per_byte));
+  item.sample.set("log_probabilities", std::move(sums));
+  return item;
+}
+
+}  // namespace
+
+Result<MeasuredItems> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file) {
+  LH_TRY(const ChoiceQuestions asked, read_choices(model, file));
   std::vector<ScoreRequest> requests;
-  for (const ChatTokens& sequence : sequences) requests.push_back({sequence.ids, sequence.loss_mask});
+  for (const ChatTokens& sequence : asked.sequences) requests.push_back({sequence.ids, sequence.loss_mask});
   LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
-  double right = 0, right_per_byte = 0;
-  for (const Question& q : questions) {
-    std::size_t best = 0, best_per_byte = 0;
-    const auto at = [&](std::size_t i) { return scores[q.first + i].log_probability; };
-    for (std::size_t i = 1; i < q.count; ++i) {
-      if (at(i) > at(best)) best = i;
-      if (at(i) / q.bytes[i] > at(best_per_byte) / q.bytes[best_per_byte]) best_per_byte = i;
-    }
-    right += best == q.answer, right_per_byte += best_per_byte == q.answer;
-  }
-  std::vector<Figure> figures;
-  const double count = static_cast<double>(questions.size());
-  add_accuracy(figures, "choice_accuracy", right, count);
-  add_accuracy(figures, "choice_accuracy_per_byte", right_per_byte, count);
-  figures.push_back({"choice_questions", count, ""});
-  return figures;
+  MeasuredItems made;
+  made.scores.figures = {"choice_accuracy", "choice_accuracy_per_byte"};
+  made.scores.compared = "choice_questions_compared";
+  for (const ChoiceQuestion& q : asked.questions)
+    made.scores.items.push_back(item_of_question(q, std::span(scores).subspan(q.first, q.bytes.size())));
+  add_shares(made.figures, made.scores);
+  made.figures.push_back({"choice_questions", static_cast<double>(asked.questions.size()), ""});
+  return made;
 }
 
 }  // namespace longhaul

@@ -8,6 +8,7 @@
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/model/llama.h"
 #include "engine/tasks/common/task_run.h"
+#include "engine/tasks/scores/paired_scores.h"
 
 namespace longhaul {
 
@@ -41,12 +42,17 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
 // answer_loss: mean nats per token of the answers of an instruction file.
 Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file,
                                                 std::span<const std::string> ignore);
-// preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval, the same per token,
-// and what a rule that looks at nothing but the length would have.
-Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
-                                                std::span<const std::string> ignore);
+// Figures, and what they are made of item by item.
+struct MeasuredItems {
+  std::vector<Figure> figures;
+  ItemScores scores;
+};
+// preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval and its standard
+// error, the same per token, and what a rule that looks at nothing but the length would have.
+Result<MeasuredItems> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file,
+                                          std::span<const std::string> ignore);
 // choice_accuracy by summed log-probability, choice_accuracy_per_byte by log-probability per byte of the choice.
 // Lines are {"question", "choices": [...], "answer": index}.
-Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file);
+Result<MeasuredItems> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file);
 
 }  // namespace longhaul

@@ -1,7 +1,6 @@
 #include "engine/tasks/common/text_windows.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace longhaul {
 
@@ -14,14 +13,6 @@ std::vector<TextWindow> text_windows(std::int64_t tokens, std::int64_t context, 
     scored = end;
   }
   return windows;
-}
-
-Interval wilson_interval(double successes, double trials, double z) {
-  if (trials <= 0) return {0, 1};
-  const double p = successes / trials, z2 = z * z;
-  const double center = (p + z2 / (2 * trials)) / (1 + z2 / trials);
-  const double half = z / (1 + z2 / trials) * std::sqrt(p * (1 - p) / trials + z2 / (4 * trials * trials));
-  return {center - half, center + half};
 }
 
 }  // namespace longhaul

@@ -15,10 +15,4 @@ struct TextWindow {
 // the last is only predicted. stride in [1, context].
 std::vector<TextWindow> text_windows(std::int64_t tokens, std::int64_t context, std::int64_t stride);
 
-// Wilson score interval of a proportion (Wilson 1927), z = 1.96 for 95 %.
-struct Interval {
-  double low = 0, high = 0;
-};
-Interval wilson_interval(double successes, double trials, double z = 1.959963984540054);
-
 }  // namespace longhaul

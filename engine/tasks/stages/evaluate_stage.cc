@@ -30,16 +30,18 @@ Result<std::string> data_file(const TaskRun& run, const std::vector<std::string>
   return make_error(ErrorCode::not_found, "the input 'data' holds none of " + join(names, ", "));
 }
 
-Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std::string& task,
-                                    const EvaluateSettings& settings) {
+Result<MeasuredItems> measure(TaskRun& run, ScoringModel& model, const std::string& task,
+                              const EvaluateSettings& settings) {
   if (task == "bits_per_byte") {
     LH_TRY(const std::string tokens, run.task.input_path("tokens"));
     LH_TRY(const std::vector<std::string> documents, heldout_documents(tokens));
-    return measure_bits_per_byte(run, model, documents, settings.stride);
+    LH_TRY(std::vector<Figure> figures, measure_bits_per_byte(run, model, documents, settings.stride));
+    return MeasuredItems{std::move(figures), {}};
   }
   if (task == "answer_loss") {
     LH_TRY(const std::string file, data_file(run, {"answers.jsonl", "heldout.jsonl"}));
-    return measure_answer_loss(run, model, file, settings.ignore);
+    LH_TRY(std::vector<Figure> figures, measure_answer_loss(run, model, file, settings.ignore));
+    return MeasuredItems{std::move(figures), {}};
   }
   if (task == "preference") {
     LH_TRY(const std::string file, data_file(run, {"pairs.jsonl", "pairs-heldout.jsonl"}));
@@ -79,11 +81,39 @@ Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSett
   return {};
 }
 
+// The model less the baseline, over the items that both were asked.
+void add_differences(std::vector<Figure>& figures, const ItemScores& model, const ItemScores& baseline) {
+  for (std::size_t i = 0; i < model.figures.size(); ++i) {
+    const PairedCounts counts = count_pairs(model, baseline, i);
+    const Interval interval = paired_interval(counts);
+    const auto items = static_cast<double>(counts.items());
+    const std::string name = model.figures[i] + "_difference";
+    figures.push_back({name, static_cast<double>(counts.first_alone - counts.second_alone) / std::max(1.0, items), ""});
+    figures.push_back({name + "_low", interval.low, ""});
+    figures.push_back({name + "_high", interval.high, ""});
+    if (i == 0) figures.push_back({model.compared, items, ""});
+  }
+}
+
+// All tasks by the model of one input; `samples` grows by their lines.
+Result<std::vector<MeasuredItems>> measure_tasks(TaskRun& run, ScoringModel& model, const std::string& input,
+                                                 const EvaluateSettings& settings, std::string& samples) {
+  std::vector<MeasuredItems> all;
+  for (const std::string& task : settings.tasks) {
+    LH_TRY(MeasuredItems measured, measure(run, model, task, settings).with_context(task));
+    samples += sample_lines(measured.scores, input, task);
+    all.push_back(std::move(measured));
+  }
+  return all;
+}
+
 }  // namespace
 
 Status run_evaluate(TaskRun& run) {
   LH_TRY(const EvaluateSettings settings, run.settings(evaluate_fields()));
   std::vector<Figure> figures;
+  std::vector<MeasuredItems> of_model;
+  std::string samples;
   for (const char* input : {"model", "baseline"}) {
     const bool is_baseline = std::string(input) == "baseline";
     if (is_baseline && !run.task.input("baseline")) continue;
@@ -91,16 +121,18 @@ Status run_evaluate(TaskRun& run) {
     run.section("load");
     LH_TRY(std::unique_ptr<ScoringModel> model,
            ScoringModel::load(run, folder, settings.precision, settings.context_length));
-    for (const std::string& task : settings.tasks) {
-      LH_TRY(std::vector<Figure> measured, measure(run, *model, task, settings).with_context(task));
-      for (Figure& figure : measured) {
-        if (is_baseline) figure.name = "baseline_" + figure.name;
-        figures.push_back(std::move(figure));
-      }
-    }
+    LH_TRY(std::vector<MeasuredItems> measured, measure_tasks(run, *model, input, settings, samples));
+    for (const MeasuredItems& task : measured)
+      for (const Figure& figure : task.figures)
+        figures.push_back({is_baseline ? "baseline_" + figure.name : figure.name, figure.value, figure.unit});
+    for (std::size_t i = 0; is_baseline && i < measured.size(); ++i)
+      add_differences(figures, of_model[i].scores, measured[i].scores);
+    if (!is_baseline) of_model = std::move(measured);
     model.reset();  // its memory is the next one's
     if (!is_baseline) LH_CHECK(write_samples(run, folder, settings));
   }
+  if (!samples.empty() && run.is_first())
+    LH_CHECK(write_file_atomic(join_path(run.launch.output_dir, "samples.jsonl"), samples));
   return write_figures(run, figures);
 }
 

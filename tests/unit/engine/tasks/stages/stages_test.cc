@@ -39,13 +39,6 @@ TEST_CASE("text windows score every token exactly once, with enough before it") 
   }
 }
 
-TEST_CASE("the Wilson interval") {
-  const Interval i = wilson_interval(8, 10);
-  CHECK(i.low == doctest::Approx(0.4902).epsilon(1e-3));
-  CHECK(i.high == doctest::Approx(0.9433).epsilon(1e-3));
-  CHECK(wilson_interval(0, 10).low == doctest::Approx(0).scale(1));
-}
-
 TEST_CASE("from documents to an aligned model: every stage leaves its artifact and gets better at its own thing") {
   const StageFolder folder;
   folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
@@ -77,6 +70,21 @@ TEST_CASE("from documents to an aligned model: every stage leaves its artifact a
   CHECK(folder.figure("scores", "choice_accuracy") == 1);
   CHECK(folder.figure("scores", "length_only_accuracy") >= 0.5);
   CHECK(folder.figure("scores", "preference_accuracy") < 0.2);  // tuning taught the other form
+  // Both models were asked the same 100 pairs and the one question; what each answered is kept.
+  CHECK(folder.figure("scores", "preference_accuracy_difference") ==
+        doctest::Approx(folder.figure("scores", "preference_accuracy") -
+                        folder.figure("scores", "baseline_preference_accuracy")));
+  CHECK(folder.figure("scores", "preference_accuracy_difference_low") <
+        folder.figure("scores", "preference_accuracy_difference"));
+  CHECK(folder.figure("scores", "preference_pairs_compared") == 100);
+  CHECK(folder.figure("scores", "choice_questions_compared") == 1);
+  const std::vector<std::string> samples = split(*read_file(folder.at("scores/samples.jsonl")), '\n');
+  REQUIRE(samples.size() == 203);  // with what follows the last line
+  const Value sample = *parse_json(samples[100]);
+  CHECK(sample.get_string("task") == "multiple_choice");
+  CHECK(sample.get_integer("line") == 1);
+  CHECK(sample.find("log_probabilities")->size() == 2);
+  CHECK(parse_json(samples[101])->get_string("model") == "baseline");
   folder.run_well(folder.task("evaluate", {{"model", "aligned"}, {"data", "questions"}},
                               R"({"tasks": ["preference"], "precision": "f32"})"),
                   "scores2");

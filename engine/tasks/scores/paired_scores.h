@@ -1,0 +1,36 @@
+// Room engine/tasks/scores
+// What follows from scores item by item: standard errors, intervals, two models compared on the same items, and the
+// lines of samples.jsonl. Start here; intervals.h has the statistics.
+// It must not know models: engine/tasks/common measures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/value/value.h"
+#include "engine/tasks/scores/intervals.h"
+
+namespace longhaul {
+
+// One question or pair as one model answered it.
+struct ScoredItem {
+  int line = 0;                     // of the file with the items; what pairs the items of two models
+  std::vector<std::uint8_t> right;  // one for each of ItemScores::figures: 1 right, 0 not
+  Value sample;                     // what is kept of it: a table
+};
+
+// A task's items, in the order of their lines, each line once.
+struct ItemScores {
+  std::vector<std::string> figures;  // of which `right` tells; shares of items
+  std::string compared;              // figure that counts the items which both models were asked
+  std::vector<ScoredItem> items;
+};
+
+// Items that both were asked, by their lines.
+PairedCounts count_pairs(const ItemScores& first, const ItemScores& second, std::size_t figure);
+
+// A line of samples.jsonl for each item: {"model", "task", "line", then the members of the sample}.
+std::string sample_lines(const ItemScores& scores, const std::string& model, const std::string& task);
+
+}  // namespace longhaul
