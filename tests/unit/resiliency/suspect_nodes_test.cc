@@ -82,6 +82,12 @@ TEST_CASE("what may be the program's fault accuses its host at the second time t
   // A sure fault before it, and it is the second, too: the time doubles.
   CHECK(suspects_at({node_failed("n1", 1000), second}, 2000 + 2 * suspicion_hour - 1) == "n1");
   CHECK(suspects_at({node_failed("n1", 1000), second}, 2000 + 2 * suspicion_hour) == "");
+  // Of three in a row each follows the one before, however long ago the first was.
+  const std::int64_t apart = 5 * suspicion_hour;
+  CHECK(suspects_at({first, crashed("n1", 1000 + apart), crashed("n1", 1000 + 2 * apart)},
+                    1000 + 2 * apart + 2 * suspicion_hour - 1) == "n1");
+  CHECK(suspects_at({first, crashed("n1", 1000 + 9 * suspicion_hour), crashed("n1", 1000 + 18 * suspicion_hour)},
+                    1000 + 18 * suspicion_hour) == "");
   // Two in half a year are two accidents.
   const std::int64_t long_after = 1000 + 8 * suspicion_hour + 1;
   CHECK(suspects_at({first, crashed("n1", long_after)}, long_after) == "");

@@ -1,6 +1,8 @@
 #include "base/process/log.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/text/text.h"
 #include "tests/support/scratch.h"
@@ -41,9 +43,22 @@ TEST_CASE("the level that was asked for is the least that is written") {
   }
 }
 
-TEST_CASE("a log that cannot be opened does not end the program") {
-  Logger log("lead", "", LogLevel::error, "/proc/none/log");
-  log.info("below the level: nothing on stderr");
+TEST_CASE("a log that cannot be opened does not end the program: its lines go to stderr") {
+  const testing::Scratch scratch;
+  const int before = ::dup(2), file = ::open(scratch.file("stderr").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  REQUIRE(before >= 0);
+  REQUIRE(file >= 0);
+  ::dup2(file, 2);
+  {
+    Logger log("lead", "", LogLevel::error, "/proc/none/log");
+    log.info("below the level");
+    log.error("the disk is gone");
+  }
+  ::dup2(before, 2);
+  ::close(before), ::close(file);
+  const std::string text = read_file(scratch.file("stderr")).value();
+  CHECK(text.find("the disk is gone") != std::string::npos);
+  CHECK(text.find("below the level") == std::string::npos);
 }
 
 }  // namespace longhaul

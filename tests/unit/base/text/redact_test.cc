@@ -19,7 +19,14 @@ TEST_CASE("redact: values of secret names go, in every notation that logs use") 
     CHECK(out.find("abc123xyz") == std::string::npos);
     CHECK(out.find("[redacted]") != std::string::npos);
   }
-  CHECK(redact_secrets("saw ghp_0123456789abcdefghij0123 here") == "saw [redacted] here");
+  for (const char* prefix :
+       {"hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJhbGciOi"}) {
+    CAPTURE(prefix);
+    CHECK(redact_secrets("saw " + (prefix + std::string("0123456789abcdefghij0123")) + " here") ==
+          "saw [redacted] here");
+    const std::string mere = "saw " + (prefix + std::string("0123")) + " here";  // too short to be one
+    CHECK(redact_secrets(mere) == mere);
+  }
   CHECK(redact_secrets("SLACK_TOKEN=a b=c") == "SLACK_TOKEN=[redacted] b=c");
 }
 

@@ -3,7 +3,9 @@
 #include "orchestrator/controller/controller.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -299,6 +301,35 @@ TEST_CASE("a run takes along what its programs load from the package that they c
   REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().message()));
   CHECK(*read_file(*run + "/lib/longhaul/libone.so.1") == "/lib/longhaul/libone.so.1");
   CHECK(::access((*run + "/lib/longhaul/openmpi/bin/mpirun").c_str(), X_OK) == 0);
+}
+
+TEST_CASE("raw input: a large file is known by its size, its time and both ends") {
+  ControllerRig rig;
+  const std::string path = rig.root + "/large";
+  constexpr std::int64_t bytes = 17 << 20;
+  const timespec times[2] = {{1'700'000'000, 5}, {1'700'000'000, 5}};
+  const auto digest_with = [&](std::int64_t at, char byte, std::int64_t size = 17 << 20) {
+    REQUIRE(write_file_atomic(path, "").ok());
+    REQUIRE(::truncate(path.c_str(), size) == 0);  // nothing on the disk but what is written below
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    REQUIRE(file >= 0);
+    REQUIRE(::pwrite(file, &byte, 1, at) == 1);
+    ::close(file);
+    REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+    return *digest_raw_input({path});
+  };
+  const std::string same = digest_with(0, 'a');
+  CHECK(digest_with(0, 'a') == same);
+  CHECK(digest_with(0, 'b') != same);
+  const std::string end = digest_with(bytes - 1, 'a');
+  CHECK(digest_with(bytes - 1, 'b') != end);
+  CHECK(digest_with(bytes - (64 << 10), 'a') != digest_with(bytes - (64 << 10), 'b'));
+  CHECK(digest_with(0, 'a', bytes + 1) != same);
+  // Between the ends its time tells, and nothing else.
+  CHECK(digest_with(bytes / 2, 'a') == digest_with(bytes / 2, 'b'));
+  const std::string before = *digest_raw_input({path});
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0);
+  CHECK(*digest_raw_input({path}) != before);
 }
 
 TEST_CASE("raw input is known by content and name within its folder, not by path or time") {

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/digest/philox.h"
@@ -102,6 +104,21 @@ TEST_CASE("decide: what the scheduler has found out is a fact of the run, once")
   CHECK(rig.round().find("noticed") != std::string::npos);
   REQUIRE(rig.ledger.notices.size() == 2);
   CHECK(rig.ledger.notices[1].text == "by a day");
+}
+
+TEST_CASE("decide: a job that left neither a record nor an end has ended when that is found out") {
+  DecideRig rig({decide_stage("a", {}, "continue")});
+  rig.seen.now_ms = 1'000;
+  rig.round();
+  rig.end("a", "lost");
+  rig.seen.now_ms = 90'000;
+  rig.prepare();
+  const auto facts = decide(rig.plan, {}, rig.ledger, rig.seen, "run");
+  const auto ended = std::find_if(facts.begin(), facts.end(), [](const Fact& fact) {
+    return fact.kind == FactKind::retry || fact.kind == FactKind::failed;
+  });
+  REQUIRE(ended != facts.end());
+  CHECK(ended->fields.get_integer("ended_ms") == 90'000);
 }
 
 TEST_CASE("a chain goes one by one, a fork side by side, and the end is said once") {
@@ -260,6 +277,23 @@ TEST_CASE("best picks the variant by its figure; variants without it, or failed 
   CHECK(*choose_source(input, rig.ledger) == "v1");
   input.best_metric = "accuracy";
   CHECK(choose_source(input, rig.ledger).error().code == ErrorCode::invalid_input);
+  // A figure that is not a number is none, wherever it stands.
+  for (const bool first : {false, true}) {
+    CAPTURE(first);
+    DecideRig undefined = variants();
+    undefined.end(first ? "v1" : "v2", "succeeded", 0, std::nan(""));
+    undefined.end(first ? "v2" : "v1", "succeeded", 0, 1.5);
+    undefined.end("v3", "succeeded", 0, 2.5);
+    undefined.round();
+    input.best_metric = "loss", input.best_is_max = false;
+    CHECK(*choose_source(input, undefined.ledger) == (first ? "v2" : "v1"));
+    input.best_is_max = true;
+    CHECK(*choose_source(input, undefined.ledger) == "v3");
+  }
+  DecideRig all_undefined = variants();
+  for (const char* variant : {"v1", "v2", "v3"}) all_undefined.end(variant, "succeeded", 0, std::nan(""));
+  all_undefined.round();
+  CHECK_FALSE(choose_source(input, all_undefined.ledger).ok());
   DecideRig nothing = variants();
   CHECK(choose_source(input, nothing.ledger).error().code == ErrorCode::not_found);
 }

@@ -59,6 +59,15 @@ TEST_CASE("budget: all attempts count with their nodes, running ones until now, 
   CHECK(budget_spent(rig.ledger, rig.plan, 13 * budget_hour_ms));
 }
 
+TEST_CASE("budget: spare nodes are held as well, and count") {
+  BudgetRig rig;
+  rig.plan.stages[0].common.resiliency.spares = 2;  // beside its 4
+  rig.start("a", 1, budget_hour_ms);
+  CHECK(spent_node_hours(rig.ledger, rig.plan, 2 * budget_hour_ms) == doctest::Approx(6));
+  rig.end("a", 1, FactKind::succeeded, budget_hour_ms, 3 * budget_hour_ms);
+  CHECK(spent_node_hours(rig.ledger, rig.plan, 50 * budget_hour_ms) == doctest::Approx(12));
+}
+
 TEST_CASE("budget: once it is spent nothing more is submitted, what runs goes on, and the run says so") {
   BudgetRig rig;
   rig.plan.budget_node_hours = 3;

@@ -102,6 +102,14 @@ TEST_CASE("a stretch with steps old and new is divided by their share") {
   CHECK(breakdown(ledger) == "training 150, recompute 50");
 }
 
+TEST_CASE("a fault in the middle of a step that is done again costs what that step had taken") {
+  const auto ledger =
+      fold_facts({at(0, Kind::launched), at(0, Kind::ready, 0), at(100, Kind::step, 10), at(100, Kind::fault, 10),
+                  at(100, Kind::launched), at(100, Kind::ready, 5), at(110, Kind::step, 6), at(115, Kind::fault, 6)},
+                 115);
+  CHECK(breakdown(ledger) == "training 100, recompute 15");
+}
+
 TEST_CASE("a second fault while the first is being made up for loses only what it undid") {
   const auto ledger =
       fold_facts({at(0, Kind::launched), at(0, Kind::ready, 0), at(100, Kind::step, 10), at(100, Kind::fault, 10),

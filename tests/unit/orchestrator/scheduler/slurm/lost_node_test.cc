@@ -15,6 +15,8 @@ TEST_CASE("the one node of a job that Slurm lost; several at once point at none 
       node.state = "ALLOCATED";
       if (states[static_cast<std::size_t>(i - 1)] == 'd') node.state = "DOWN+NOT_RESPONDING";
       if (states[static_cast<std::size_t>(i - 1)] == 'f') node.state = "MIXED+FAIL";
+      if (states[static_cast<std::size_t>(i - 1)] == 'n') node.state = "ALLOCATED+NOT_RESPONDING";
+      if (states[static_cast<std::size_t>(i - 1)] == 'e') node.state = "ERROR";
       if (states[static_cast<std::size_t>(i - 1)] == 'r') node.state = "ALLOCATED+DRAIN";
       all.push_back(node);
     }
@@ -22,6 +24,9 @@ TEST_CASE("the one node of a job that Slurm lost; several at once point at none 
   };
   CHECK(lost("n[1-4]", "..d.") == "n3");
   CHECK(lost("n[1-4]", ".f..") == "n2");
+  CHECK(lost("n[1-4]", ".n..") == "n2");  // Slurm has not given it up yet, and hears nothing of it
+  CHECK(lost("n[1-4]", "...e") == "n4");
+  CHECK(lost("n[1-4]", "n..d").empty());
   CHECK(lost("n[1-4]", "r...").empty());  // drained: its jobs go on
   CHECK(lost("n[1-4]", ".dd.").empty());
   CHECK(lost("n[1-2]", "..d.").empty());  // another job's
