@@ -84,6 +84,46 @@ TEST_CASE("planted near-duplicates are found, others kept") {
   }
 }
 
+TEST_CASE("whether two texts that share a band are near-duplicates is decided by similarity_min") {
+  DedupSettings settings;
+  settings.bands = 112, settings.rows = 1;  // every pair with one equal entry is looked at
+  const std::uint32_t seed = 4;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  int above = 0, below = 0;
+  for (const double share : {0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.12}) {
+    const std::string text = dedup_random_text(random, 400), other = dedup_disturbed(random, text, share);
+    const double similarity =
+        signature_similarity(minhash_signature(text, settings), minhash_signature(other, settings));
+    CAPTURE(similarity);
+    for (const double least : {0.5, 0.6, 0.7, 0.8, 0.9}) {
+      settings.similarity_min = least;
+      const bool similar = similarity >= least;
+      (similar ? above : below) += 1;
+      CHECK(find_near_duplicates({text, other}, settings, 1)[1] == (similar ? 0 : 1));
+    }
+    settings.similarity_min = similarity;  // exactly as similar as asked for
+    CHECK(find_near_duplicates({text, other}, settings, 1)[1] == 0);
+  }
+  CHECK(above >= 5);
+  CHECK(below >= 5);
+}
+
+TEST_CASE("pages that differ in their digits alone are near-duplicates where digits are ignored") {
+  const std::uint32_t seed = 5;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  std::string one, other;
+  for (int i = 0; i < 60; ++i) {
+    const std::string words = dedup_random_text(random, 3);
+    one += words + format(" {} ", 1000 + i), other += words + format(" {} ", 8000 - i);
+  }
+  DedupSettings settings;
+  CHECK(find_near_duplicates({one, other}, settings, 1)[1] == 1);
+  settings.ignore_digits = true;
+  CHECK(find_near_duplicates({one, other}, settings, 1)[1] == 0);
+}
+
 TEST_CASE("Chinese and Japanese near-duplicates are found as well") {
   std::mt19937 random(3);
   std::string text;

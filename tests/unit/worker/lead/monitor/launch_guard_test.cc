@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "contracts/control/control_times.h"
+
 using namespace longhaul;
 
 namespace {
@@ -168,6 +170,21 @@ TEST_CASE("guard: silence of control alone loses no node as long as its ranks' p
   const auto after = rig.found_after(10'000, true);
   REQUIRE(after);
   CHECK(*after <= 1'000);
+}
+
+TEST_CASE("guard: peers that step slowly do not stand still; a node is lost once they have for as long as is asked") {
+  for (const std::int64_t every_ms : {300, 700, 5'000}) {
+    CAPTURE(every_ms);
+    GuardRig rig;
+    rig.hosts[1].connected = false;
+    bool lost = false;
+    for (std::int64_t ms = 50; ms <= 20'000 && !lost; ms += 50) {
+      rig.hosts[1].silent_ms += 50, rig.hosts[1].apart_ms += 50;
+      if (ms % every_ms == 0) rig.step();
+      lost = rig.look().has_value();
+    }
+    CHECK(lost == (every_ms > others_still_ms));
+  }
 }
 
 TEST_CASE("guard: time in which the lead itself stood still is no node's silence") {
