@@ -102,14 +102,13 @@ ConstView MoeLayer::in_f32(const ComputeContext& context, View rows, std::int64_
 }
 
 // Sinkhorn sees all tokens of the micro-batch; every rank finds the same.
-void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real) {
+void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t tokens) {
   const std::span<std::int32_t> chosen = s.ids.take(tokens * top_k_);
   ExpertExchange& ranks = state_.exchange();
   LH_ASSERT(!state_.watch || context.device() == nullptr, "who watches a selection looks at memory of the host");
   if (state_.watch) state_.watch(s.logits.span(), bias(context));
   if (state_.settings().balance != "sinkhorn" || state_.evaluates)
     return moe_select(context, router_shape(tokens), s.logits.span(), bias(context), chosen);
-  if (!real.empty()) return select_real(context, s, tokens, real);
   if (ranks.micro_batch_ranks() == 1)
     return moe_select_sinkhorn(context, router_shape(tokens), s.logits.span(), {}, chosen);
   const std::int64_t all = tokens * ranks.micro_batch_ranks(), own = tokens * top_k_;
@@ -119,34 +118,6 @@ void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t token
   moe_select_sinkhorn(context, router_shape(all), logits, {}, ids);
   const auto first = static_cast<std::size_t>(ranks.micro_batch_rank() * own);
   copy_within(context, ConstView(ids.subspan(first, static_cast<std::size_t>(own))), View(chosen));
-}
-
-// Padding would take its share of the experts: the others are assigned without it, on the host, which knows them. Which
-// experts stand for padding is of no account: it reaches none.
-void MoeLayer::select_real(const ComputeContext& context, Slot& s, std::int64_t tokens,
-                           std::span<const std::uint8_t> real) {
-  ExpertExchange& ranks = state_.exchange();
-  const std::int64_t all = tokens * ranks.micro_batch_ranks(), first = ranks.micro_batch_rank() * tokens;
-  const std::vector<float> own = on_host<float>(context, s.logits.span()), own_real(real.begin(), real.end());
-  std::vector<float> logits(static_cast<std::size_t>(all * experts_)), all_real(static_cast<std::size_t>(all));
-  ranks.gather_over_micro_batch(own, logits);
-  ranks.gather_over_micro_batch(own_real, all_real);
-  const std::int64_t count = std::ranges::count(all_real, 1.0F);
-  std::vector<float> kept;
-  kept.reserve(static_cast<std::size_t>(count * experts_));
-  for (std::int64_t t = 0; t < all; ++t)
-    if (all_real[static_cast<std::size_t>(t)] == 1.0F)
-      kept.insert(kept.end(), logits.begin() + t * experts_, logits.begin() + (t + 1) * experts_);
-  std::vector<std::int32_t> kept_ids(static_cast<std::size_t>(count * top_k_)), ids;
-  moe_select_sinkhorn(ComputeContext(1), router_shape(count), kept, {}, kept_ids);
-  ids.reserve(static_cast<std::size_t>(tokens * top_k_));
-  for (std::int64_t t = 0, seen = 0; t < first + tokens; ++t) {
-    const bool is_real = all_real[static_cast<std::size_t>(t)] == 1.0F;
-    for (std::int64_t j = 0; t >= first && j < top_k_; ++j)
-      ids.push_back(is_real ? kept_ids[static_cast<std::size_t>(seen * top_k_ + j)] : static_cast<std::int32_t>(j));
-    if (is_real) ++seen;
-  }
-  copy_in(context, ConstView(std::span<const std::int32_t>(ids)), View(s.ids.span()));
 }
 
 // Padding is routed like any token, but counts for nothing and reaches no expert.
@@ -298,7 +269,7 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
 
   const std::span<float> logits = s.logits.take(m * experts_), weights = s.weights.take(m * top_k_);
   linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), logits);
-  select(context, s, m, own_real(slot.batch));
+  select(context, s, m);
   moe_gate_forward(context, router_shape(m), logits, s.ids.span(), weights);
   count(context, s, m, own_real(slot.batch));
   if (index_ == 0) fill(context, state_.pooled(slot_index), 0.0F);

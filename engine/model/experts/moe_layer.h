@@ -88,8 +88,7 @@ class MoeLayer final : public FeedForward {
   ConstView in_f32(const ComputeContext& context, View rows, std::int64_t tokens);
   std::span<const float> bias(const ComputeContext& context);
 
-  void select(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);
-  void select_real(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);
+  void select(const ComputeContext& context, Slot& s, std::int64_t tokens);
   // real [m]: 0 for padding; empty: this rank has none.
   void count(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);
   void plan(const ComputeContext& context, Slot& s, std::int64_t tokens, std::span<const std::uint8_t> real);

@@ -127,7 +127,6 @@ TEST_CASE("padding counts for nothing: rows packed and unpacked have one loss, o
   const std::string none = R"(, "heldout_fraction": 0)";
   for (const auto& [name, moe] : std::initializer_list<std::pair<std::string, std::string>>{
            {"aux", R"(, "moe": {"balance": "aux", "aux_loss_coef": 0.5, "z_loss_coef": 0.1})"},
-           {"sinkhorn", R"(, "moe": {"balance": "sinkhorn"})"},
            {"capacity", R"(, "moe": {"balance": "none", "capacity_factor": 1.0})"}}) {
     CAPTURE(name);
     step(name + "-rows", none + moe);
