@@ -59,6 +59,26 @@ Status check_settings(const CurateSettings& s) {
   return problems.to_status("nothing was read");
 }
 
+// Divides the longest document of the page whose end is held out, where there is such a page.
+void hold_end_out(const HeldoutChoice& choice, std::vector<CurateDocument>& documents,
+                  std::vector<CurateDocument>& heldout, Waterfall& waterfall) {
+  CurateDocument* longest = nullptr;
+  for (CurateDocument& document : documents)
+    if (document.page == choice.cut_page && (!longest || document.text.size() > longest->text.size()))
+      longest = &document;
+  if (choice.cut_page.empty() || !longest) return;
+  const std::size_t begin = begin_of_heldout_end(longest->text, choice.cut_bytes);
+  if (begin == longest->text.size()) return;
+  CurateDocument end_of_it = *longest;
+  end_of_it.source += "#end";
+  end_of_it.id = hex64(xxh3_64(end_of_it.source));
+  end_of_it.text = longest->text.substr(begin);
+  longest->text.resize(begin);
+  while (ends_with(longest->text, "\n") || ends_with(longest->text, " ")) longest->text.pop_back();
+  waterfall.removed("held_out", 0, static_cast<std::int64_t>(end_of_it.text.size()));
+  heldout.push_back(std::move(end_of_it));
+}
+
 class Curation {
  public:
   Curation(const CurateSettings& settings, std::string out_dir,
@@ -301,31 +321,12 @@ class Curation {
       (held ? heldout_ : training).push_back(std::move(document));
     }
     documents_ = std::move(training);
-    if (!choice.cut_page.empty()) hold_end_out(choice);
+    hold_end_out(choice, documents_, heldout_, waterfall_);
     while (!heldout_.empty() && remove_heldout_paragraphs()) {
     }  // what is left may join into a paragraph anew: look again
-    const auto by_source = [](const CurateDocument& a, const CurateDocument& b) { return a.source < b.source; };
-    std::sort(documents_.begin(), documents_.end(), by_source);
-    std::sort(heldout_.begin(), heldout_.end(), by_source);
+    std::ranges::sort(documents_, {}, &CurateDocument::source);
+    std::ranges::sort(heldout_, {}, &CurateDocument::source);
     end(start);
-  }
-
-  // Divides the longest document of that page.
-  void hold_end_out(const HeldoutChoice& choice) {
-    CurateDocument* longest = nullptr;
-    for (CurateDocument& document : documents_)
-      if (document.page == choice.cut_page && (!longest || document.text.size() > longest->text.size()))
-        longest = &document;
-    const std::size_t begin = begin_of_heldout_end(longest->text, choice.cut_bytes);
-    if (begin == longest->text.size()) return;
-    CurateDocument end_of_it = *longest;
-    end_of_it.source += "#end";
-    end_of_it.id = hex64(xxh3_64(end_of_it.source));
-    end_of_it.text = longest->text.substr(begin);
-    longest->text.resize(begin);
-    while (ends_with(longest->text, "\n") || ends_with(longest->text, " ")) longest->text.pop_back();
-    waterfall_.removed("held_out", 0, static_cast<std::int64_t>(end_of_it.text.size()));
-    heldout_.push_back(std::move(end_of_it));
   }
 
   // Removes from training what stands in held-out text; false when there was nothing.

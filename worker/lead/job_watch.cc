@@ -180,9 +180,8 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   }
   look_at_training(sights);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
-  const auto no_order = restart_order_.look(now_ms, sights);  // what fails on its way back is of the fault before it
-  auto found = guard_.look(now_ms, sights, host_observations(), training_.demand());
-  if (no_order && (!found || found->kind == GuardFinding::Kind::rank_ended)) found = no_order;
+  const auto seen = guard_.look(now_ms, sights, host_observations(), training_.demand());
+  const auto found = restart_order_.fault_of(seen, now_ms, sights);
   for (const WarningEvent& warning : guard_.warnings()) report_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));

@@ -30,6 +30,12 @@ std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::v
   return found ? found : not_met(now_ms, ranks);
 }
 
+std::optional<GuardFinding> RestartOrder::fault_of(const std::optional<GuardFinding>& seen, std::int64_t now_ms,
+                                                   const std::vector<RankObservation>& ranks) {
+  std::optional<GuardFinding> of_order = look(now_ms, ranks);
+  return of_order && (!seen || seen->kind == GuardFinding::Kind::rank_ended) ? of_order : seen;
+}
+
 // Of a fault that was survived the culprit stays who it was.
 GuardFinding RestartOrder::come_to_nothing(std::string why) {
   GuardFinding found = std::exchange(order_, std::nullopt)->why;

@@ -30,6 +30,9 @@ class RestartOrder {
   // What the order was for, as a fault that needs new processes, once: when a rank has not left in time, or not all
   // have come to the epoch. Of a fault that was survived the culprit stays who it was, and no node is accused.
   std::optional<GuardFinding> look(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  // The same beside what else was seen now: a rank that has ended on its way back belongs to the fault before it.
+  std::optional<GuardFinding> fault_of(const std::optional<GuardFinding>& seen, std::int64_t now_ms,
+                                       const std::vector<RankObservation>& ranks);
 
  private:
   struct Given {
