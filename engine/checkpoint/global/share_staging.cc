@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text/text.h"
+#include "engine/core/device/device.h"
 
 namespace longhaul {
 

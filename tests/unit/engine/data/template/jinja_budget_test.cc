@@ -47,7 +47,7 @@ TEST_CASE("jinja budget: an output of as many bytes as allowed passes, one more 
   CHECK(budget.check_output(2048).ok());
   const Status more = budget.check_output(2049);
   REQUIRE_FALSE(more.ok());
-  CHECK(more.error().what == "the template writes more than 2 KiB");
+  CHECK(more.error().what == "the template writes more than 2.0 KiB");
 }
 
 TEST_CASE("jinja budget: nodes are too deep from the 801st on, until one of them is left") {
