@@ -303,7 +303,6 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   };
   const std::string chat = chat_behind(pretrain_stage);
   const std::vector<AskedOnGpu> asked = {
-      {"`adapter.kind = \"lora\"`", chat + "adapter = { kind = \"lora\" }\n", "adapter.kind = \"lora\""},
       {"`adapter.kind = \"dora\"`", chat + "adapter = { kind = \"dora\" }\n", "adapter.kind = \"dora\""},
       {"`adapter.kind = \"ia3\"`", chat + "adapter = { kind = \"ia3\" }\n", "adapter.kind = \"ia3\""},
       {"heads of more than 256 elements", wide_heads, "264"},

@@ -406,7 +406,7 @@ TEST_CASE("what is measured on held-out text is refused where the curate stage w
     return header + "[stage.c]\nkind = \"curate\"\ninputs = { documents = \"t\" }\n" + curate +
            "[stage.t]\nkind = \"tokenize\"\ninputs = { corpus = \"@c\" }\n"
            "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"@t\" }\nsteps = 2\n"
-           "model = { hidden_size = 64, num_layers = 1, num_heads = 2 }\n" +
+           "model = { hidden_size = 64, num_hidden_layers = 1, num_attention_heads = 2 }\n" +
            last;
   };
   const std::string evaluate = "[stage.e]\nkind = \"evaluate\"\ninputs = { model = \"@p\", tokens = \"@t\" }\n";
