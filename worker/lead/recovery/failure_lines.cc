@@ -180,6 +180,10 @@ std::string failure_lines(const std::string& path) {
 
 namespace {
 
+bool by_itself(const std::string& end_of_srun) {
+  return end_of_srun.find(": Exited with exit code ") != std::string::npos;
+}
+
 FailureLines lines_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks,
                             const FailureLines& ends) {
   std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
@@ -192,7 +196,12 @@ FailureLines lines_of_ranks(const std::string& launch_dir, const std::vector<Ran
     return {rank, std::move(line), std::move(launcher), {}, {}};
   }
   if (auto news = news_of_launcher(mpirun_log)) return *std::move(news);
-  if (!ends.ended_first.empty()) return {ends.ended_first.front(), ends.first_end, {}, {}, {}};
+  if (!ends.ended_first.empty()) {
+    // Of one that ended by itself its own last line says more than its exit code.
+    const int first = ends.ended_first.front();
+    std::string own = by_itself(ends.first_end) ? failure_lines(rank_log_path(launch_dir, first)) : std::string();
+    return {first, own.empty() ? ends.first_end : std::move(own), {}, {}, {}};
+  }
   if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}, {}, {}};
   FailureLines said{0, failure_lines(rank_log_path(launch_dir, 0)), {}, {}, {}};
   if (said.text.empty()) said.text = words_of_launcher(mpirun_log);

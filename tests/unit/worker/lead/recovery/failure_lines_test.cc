@@ -182,6 +182,13 @@ TEST_CASE("srun's reports of ends count until it ends the others") {
   CHECK(said.rank == 2);
   CHECK(said.text == "srun: error: b: tasks 2-3: Killed");
   CHECK(said.ended_first == std::vector<int>{2, 3, 1});
+  // Of one that exited by itself its last line is taken, of one that was killed it may be any.
+  put_log(scratch, "rank-2.log", "step 12\n");
+  CHECK(failure_lines_of_ranks(scratch.path(), ranks).text == "srun: error: b: tasks 2-3: Killed");
+  put_log(scratch, "rank-1.log", "error: no such word\n");
+  put_log(scratch, "mpirun.log", "srun: error: a: task 1: Exited with exit code 1\nsrun: Job step aborted\n");
+  CHECK(failure_lines_of_ranks(scratch.path(), ranks).rank == 1);
+  CHECK(failure_lines_of_ranks(scratch.path(), ranks).text == "error: no such word");
   put_log(scratch, "mpirun.log",
           "srun: error: b: task x: Killed\nsrun: error: Unable to create step\nsrun: Job step aborted\n");
   CHECK(failure_lines_of_ranks(scratch.path(), ranks).ended_first.empty());
