@@ -415,9 +415,9 @@ TEST_CASE("what is measured on held-out text is refused where the curate stage w
   CHECK(problems(chain("heldout_bytes = 0\n", evaluate)).find(said) != std::string::npos);
   CHECK(problems(chain("heldout_bytes = 0\n", quantize)).find(said) != std::string::npos);
   CHECK(problems(chain("heldout_bytes = 0\n", quantize)).find("or leave out the input tokens") != std::string::npos);
-  CHECK(problems(chain("heldout_bytes = 0\n", "")).empty());
-  CHECK(problems(chain("heldout_bytes = 0\nheldout_fraction = 0.1\n", evaluate + quantize)).empty());
-  CHECK(problems(chain("", evaluate + quantize)).empty());
+  CHECK(starts_with(problems(chain("heldout_bytes = 0\n", "")), "0 errors"));
+  CHECK(starts_with(problems(chain("heldout_bytes = 0\nheldout_fraction = 0.1\n", evaluate + quantize)), "0 errors"));
+  CHECK(starts_with(problems(chain("", evaluate + quantize)), "0 errors"));
 }
 
 TEST_CASE("settings that do not fit what an earlier stage makes") {
