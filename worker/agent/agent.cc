@@ -299,6 +299,7 @@ class Agent {
     if (stand_in_.running()) {
       const auto exit = stand_in_.poll();
       if (!exit) return;
+      if (!stand_in_.is_standby()) reported_ns_ = 0;
       stand_in_done_ = exit->ok() && (*exit)->code != no_majority_exit;
       const std::int64_t pause_ms = last_stand_ ? last_try_again_ms : stand_in_pause_ms(stand_in_.is_named_last());
       next_stand_in_ns_ = now + pause_ms * 1'000'000;
@@ -343,8 +344,7 @@ class Agent {
     if (order.kind == AgentOrder::Kind::state) return be_standby(order.state);
     if (order.kind == AgentOrder::Kind::standby) {
       standby_host_ = order.host, standby_port_ = order.port, standby_address_ = order.what;
-      if (stand_in_.is_standby() && !stand_in_.running() && order.host != options_.host)
-        stand_in_.give_up(order.host), reported_ns_ = 0;
+      if (stand_in_.gives_way_to(order.host)) reported_ns_ = 0;
       return;
     }
     if (order.kind == AgentOrder::Kind::watch) {

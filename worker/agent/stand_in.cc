@@ -20,6 +20,7 @@ StandIn::~StandIn() {
 
 void StandIn::keep(const Value& told, std::int64_t epoch) {
   const bool kept = keep_lead_state(told, clock_.monotonic_ns(), clock_.wall_ms(), state_);
+  if (kept) followed_by_.clear();
   if (!kept || waiting_) return;
   auto opened = Listener::open_in(ports_, true);
   if (!opened.ok()) {
@@ -32,10 +33,21 @@ void StandIn::keep(const Value& told, std::int64_t epoch) {
   if (!written.ok()) log_.warn("event=standby_address_not_written error='" + written.error().message() + "'");
 }
 
+bool StandIn::gives_way_to(const std::string& host) {
+  if (!waiting_ || host == options_.host) return false;
+  if (running()) {
+    followed_by_ = host;
+    return false;
+  }
+  give_up(host);
+  return true;
+}
+
 void StandIn::give_up(const std::string& to) {
   log_.info("event=no_standby_any_more standby=" + to);
   waiting_.reset();
   state_ = Value::make_table();
+  followed_by_.clear();
 }
 
 bool StandIn::is_named_last() const {
@@ -73,6 +85,7 @@ std::optional<Result<ExitStatus>> StandIn::poll() {
   if (exit.ok() && !exit->has_value()) return std::nullopt;
   log_.info("event=stand_in_ended status='" + (exit.ok() ? (*exit)->text() : exit.error().message()) + "'");
   pid_ = -1;
+  if (!followed_by_.empty()) give_up(std::string(followed_by_));
   if (!exit.ok()) return Result<ExitStatus>(exit.error());
   return Result<ExitStatus>(**exit);
 }

@@ -39,8 +39,10 @@ class StandIn {
   void keep(const Value& told, std::int64_t epoch);
   bool is_standby() const { return waiting_.has_value(); }
   int port() const { return waiting_ ? waiting_->port() : 0; }
-  // The lead has named another: what is known here of its state grows old.
-  void give_up(const std::string& to);
+  // The lead has named the standby. If that is another one, what is known here of its state grows old: this one is no
+  // standby any more, or, where the lead is the one that was started here, once that one has ended. Whether it is none
+  // since now.
+  bool gives_way_to(const std::string& host);
   // Of standbys, if there are several. A file that cannot be read names nobody else.
   bool is_named_last() const;
 
@@ -53,6 +55,7 @@ class StandIn {
 
  private:
   Result<std::string> write_state();
+  void give_up(const std::string& to);
 
   StandInOptions options_;
   const Clock& clock_;
@@ -60,6 +63,7 @@ class StandIn {
   PortRange ports_;
   std::optional<Listener> waiting_;
   Value state_;
+  std::string followed_by_;  // the standby of the lead that was started here; "": it has named none
   std::string state_folder_;
   HeldFolder state_folder_held_;
   pid_t pid_ = -1;
