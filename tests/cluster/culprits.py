@@ -13,6 +13,7 @@ of them. Every other injected fault counts, in one of these ways:
 - So is a fault that is told of again, of the same rank and in the same words, because the order to go on in-process came to nothing.
 - So are crashes at a start that nobody injected and that happened all the same: into a launch nothing had been injected, and what is
   told quotes the signal from the log of a rank of the host that it names. They are shown, for their reason is to be looked for.
+  So are launches into which nothing had been injected and of which no rank comes past its start, where nobody is named for it.
 - An injected fault that nothing was told of counts as wrong, unless it was absorbed: its launch was restarted for another one at
   the same moment (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the
   lead's death is one, too; a disk that will be full is one only at the next save, and any restart of its launch may come before),
@@ -105,7 +106,7 @@ class Joined:
                 self.wrong.append((open_.pop(0), event))
             elif rank in told and event["ms"] - told[rank] <= CONSEQUENCE_MS:
                 self.consequences.append(event)
-            elif crashed_by_itself(event) and not any(e["kind"] == "injected" for e in seen):
+            elif (crashed_by_itself(event) or hung_at_its_start(event)) and not any(e["kind"] == "injected" for e in seen):
                 self.by_themselves.append(event)
             else:
                 self.wrong.append((None, event))
@@ -188,3 +189,7 @@ def crashed_by_itself(fault):
     """At a start, by the words of the rank's own log: "[n2:00916] Signal: Segmentation fault (11)"."""
     return (fault.get("class") == "crash" and fault.get("section") == "start" and fault.get("rank", -1) >= 0 and
             f"[{fault.get('host')}:" in fault.get("cause", "") and "Signal: " in fault["cause"])
+
+
+def hung_at_its_start(fault):
+    return fault.get("class") == "hang" and fault.get("rank", -1) < 0 and "no rank has come past its start" in fault.get("cause", "")

@@ -54,6 +54,14 @@ def a_crash_at_a_start_that_nobody_injected_is_shown_apart_where_the_ranks_log_h
 
 
 @case
+def a_launch_that_does_not_start_is_shown_apart_where_nobody_is_named_for_it():
+    hang = {**told(100, -1), "class": "hang", "section": "start", "cause": "no rank has come past its start for 300 s"}
+    assert judged(hang) == (0, 0, 0, 0)
+    assert judged({**hang, "rank": 0}) == (0, 1, 0, 0)
+    assert judged(injected(0, "SIGSTOP", 1), hang) == (0, 1, 0, 0)
+
+
+@case
 def what_was_not_noticed_is_wrong():
     assert judged(injected(0, "SIGKILL", 1)) == (0, 1, 0, 0)
     assert judged(injected(0, "SIGKILL", 1), injected(9000, "SEGFAULT", 2), told(9100, 2)) == (1, 1, 0, 0)

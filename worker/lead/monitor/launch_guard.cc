@@ -26,6 +26,13 @@ bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vec
   });
 }
 
+// All processes are there and run, and none has come past its start.
+bool has_not_started(const std::vector<RankObservation>& ranks) {
+  return std::ranges::all_of(ranks, [](const RankObservation& rank) {
+    return rank.seen && rank.beat.section == beat_start && rank.process == ProcessState::running;
+  });
+}
+
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
 }
@@ -220,6 +227,11 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
   found.cause = finding->text();
   found.of_storage = finding->of_storage;
   if (finding->stuck.found && !finished && !found.of_storage) stuck_in_collective(*finding, found);
+  if (has_not_started(ranks)) {  // which of them keeps the others a library knows at best
+    found.rank = -1;
+    found.cause =
+        format("no rank has come past its start for {:.0f} s (timeout {:.0f} s)", found.detect_s, finding->timeout_s);
+  }
   for (const RankObservation& rank : ranks) {
     found.step = std::max(found.step, rank.beat.step);
     if (rank.rank == found.rank) found.host = rank.host, found.process = rank.process;

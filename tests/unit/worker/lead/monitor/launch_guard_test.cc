@@ -84,6 +84,25 @@ TEST_CASE("guard: a rank that says that it failed and does not end is one that h
   CHECK(found->cause == "rank 2 on n2 has failed and does not end");
 }
 
+TEST_CASE("guard: a launch of which no rank comes past its start accuses none of them, one that is stopped it does") {
+  for (const bool stopped : {false, true}) {
+    CAPTURE(stopped);
+    GuardRig rig;
+    rig.settings.startup = {60};
+    rig.guard = LaunchGuard(rig.settings, true);
+    rig.guard.new_launch(rig.now_ms, 1);
+    for (RankObservation& rank : rig.ranks) rank.beat.section = beat_start, rank.beat.step = -1;
+    if (stopped) rig.ranks[1].process = ProcessState::stopped;
+    std::optional<GuardFinding> found;
+    for (int looks = 0; looks < 2'000 && !found; ++looks) found = rig.look();
+    REQUIRE(found);
+    CHECK(found->kind == GuardFinding::Kind::hang);
+    CHECK(found->rank == (stopped ? 1 : -1));
+    CHECK(found->host.empty() == !stopped);
+    CHECK((found->cause.find("no rank has come past its start") == 0) == !stopped);
+  }
+}
+
 TEST_CASE("guard: ranks that end while a node has just gone away are that node's, for a while") {
   GuardRig rig;
   rig.step();
