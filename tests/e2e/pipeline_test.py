@@ -120,7 +120,7 @@ def check_every_figure_is_documented(run, figures):
     kinds = {stage: json.loads((run / "stages" / stage / "out/manifest.json").read_text())["kind"] for stage in STAGES}
     for stage, found in figures.items():
         for name in found:
-            plain = re.sub("^baseline_|(?<=accuracy)_(low|high)$|(?<=accuracy_per_token)_(low|high)$", "", name)
+            plain = re.sub("^baseline_|(?:(?<=accuracy)|(?<=per_token)|(?<=difference))_(low|high)$", "", name)
             expect(f"{stage}.{name} is in the reference", (plain, kinds[stage], "end") in known)
     for stage in ("pretrain", "sft", "align"):
         names = {name for e in events(run, stage, "metric") for name in e} - {"ms", "t", "rank", "kind", "step"}
