@@ -127,7 +127,7 @@ class FitCheck {
           format("use at most {}, or raise model.max_position_embeddings where it is trained", *longest));
   }
 
-  // Where the curate stage behind these tokens was told to hold nothing out there is nothing to measure on.
+  // Where the curate stage behind these tokens is set to hold nothing out there is nothing to measure on.
   void check_heldout(const FittedStage& stage, const std::vector<std::string>& keys, const std::string& does) {
     const FittedStage* at = &stage;
     for (int step = 0; step < 2; ++step) {

@@ -1,5 +1,5 @@
-// How far a simulated training is: steps, saves and the time that both take, told to a goodput ledger. Time passes only
-// here; what faults do about it is the policy's (trial.h).
+// How far a simulated training is: steps, saves and the time that both take, written into a goodput ledger. Time passes
+// only here; what faults do about it is the policy's (trial.h).
 #pragma once
 
 #include <cmath>

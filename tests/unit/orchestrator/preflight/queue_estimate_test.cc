@@ -92,7 +92,7 @@ TEST_CASE("queue estimate: variants that ask for the same have one answer, other
 }
 
 TEST_CASE(
-    "queue estimate: a job that is refused, for good or for now, says why; the others are asked for all the same") {
+    "queue estimate: a job that is refused, for good or for a while, says why; the others are asked for all the same") {
   QueueRig rig;
   rig.add("a", "", 13);
   rig.add("b", "", 17);

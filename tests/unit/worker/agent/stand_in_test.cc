@@ -48,7 +48,7 @@ TEST_CASE("stand-in: what was known before the lead that it started has named a 
   stand_in::Rig rig;
   rig.it.start({}, {3, "n1"}, {3, "n1"});
   REQUIRE(rig.it.running());
-  CHECK(!rig.it.gives_way_to("n3"));  // it may be needed until that lead has told another all that it knows
+  CHECK(!rig.it.gives_way_to("n3"));  // it may be needed until that lead has sent another its state
   CHECK(rig.it.is_standby());
   rig.wait();
   CHECK(!rig.it.is_standby());

@@ -1,5 +1,5 @@
 // Every schedule gives the rates that Megatron-LM's gives (tests/parity/golden/data_order.json) and transformers'
-// (figures.json), begins again where it is told to, and never leaves its bounds.
+// (figures.json), begins again where it is asked to, and never leaves its bounds.
 #include "engine/train/optimizer/lr_schedule.h"
 
 #include <doctest/doctest.h>

@@ -24,7 +24,7 @@ TEST_CASE("the one node of a job that Slurm lost; several at once point at none 
   };
   CHECK(lost("n[1-4]", "..d.") == "n3");
   CHECK(lost("n[1-4]", ".f..") == "n2");
-  CHECK(lost("n[1-4]", ".n..") == "n2");  // Slurm has not given it up yet, and hears nothing of it
+  CHECK(lost("n[1-4]", ".n..") == "n2");  // Slurm has not set it down yet, though it does not respond
   CHECK(lost("n[1-4]", "...e") == "n4");
   CHECK(lost("n[1-4]", "n..d").empty());
   CHECK(lost("n[1-4]", "r...").empty());  // drained: its jobs go on

@@ -241,7 +241,7 @@ TEST_CASE("fault injector: what only the site can do is done by its command, wit
   REQUIRE(rig.told("message").size() == 2);  // the exit code of the other one is 0
   CHECK(rig.told("message")[1].fields.get_string("text").find(
             "not injected: cut_network of rank 0: sh: exit code 4: cutting") == 0);
-  // Both run beside each other, and nothing is told of the one that ends well.
+  // Both run beside each other, and the one that ends well reports nothing.
   const auto has_run = [&](const char* seconds) {
     const auto done = read_file(rig.scratch.file("n1.cut"));
     return done.ok() && done->find(rig.scratch.file("n1") + seconds) != std::string::npos;

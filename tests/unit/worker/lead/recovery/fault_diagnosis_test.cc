@@ -127,7 +127,7 @@ TEST_CASE("fault diagnosis: a rank that was killed while the file system stood s
 }
 
 TEST_CASE("fault diagnosis: of a rank that srun has ended and one that it had lost before, the latter is the culprit") {
-  fault_diagnosis::Rig rig;  // the agent of n2 was silent when its rank ended, and that of n1 told of the other one
+  fault_diagnosis::Rig rig;  // the agent of n2 was silent when its rank ended, and that of n1 reported the other one
   const auto mpirun_log = [&](const std::string& text) {
     REQUIRE(write_file_renamed(join_path(rig.launch.launch_dir, "mpirun.log"), text).ok());
   };
