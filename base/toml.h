@@ -1,7 +1,8 @@
 // Room base
-// TOML text to a tree of values with positions, and back; toml.cc alone includes the TOML library.
+// TOML text to a tree of values with positions, and back; toml.cc alone includes the TOML library. yaml.h does it for
+// YAML, to read only.
 // Everything else of base is in its rooms: start with error/result.h, value/value.h, text/text.h, files/files.h.
-// No domain words anywhere in base: it depends on system libraries only, and everything else depends on it.
+// No terms of the domain anywhere in base: it depends on system libraries only, and everything else depends on it.
 //
 // TOML text to Value with positions, and back. The only file that knows the TOML library is toml.cc.
 #pragma once

@@ -15,7 +15,14 @@ endforeach()
 install(DIRECTORY workflows site-configs DESTINATION ${share} USE_SOURCE_PERMISSIONS)
 install(FILES autotune/constants.toml DESTINATION ${share}/autotune)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+# Manual pages are printed by the program itself; a build for another machine goes without.
+install(CODE "
+  execute_process(COMMAND \"$<TARGET_FILE:longhaul>\" docs --man
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\" OUTPUT_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    message(WARNING \"no manual pages: longhaul does not run on this machine\")
+  endif()")
 # For programs of others that report progress as a `command` stage (docs/workflows.md).
 install(FILES resiliency/beat/longhaul_beat.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/longhaul)
 

@@ -1,4 +1,4 @@
-// longhaul-engine: the program that computes. One process per rank; docs/contracts.md tells what it reads and writes.
+// longhaul-engine: the program that computes. One process per rank; docs/contracts.md says what it reads and writes.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -22,7 +22,7 @@ std::int64_t number_of(const char* variable) {
   return value ? std::atoll(value) : 0;
 }
 
-// mpirun inside of a job of srun has the last word.
+// mpirun inside of a job of srun decides.
 std::optional<longhaul::LaunchedRank> launched_rank() {
   constexpr const char* variables[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                           {"PMIX_RANK", "PMIX_SIZE"},
@@ -52,8 +52,8 @@ longhaul::Result<std::unique_ptr<longhaul::DeviceRanks>> start_nccl(longhaul::De
 
 // Before the first thread and the first call of CUDA, which read it.
 void prepare_for_gpu(int argc, char** argv, bool launched_as_one_of_several) {
-  const bool has_rank =
-      std::any_of(argv, argv + argc, [](const char* word) { return word == std::string_view("--rank"); });
+  const bool has_rank = std::any_of(
+      argv, argv + argc, [](std::string_view word) { return word == "--rank" || word.starts_with("--rank="); });
   for (const longhaul::EnvironmentSetting& one : longhaul::cuda_environment(has_rank || launched_as_one_of_several))
     setenv(one.name, one.value, 1);
 }

@@ -23,10 +23,6 @@ double daly_interval_s(double stall_s, double mtbf_s) {
   return young_interval_s(stall_s, mtbf_s) * (1 + std::sqrt(half) / 3 + half / 9) - stall_s;
 }
 
-double expected_time_factor(double interval_s, double stall_s, double mtbf_s, double restart_s) {
-  return mtbf_s / interval_s * std::exp(restart_s / mtbf_s) * std::expm1((interval_s + stall_s) / mtbf_s);
-}
-
 double failure_prior_s(int nodes, double failures_per_1000_node_days) {
   return 1000.0 / (failures_per_1000_node_days * std::max(1, nodes)) * 24 * 3600;
 }

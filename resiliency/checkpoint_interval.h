@@ -19,12 +19,6 @@ double young_interval_s(double stall_s, double mtbf_s);
 // sqrt(2wM) [1 + (1/3) sqrt(w/2M) + (1/9) w/2M] - w  for w < 2M, else M.
 double daly_interval_s(double stall_s, double mtbf_s);
 
-// The model that both approximate (Daly, eq. 20), relative to a training without failures and saves: the factor by
-// which the wall time grows with saves every `interval_s` of training, failures of exponential distances (that strike
-// saves and restarts as well) and `restart_s` from a failure until training goes on: (M/tau) e^(R/M) (e^((tau+w)/M) -
-// 1).
-double expected_time_factor(double interval_s, double stall_s, double mtbf_s, double restart_s);
-
 struct IntervalSettings {
   double mtbf_prior_s = 24 * 3600;  // expected between two failures before any is seen (failure_prior_s)
   double prior_failures = 3;        // what the prior weighs: so many failures seen at that rate
@@ -42,7 +36,7 @@ struct IntervalSettings {
 // (Kokolis et al., "Revisiting reliability in large-scale machine learning research clusters", 2024).
 double failure_prior_s(int nodes, double failures_per_1000_node_days = 6.5);
 
-// Told what happens, answers in steps. Not thread-safe; no clock of its own.
+// Is given what happens, answers in steps. Not thread-safe; no clock of its own.
 class IntervalChooser {
  public:
   explicit IntervalChooser(const IntervalSettings& settings);

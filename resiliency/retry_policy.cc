@@ -1,7 +1,7 @@
 #include "resiliency/retry_policy.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "base/text/text.h"
 #include "resiliency/taxonomy/fault_table.h"
@@ -91,7 +91,9 @@ RetryVerdict decide_retry(const std::vector<PastEnd>& ends, const RetryBudgets& 
   if (group == FaultGroup::none && newest.fault == FaultClass::cancelled_there)
     return {false, "it was cancelled in the scheduler, not through longhaul; `longhaul resume` tries it again"};
   if (group == FaultGroup::none) return {false, "nothing to try again"};
-  if (group == FaultGroup::hopeless) return {false, format("{} is not cured by trying again", to_string(newest.fault))};
+  if (group == FaultGroup::hopeless)
+    return {false,
+            format("{} is not cured by trying again: {}", to_string(newest.fault), info_of(newest.fault).meaning)};
   if (group == FaultGroup::wall_time) return after_wall_time(ends, budgets);
   if (group == FaultGroup::memory) return after_memory(ends, budgets);
   if (group == FaultGroup::infrastructure)
@@ -99,6 +101,15 @@ RetryVerdict decide_retry(const std::vector<PastEnd>& ends, const RetryBudgets& 
   if (group == FaultGroup::preemption) return within(used_without_progress(ends), budgets.preemptions, "preemption");
   if (group == FaultGroup::validation) return within(used_without_progress(ends), budgets.validations, "validation");
   return after_application(ends, budgets);
+}
+
+void add_evidence(const EndedJob& job, std::vector<NodeEvidence>& evidence) {
+  if (!job.node.empty())
+    evidence.push_back(
+        {job.node, job.fault, job.at_ms, format("{} of {}", to_string(job.fault), job.where), job.cause});
+  for (const std::string& node : job.nodes_left)
+    if (node != job.node)
+      evidence.push_back({node, FaultClass::host_unreachable, job.at_ms, "left by " + job.where, {}});
 }
 
 namespace {
@@ -118,17 +129,18 @@ bool follows_the_program(const NodeEvidence& seen, const std::vector<NodeEvidenc
   return elsewhere >= here;
 }
 
-// Those that speak against the host: the sure ones, and the doubtful ones that are not the program's.
-HostFaults faults_that_count(const std::string& node, const std::vector<NodeEvidence>& evidence) {
-  HostFaults counted;
+// By host, those that speak against it: the sure ones, and the doubtful ones that are not the program's.
+std::map<std::string, HostFaults> faults_that_count(const std::vector<NodeEvidence>& evidence) {
+  std::map<std::string, HostFaults> counted;
   for (const NodeEvidence& seen : evidence) {
-    if (seen.node != node) continue;
     const Accusation accuses = info_of(seen.fault).accuses;
-    if (accuses == Accusation::sure || (accuses == Accusation::doubtful && !follows_the_program(seen, evidence)))
-      counted.push_back(&seen);
+    if (seen.node.empty() || accuses == Accusation::never) continue;
+    if (accuses == Accusation::doubtful && follows_the_program(seen, evidence)) continue;
+    counted[seen.node].push_back(&seen);
   }
-  std::stable_sort(counted.begin(), counted.end(),
-                   [](const NodeEvidence* a, const NodeEvidence* b) { return a->at_ms < b->at_ms; });
+  for (auto& [node, faults] : counted)
+    std::stable_sort(faults.begin(), faults.end(),
+                     [](const NodeEvidence* a, const NodeEvidence* b) { return a->at_ms < b->at_ms; });
   return counted;
 }
 
@@ -154,12 +166,9 @@ NodeSuspicion suspicion_of(const HostFaults& faults, std::int64_t expiry_ms) {
 
 std::vector<NodeSuspicion> suspect_nodes(const std::vector<NodeEvidence>& evidence, std::int64_t now_ms,
                                          std::int64_t expiry_ms) {
-  std::set<std::string> nodes;
-  for (const NodeEvidence& seen : evidence)
-    if (!seen.node.empty() && info_of(seen.fault).accuses != Accusation::never) nodes.insert(seen.node);
   std::vector<NodeSuspicion> suspects;
-  for (const std::string& node : nodes) {
-    NodeSuspicion suspicion = suspicion_of(faults_that_count(node, evidence), expiry_ms);
+  for (const auto& [node, faults] : faults_that_count(evidence)) {
+    NodeSuspicion suspicion = suspicion_of(faults, expiry_ms);
     if (suspicion.until_ms > now_ms) suspects.push_back(std::move(suspicion));
   }
   return suspects;

@@ -70,6 +70,16 @@ struct NodeEvidence {
   std::string what;
   std::string cause;  // of the fault, to see whether it follows the program; "" is compared with nothing
 };
+// A job that has ended badly, as its record has it.
+struct EndedJob {
+  std::string node;  // the only one that it ran on, or that was lost under it; "" if nothing points at one
+  FaultClass fault = FaultClass::none;
+  std::int64_t at_ms = 0;
+  std::string where, cause;
+  std::vector<std::string> nodes_left = {};  // by its lead, which had its reasons and reported them (event `fault`)
+};
+// What that says of nodes; a fault within a job whose node was kept says nothing.
+void add_evidence(const EndedJob& job, std::vector<NodeEvidence>& evidence);
 // Nodes to avoid at `now_ms`, by name. A fault that is surely the host's (Accusation::sure) accuses it at once. One
 // that may be the program's accuses it at the second fault on the same host, unless the same cause (by class and
 // fingerprint) was met at least as often on other hosts: then it follows the program. A suspicion expires after

@@ -15,7 +15,7 @@ inline bool got_further(std::int64_t newest_whole, std::int64_t furthest_before)
   return newest_whole > furthest_before;
 }
 
-// The whole checkpoints of one stage as they are told, in order.
+// The whole checkpoints of one stage as they are reported, in order.
 class SavedProgress {
  public:
   // `known`: of what was there before; no_saved_step: nothing.
@@ -41,13 +41,13 @@ class SavedProgress {
 // What a stage kept when one of its jobs had ended.
 struct SavedState {
   std::int64_t step = no_saved_step;  // of the newest whole checkpoint
-  // Of a program that is not ours and tells of no checkpoints: a digest of what it keeps, "" for nothing.
+  // Of a program that is not ours and reports no checkpoints: a digest of what it keeps, "" for nothing.
   std::string contents = {};
-  std::int64_t reached = -1;  // newest step that its heartbeats told; -1: none
+  std::int64_t reached = -1;  // newest step that its heartbeats reported; -1: none
 };
 
 // `before`: the greatest steps of all jobs before, and the contents after the last of them. Of a foreign program that
-// tells of no checkpoints nothing but its files can be seen: they must differ, and where its heartbeats tell steps it
+// reports no checkpoints nothing but its files can be seen: they must differ, and where its heartbeats report steps it
 // must have come further as well, for one that writes the same files at every start runs in a circle.
 inline bool made_progress(const SavedState& now, const SavedState& before) {
   if (now.step > no_saved_step || before.step > no_saved_step) return got_further(now.step, before.step);

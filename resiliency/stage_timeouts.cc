@@ -59,8 +59,8 @@ TimeoutHierarchy hierarchy_of(const ResiliencySettings& settings, const std::str
 }
 
 double stopping_s(double grace_s, const std::vector<std::string>& launcher, const std::vector<JobStep>& steps) {
-  const auto is_srun = [](const std::vector<std::string>& words) {
-    return !words.empty() && file_name(words.front()) == "srun";
+  const auto is_srun = [](const std::vector<std::string>& arguments) {
+    return !arguments.empty() && file_name(arguments.front()) == "srun";
   };
   const bool by_srun = is_srun(launcher) || std::any_of(steps.begin(), steps.end(),
                                                         [&](const JobStep& step) { return is_srun(step.launcher); });

@@ -22,7 +22,7 @@ std::vector<Error> judge_timeouts(const ResiliencySettings& settings);
 // machine add is the caller's. The deadline of collectives is that of the engine's trainings.
 TimeoutHierarchy hierarchy_of(const ResiliencySettings& settings, const std::string& stage_kind);
 
-// Seconds from SIGTERM until the last rank is gone, of ranks or steps that are started with these words and have
+// Seconds from SIGTERM until the last rank is gone, of ranks or steps that are started with these arguments and have
 // `grace_s` to end by themselves.
 double stopping_s(double grace_s, const std::vector<std::string>& launcher, const std::vector<JobStep>& steps);
 

@@ -64,7 +64,7 @@ struct HierarchyNames {
   explicit HierarchyNames(const TimeoutHierarchy& t)
       : beats{"the interval of beats", &t.beat_interval},
         reports{"the interval of reports", &t.report_interval},
-        ping{"the interval of a lead's words", &t.ping_interval},
+        ping{"the interval of a lead's messages", &t.ping_interval},
         question{"a lead's question to the scheduler", &t.lead_question},
         lead_silent{"the silence of a lead", &t.lead_silent},
         others_still{"the standstill beside a lost host", &t.others_still},

@@ -16,7 +16,7 @@ struct Timeout {
   SourcePos where = {};      // where that key was written; line 0: nowhere
 };
 
-// srun ends tasks on other hosts by force within that time of being told to.
+// srun ends tasks on other hosts by force within that time of being asked to.
 inline constexpr double srun_ends_tasks_s = 5;
 
 constexpr double seconds_of(std::int64_t ms) {
@@ -38,7 +38,7 @@ struct TimeoutHierarchy {
   bool startup_is_default = true;  // a ceiling then, which asks for no wall time
   Timeout stop{15};                // from SIGTERM until the last rank is gone
   Timeout final_checkpoint;        // the longest that a checkpoint took until it was whole
-  Timeout grace;                   // before the wall time, when the job is told to come to an end
+  Timeout grace;                   // before the wall time, when the job is asked to come to an end
   Timeout wall;                    // the job's wall time, or what is left of it
   Timeout kill_wait;               // KillWait of Slurm: from its SIGTERM to its SIGKILL
   Timeout slurmd_timeout;          // SlurmdTimeout of Slurm: a silent node is down, and its jobs end

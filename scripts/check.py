@@ -17,6 +17,9 @@ import sys
 import time
 
 import check_classes
+import check_terms
+import check_used
+import check_waits
 from check_rooms import INSIDE
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -96,14 +99,15 @@ OUR_ROOTS = sorted({room.split("/")[0] for room in WALLS} | {"tests"})
 HEADERS = [
     (r"nlohmann/", ["base/value/json.cc"]),
     (r"toml\+\+/|toml\.hpp$", ["base/toml.cc"]),
+    (r"yaml\.h$", ["base/yaml.cc"]),
     (r"spdlog/", ["base/process/log.cc"]),
     (r"xxhash\.h$", ["base/digest/hash.cc"]),
     (r"Eigen/", ["autotune/calibrate/least_squares.cc"]),
-    (r"CLI/", ["orchestrator/cli/*", "engine/main.cc", "worker/main.cc"]),
+    (r"CLI/", ["orchestrator/cli/*", "base/options/command_options.cc"]),
     (r"httplib\.h$", ["engine/infer/http/*", "orchestrator/web/*"]),
     (r"(oneapi/)?dnnl", ["engine/ops/cpu/*", "engine/core/*"]),
     (r"unicode/|gumbo\.h$|cld2/", ["engine/curate/*", "engine/data/*"]),
-    (r"pcre2\.h$", ["engine/data/*", "engine/align/reward_pattern.cc"]),
+    (r"pcre2\.h$", ["engine/data/*"]),
     (r"simdjson\.h$", ["engine/curate/*", "engine/data/*"]),
     (r"sqlite3\.h$", ["orchestrator/index/sqlite.cc"]),
     (r"curl/", ["orchestrator/notify/*"]),
@@ -124,6 +128,7 @@ OPENS_ALLOWED = {
     "base/files/owned_folder.cc": "the room of it",
     "base/files/folder_access.cc": "folders that a run is shared in: made for their owner alone, opened without a link, then given",
     "base/files/files.cc": "syncs what it has made; makes folders, which follow the umask and are no private ones",
+    "base/process/confined_program.cc": "files of /proc and devices in mounts of its own, between fork and exec",
     "base/process/process.cc": "/dev/null, between fork and exec",
     "resiliency/health/file_system_probe.cc": "folders that the site names, to look at; in a process that may hang",
     "engine/interop/safetensors.cc": "a folder, to sync it",
@@ -152,6 +157,10 @@ TIDY_FILES_MAX = 24
 TIDY_SECONDS_MAX = 240
 ALONE_SECONDS_MAX = 180
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+# Elements of drawings, as they begin in a text of a program.
+SVG_ELEMENT = re.compile(r"<(?:svg|rect|circle|ellipse|line|polyline|polygon|path|text|g)[ {]")
+SVG_CANVAS = "orchestrator/render/draw/svg_canvas.cc"
 
 # Ways to the standard streams that pass by base/text/print.h, and the files that may take them. The helper that links libslurm
 # prints its own version alone; die() runs when nothing can be relied on.
@@ -380,6 +389,13 @@ def check_opens(root, names, findings):
             findings.add(f"{name}:1", "opens", "opens nothing any more; take it out of OPENS_ALLOWED in scripts/check.py")
 
 
+def check_waits_of(root, names, findings):
+    for name in filter(is_source, names):
+        if not name.startswith("tests/"):
+            for number, text in check_waits.findings_of(name, lines_of(root, name)):
+                findings.add(f"{name}:{number}", "waits", text)
+
+
 def check_length(root, names, findings):
     for name in filter(is_source, names):
         count = len(lines_of(root, name)) - 1
@@ -388,13 +404,34 @@ def check_length(root, names, findings):
 
 
 def check_classes_of(root, names, findings):
-    """A class has one reason to change, which its size tells best: all its files are read, whichever of them has changed."""
+    """A class has one reason to change, which its size shows best: all its files are read, whichever of them has changed."""
     texts = {name: (root / name).read_text(encoding="utf-8", errors="replace") for name in all_files(root)
              if is_source(name) and not name.startswith("tests/")}
     exceptions = check_classes.EXCEPTIONS if (root / "scripts/check_classes.py").is_file() else {}
     for one, text in check_classes.findings_of(texts, exceptions):
         if one.files & set(names) or "scripts/check_classes.py" in names:
             findings.add(one.place, "classes", text)
+
+
+def check_used_of(root, names, findings):
+    """What only tests use is no part of the product: all sources of it are read, whichever has changed."""
+    is_product = [name for name in all_files(root) if is_source(name) and not name.startswith("tests/")]
+    if not set(names) & {*is_product, "scripts/check_used.py"}:
+        return
+    texts = {name: (root / name).read_text(encoding="utf-8", errors="replace") for name in is_product}
+    exceptions = check_used.EXCEPTIONS if (root / "scripts/check_used.py").is_file() else {}
+    for file, line, text in check_used.findings_of(texts, exceptions):
+        findings.add(f"{file}:{line}", "used", text)
+
+
+def check_drawings(root, names, findings):
+    """A drawing is made by one canvas, which escapes what others have named."""
+    for name in filter(is_source, names):
+        if name.startswith("tests/") or name == SVG_CANVAS:
+            continue
+        for number, line in enumerate(lines_of(root, name), 1):
+            if match := SVG_ELEMENT.search(line.split("//")[0]):
+                findings.add(f"{name}:{number}", "drawings", f"'{match.group(0)}'; draw with {SVG_CANVAS.replace('.cc', '.h')}")
 
 
 def check_output(root, names, findings):
@@ -418,6 +455,8 @@ def check_words(root, names, findings):
             if match := MACHINE_PATH.search(line):
                 findings.add(f"{name}:{number}", "words",
                              f"'{match.group(0)}' is a path of one machine; use a relative path or a setting")
+            for problem in check_terms.problems(name, line):
+                findings.add(f"{name}:{number}", "words", problem)
 
 
 def is_shell(root, name):
@@ -482,10 +521,10 @@ def check_alone(root, names, findings, database):
     while queue or running:
         while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < ALONE_SECONDS_MAX:
             name = queue.pop(0)
-            words = shlex.split(commands[name]["command"])
-            words = words[1:] if os.path.basename(words[0]) == "ccache" else words
-            at = words.index("-o")
-            running[name] = subprocess.Popen([*words[:at], *words[at + 2:], "-fsyntax-only"], cwd=commands[name]["directory"], text=True,
+            command = shlex.split(commands[name]["command"])
+            command = command[1:] if os.path.basename(command[0]) == "ccache" else command
+            at = command.index("-o")
+            running[name] = subprocess.Popen([*command[:at], *command[at + 2:], "-fsyntax-only"], cwd=commands[name]["directory"], text=True,
                                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if not running:
             break
@@ -547,7 +586,7 @@ def check_tidy(root, names, findings, database):
 
 
 def main():
-    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "decisions": check_decisions, "headers": check_headers, "opens": check_opens, "length": check_length, "classes": check_classes_of, "words": check_words,
+    rules = {"walls": check_walls, "folders": check_folders, "entries": check_entries, "docs": check_docs, "decisions": check_decisions, "headers": check_headers, "opens": check_opens, "waits": check_waits_of, "length": check_length, "classes": check_classes_of, "used": check_used_of, "drawings": check_drawings, "words": check_words,
              "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)

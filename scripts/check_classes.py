@@ -17,24 +17,12 @@ MEMBERS_MAX = 15  # data members of a class
 # Classes over a limit, by file and name: (lines, public functions, data members) that they may have at most. The list only shrinks: a class in it may not
 # grow, and one that has come within the limits is taken out.
 EXCEPTIONS = {
-    "base/value/value.h Value": (189, 33, 2),
-    "engine/curate/curate_task.cc Curation": (382, 1, 12),
-    "engine/data/jinja/values/jinja_value.h JinjaValue": (175, 33, 6),
-    "engine/infer/generate/generator.h Generator": (371, 7, 15),
-    "engine/model/experts/moe_layer.h MoeLayer": (486, 8, 23),
-    "engine/model/experts/moe_state.h MoeState": (97, 10, 25),
-    "engine/model/inference/inference_model.h InferenceModel": (378, 14, 19),
-    "engine/model/llama.h Llama": (424, 19, 23),
-    "engine/ops/cpu/simd/kernels.h TypedKernels": (50, 27, 0),
-    "engine/ops/cuda/cuda_ops.h CudaOps": (1147, 84, 11),
-    "engine/ops/device_ops.h DeviceOps": (412, 82, 0),
-    "engine/parallel/mesh/mesh.h Mesh": (220, 27, 32),
-    "engine/tasks/common/training_stage.h TrainingStage": (442, 5, 10),
-    "engine/train/loop/training_loop.h TrainingLoop": (891, 2, 34),
-    "engine/train/step/trainer.h Trainer": (677, 20, 38),
-    "orchestrator/scheduler/slurm/slurm_scheduler.h SlurmScheduler": (823, 11, 21),
-    "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),
-    "worker/agent/agent.cc Agent": (514, 1, 53),
+    # These stay: their many functions are one line each and have one reason to change, what they stand for.
+    "base/value/value.h Value": (189, 33, 2),  # a value of JSON or TOML: what asks for, makes and changes each of its types
+    "engine/data/jinja/values/jinja_value.h JinjaValue": (175, 33, 6),  # the same of a chat template's language
+    "engine/ops/cpu/simd/kernels.h TypedKernels": (50, 27, 0),  # a table: each is a pointer to the function of one instruction set
+    "resiliency/beat/heartbeat_page.h HeartbeatPage": (219, 38, 1),  # a page of shared memory: reads or writes each of its words
+    # These are still to be taken apart.
     "worker/lead/job_lead.h JobLead": (1452, 6, 56),
 }
 

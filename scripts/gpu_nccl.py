@@ -25,7 +25,7 @@ def run_ranks(program, limit_s, environments):
         for rank, environment in enumerate(environments):
             logs.append(open(os.path.join(folder, f"rank{rank}.log"), "w+", encoding="utf-8", errors="replace"))
             ranks.append(subprocess.Popen(
-                [program, "--rank", str(rank), "--size", str(len(environments)), "--folder", os.path.join(folder, "words")],
+                [program, "--rank", str(rank), "--size", str(len(environments)), "--folder", os.path.join(folder, "store")],
                 stdout=logs[-1], stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 env={**os.environ, **IN_MEMORY, **environment}))
         codes = []

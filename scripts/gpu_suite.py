@@ -177,19 +177,19 @@ def why_not(suite, name):
     if part is None:
         return "the suite did not come to it"
     if part["outcome"] == "passed":
-        return f"{name} told no such figure"
+        return f"{name} reported no such figure"
     return f"{name} {part['outcome']}" + (f": {part['last'][:200]}" if part["last"] else "")
 
 
 def bars_of(suite):
     """A row for each promise: figure, value, bar, peer, outcome; why it was not measured."""
-    told = {bar["figure"]: bar for training in suite["trainings"].values() for bar in training["bars"]}
+    reported = {bar["figure"]: bar for training in suite["trainings"].values() for bar in training["bars"]}
     rows = []
     for bar in BARS:
         row = {"figure": bar["figure"], "value": "", "bar": bar.get("bar", ""), "peer": bar.get("peer", ""),
                "outcome": "not measured", "why": ""}
         part = next((part for part in suite["parts"] if part["name"] == bar["part"]), None)
-        own = told.get(bar["figure"])
+        own = reported.get(bar["figure"])
         if bar.get("passes"):
             row["bar"] = "passes"
             if part and part["outcome"] in ("passed", "failed"):
@@ -243,9 +243,9 @@ def table_of(suite):
         lines += [f"{e['name']:<52} {1e6 * e['seconds']:>10.1f} us {100 * e['share']:>6.1f} %"
                   f" {('bar ' + format(100 * e['bar'], '.0f') + ' %') if e['bar'] else ''}"
                   f"{' MISSED' if e['missed'] else ''}" for e in bench["entries"]]
-    for told in suite["trainings"].values():
-        missed = any(bar["outcome"] == "missed" for bar in told["bars"])
-        for training in told["trainings"]:
+    for report in suite["trainings"].values():
+        missed = any(bar["outcome"] == "missed" for bar in report["bars"])
+        for training in report["trainings"]:
             lines += ["", *lines_of_training(training)]
             if missed:
                 lines += [f"    {1e-6 * k['ns']:>9.3f} ms {k['count']:>6} x {k['name'][:100]}" for k in training.get("kernels", [])]

@@ -8,51 +8,73 @@ place, and prints which mutants no test noticed.
     scripts/mutate --changed REV           only in lines that differ from REV
     scripts/mutate --chosen [NUMBER...]    the chosen ones of tests/mutants/chosen.json
     scripts/mutate --minutes 10            stops to begin new ones after ten minutes
+    scripts/mutate --tried FILE            leaves out what FILE has, and adds what was tried to it: a stretch goes on there
+    scripts/mutate --again FILE            tries those of FILE again that no test had noticed
 
-The sources are those of HEAD, in a worktree of their own (build/mutate/tree) with a build folder of their own: the checkout is
-not touched. Mutants that change nothing a test could see stand in tests/mutants/equivalent.json with the reason; they are not
-tried. Exit code 0: every one was noticed; 1: some survived; 2: it could not be tried at all.
+It works in a finished build folder (--build, build/release), whose programs it first brings up to date; the checkout is not
+touched (scripts/mutate_build.py). Mutants that change nothing a test could see stand in tests/mutants/equivalent.json with the
+reason; they are not tried. Exit code 0: every one was noticed; 1: some survived; 2: it could not be tried at all.
 """
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import os
 import pathlib
+import queue
 import random
 import re
-import signal
 import subprocess
 import sys
 import time
 
+from mutate_build import Bench, Broken, BuildFolder, program_of
+
 CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
 WORK = CHECKOUT / "build" / "mutate"
-TREE = WORK / "tree"
-BUILD = WORK / "build"
 CHOSEN = CHECKOUT / "tests" / "mutants" / "chosen.json"
 EQUIVALENT = CHECKOUT / "tests" / "mutants" / "equivalent.json"
-BUILD_LIMIT_S, TEST_LIMIT_S = 900, 300
-SPREAD = 10  # a test that runs this many times as long as without an error is ended, and that counts as noticed
+COMPILER = "the compiler"
 
-# Decisive rooms: where one wrong line costs a run. The longest matching row says which programs of tests cover a file, the
-# quickest and likeliest first.
+# Which programs of tests cover a file, the quickest and likeliest first: the longest matching row says it. After a colon stand
+# the files whose cases are wanted, where not all are.
 COVERED_BY = {
-    "orchestrator/decide": ["unit_orchestrator"],
-    "orchestrator/scheduler": ["unit_orchestrator"],
-    "orchestrator/controller": ["unit_orchestrator"],
-    "orchestrator/state": ["unit_orchestrator"],
-    "resiliency": ["unit_resiliency", "unit_worker"],
-    "worker/lead": ["unit_worker"],
     "autotune/search": ["unit_autotune"],
     "contracts/layout": ["unit_contracts", "unit_autotune", "unit_orchestrator"],
-    "engine/checkpoint": ["unit_engine_checkpoint", "threads_engine_checkpoint"],
-    "engine/train": ["unit_engine_train", "unit_engine_tasks"],
-    "engine/ops/cpu": ["unit_engine_ops", "unit_engine_train"],
     "engine/align": ["unit_engine_align", "unit_engine_tasks"],
+    "engine/checkpoint": ["unit_engine_checkpoint", "threads_engine_checkpoint"],
+    "engine/curate": ["unit_engine_curate", "threads_engine_curate"],
     "engine/data": ["unit_engine_data", "unit_engine_tasks"],
     "engine/infer": ["unit_engine_infer"],
-    "engine/curate": ["unit_engine_curate", "threads_engine_curate"],
+    "engine/ops/cpu": ["unit_engine_ops", "unit_engine_train"],
+    "engine/train": ["unit_engine_train", "unit_engine_tasks",
+                     "parallel_ranks:training_threads_test.cc,practices_test.cc,corruption_test.cc,moments_test.cc"],
+    "orchestrator": ["unit_orchestrator"],
+    "resiliency": ["unit_resiliency", "unit_worker:monitor/*,recovery/*"],
+    "worker/lead": ["unit_worker"],
+    "worker/lead/recovery": ["unit_worker:recovery/*,monitor/*,failover/*"],
 }
+
+# Where one wrong line costs a run; mutants at random are drawn here: a room first, then a line of it.
+DECISIVE = [
+    "contracts/layout",  # the planner's checks of layouts
+    "engine/checkpoint/global",  # store, fences, retention
+    "engine/checkpoint/local",
+    "engine/curate/dedup",
+    "engine/data/samples",
+    "engine/data/tokenizer",
+    "engine/infer/generate/sampling.cc",
+    "engine/ops/cpu/pointwise/adamw.cc",
+    "engine/train/optimizer",
+    "engine/train/step",  # sums of gradients
+    "orchestrator/decide",
+    "orchestrator/scheduler/slurm",  # submissions exactly once
+    "orchestrator/workflow/layout",
+    "resiliency/detect",  # hangs and culprits
+    "resiliency/retry_policy.cc",
+    "resiliency/taxonomy",  # tiers of restarts, hosts at fault
+    "worker/lead/recovery",
+]
 
 
 @dataclasses.dataclass
@@ -68,32 +90,13 @@ class Mutant:
         return f"{self.file}:{self.line}"
 
 
-class Broken(Exception):
-    """Nothing can be tried: no tree, no build, tests that fail without any mutant."""
-
-
-def run(argv, limit_s, log, **more):
-    """Exit code; None: it had to be ended. What it starts goes with it."""
-    with open(log, "ab") as out:
-        process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-                                   **more)
-        try:
-            return process.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What may be changed: lines of code, without comments, texts, includes and declarations.
 
 OPERATORS = [
-    (r"(?<![<>=!\-])<(?![<=])(?= )", " <=", "< to <="),
+    (r" < ", " <= ", "< to <="),
     (r" <= ", " < ", "<= to <"),
-    (r"(?<![>\-=])>(?![>=])(?= )", ">=", "> to >="),
+    (r" > ", " >= ", "> to >="),
     (r" >= ", " > ", ">= to >"),
     (r" == ", " != ", "== to !="),
     (r" != ", " == ", "!= to =="),
@@ -116,6 +119,9 @@ OPERATORS = [
 NUMBER = re.compile(r"(?<![\w.'\"])(\d+)(?![\w.'\"])")
 CALL = re.compile(r"^\s+(?!return\b|const\b|auto\b|if\b|for\b|while\b|else\b|case\b|delete\b|throw\b|using\b)"
                   r"[\w.:>\-\[\]]+\([^{}]*\);\s*(//.*)?$")
+DECLARES = re.compile(r"LH_TRY\((?:const |auto |\[\[|[\w:<>]+ \w+,)")
+CHECKS = re.compile(r"^\s*(?:LH_CHECK\()?(?:\w+::)*check_")  # one after the other: which comes first decides the words alone
+NOTHING_TO_SEE = re.compile(r"\b(LH_ASSERT|static_assert|check_size)\b|\.reserve\(|shrink_to_fit")  # no test could tell
 NOT_CODE = re.compile(r"^\s*(//|#|\}|\{|using |namespace |template|static_assert|friend |public:|private:|class |struct |enum )")
 
 
@@ -131,6 +137,8 @@ def mutants_of(file, lines, wanted_lines=None):
         if wanted_lines is not None and at + 1 not in wanted_lines:
             continue
         code = hidden(line)
+        if NOTHING_TO_SEE.search(code):
+            continue
         if NOT_CODE.match(code) or not line.startswith(" ") or 'R"' in line or not code.strip():
             if not re.match(r"^(inline )?constexpr ", line):
                 continue
@@ -145,11 +153,13 @@ def mutants_of(file, lines, wanted_lines=None):
                 continue
             new = line[:found.start()] + str(int(found.group()) + 1) + line[found.end():]
             yield Mutant(file, at + 1, line, new, f"{found.group()} to {int(found.group()) + 1}", tests)
-        if CALL.match(code):
+        before = lines[at - 1].split("//")[0].rstrip() if at > 0 else ";"
+        if CALL.match(code) and not DECLARES.search(code) and (not before or before[-1] in ";{}:)" or before.endswith("else")):
             new = re.match(r"\s*", line).group() + ";"
             yield Mutant(file, at + 1, line, new, "a call dropped", tests)
             after = lines[at + 1] if at + 1 < len(lines) else ""
-            if CALL.match(hidden(after)) and after != line:
+            both_check = CHECKS.match(code) and CHECKS.match(hidden(after))
+            if before[-1:] != ")" and CALL.match(hidden(after)) and after != line and not both_check:
                 yield Mutant(file, at + 1, line + "\n" + after, after + "\n" + line, "two calls in the other order", tests)
 
 
@@ -177,35 +187,49 @@ def changed_lines(revision):
     return found
 
 
-def drawn(args):
+def within(file, row):
+    return file == row or file.startswith(row + "/")
+
+
+def key_of(mutant):
+    return (mutant["file"], mutant["old"].strip(), mutant["new"].strip())
+
+
+def drawn(args, tried):
+    """The same ones for the same seed and sources, whatever was tried or found to be equivalent before."""
     chosen_lines = changed_lines(args.changed) if args.changed else None
-    files = args.file or [f for f in git("ls-files", "*.cc").splitlines() if tests_of(f)]
+    files = args.file or git("ls-files", "*.cc").splitlines()
     if chosen_lines is not None:
-        files = [f for f in files if f in chosen_lines]
-    known = {(one["file"], one["old"].strip(), one["new"].strip()) for one in json.loads(EQUIVALENT.read_text())}
-    every = []
+        files = [f for f in files if f in chosen_lines and tests_of(f)]
+    rooms = {}
     for file in files:
         if not tests_of(file):
+            if not args.file:
+                continue
             raise Broken(f"{file} lies in no room of the table COVERED_BY (scripts/mutate.py): say there which tests cover it")
-        lines = (TREE / file).read_text().split("\n")
-        for one in mutants_of(file, lines, None if chosen_lines is None else chosen_lines[file]):
-            if (one.file, one.old.strip(), one.new.strip()) not in known:
-                every.append(one)
+        room = next((row for row in DECISIVE if within(file, row)), file if args.file or args.changed else None)
+        if room is None:
+            continue
+        lines = (CHECKOUT / file).read_text().split("\n")
+        rooms.setdefault(room, []).extend(mutants_of(file, lines, None if chosen_lines is None else chosen_lines[file]))
+    rooms = {room: every for room, every in rooms.items() if every}
+    print(f"seed {args.seed}: of {sum(map(len, rooms.values()))} mutants in {len(rooms)} rooms", flush=True)
     # A room first, then a line of it: a long file is no likelier than a short room.
     draw = random.Random(args.seed)
-    rooms = {}
-    for one in every:
-        rooms.setdefault(next(r for r in sorted(COVERED_BY, key=len, reverse=True) if one.file.startswith(r + "/")), []).append(one)
-    for one in rooms.values():
-        draw.shuffle(one)
-    picked = []
-    while rooms and len(picked) < args.count:
+    for every in rooms.values():
+        draw.shuffle(every)
+    known = {key_of(one) for one in json.loads(EQUIVALENT.read_text())} | tried
+    picked = 0
+    while rooms and picked < args.count:
         room = draw.choice(sorted(rooms))
-        picked.append(rooms[room].pop())
+        one = rooms[room].pop()
         if not rooms[room]:
             del rooms[room]
-    print(f"seed {args.seed}: {len(picked)} of {len(every)} mutants in {len(files)} files", flush=True)
-    return picked
+        if args.within and not any(one.file.startswith(row) for row in args.within):
+            continue
+        if key_of(dataclasses.asdict(one)) not in known:
+            picked += 1
+            yield one
 
 
 def chosen(numbers):
@@ -213,7 +237,7 @@ def chosen(numbers):
     for number, one in enumerate(json.loads(CHOSEN.read_text()), 1):
         if numbers and number not in numbers:
             continue
-        text = (TREE / one["file"]).read_text()
+        text = (CHECKOUT / one["file"]).read_text()
         if text.count(one["old"]) != 1:
             raise Broken(f"{CHOSEN.name}, number {number}: its text occurs {text.count(one['old'])} times in {one['file']}, not once: "
                          "write it anew as it reads there now")
@@ -222,83 +246,99 @@ def chosen(numbers):
     return found
 
 
+def again(path):
+    return [Mutant(one["file"], one["line"], one["old"], one["new"], one["what"], tests_of(one["file"]))
+            for one in json.loads(path.read_text()) if not one["noticed_by"]]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Trying them.
 
-class Bench:
-    def __init__(self, jobs):
-        self.jobs = jobs
-        self.usual_s = {}
-        self.log = WORK / "log.txt"
+def changed_text(mutant, text):
+    lines = text.split("\n")
+    if lines[mutant.line - 1] == mutant.old:
+        lines[mutant.line - 1] = mutant.new
+        return "\n".join(lines)
+    if mutant.old not in text:
+        raise Broken(f"{mutant.place()} no longer reads {mutant.old.strip()!r}")
+    return text.replace(mutant.old, mutant.new, 1)
 
-    def make_tree(self):
-        WORK.mkdir(parents=True, exist_ok=True)
-        self.log.write_bytes(b"")
-        head = git("rev-parse", "HEAD").strip()
-        if not (TREE / ".git").exists():
-            git("worktree", "prune")
-            git("worktree", "add", "--detach", "--force", str(TREE), head)
-        for argv in (["checkout", "--quiet", "--detach", head], ["reset", "--quiet", "--hard", head]):
-            subprocess.run(["git", "-C", str(TREE), *argv], check=True)
-        argv = ["cmake", "--preset", "release", "-B", str(BUILD), "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12"]
-        if run(argv, BUILD_LIMIT_S, self.log, cwd=TREE, env=self.environment()) != 0:
-            raise Broken(f"the build folder could not be made: {self.log}")
 
-    def environment(self):
-        return {**os.environ, "CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
+class Outcomes:
+    """What came of each, in a file from the moment it is known."""
 
-    def build(self, programs):
-        argv = ["cmake", "--build", str(BUILD), "-j", str(self.jobs), "--target", *programs]
-        return run(argv, BUILD_LIMIT_S, self.log, cwd=TREE, env=self.environment())
+    def __init__(self, path, seed):
+        self.path, self.seed, self.rows, self.not_tried = path, seed, [], 0
+        self.before = json.loads(path.read_text()) if path and path.exists() else []
 
-    def test(self, program, limit_s):
-        return run(["ctest", "--test-dir", str(BUILD), "--no-tests=error", "--stop-on-failure", "-R", f"^{program}$"], limit_s, self.log)
+    def add(self, mutant, noticed_by):
+        row = {"seed": self.seed, "file": mutant.file, "line": mutant.line, "old": mutant.old, "new": mutant.new,
+               "what": mutant.what, "noticed_by": noticed_by}
+        self.rows.append(row)
+        if self.path:
+            known = {key_of(row) for row in self.rows}
+            rows = [old for old in self.before if key_of(old) not in known] + self.rows
+            beside = self.path.with_suffix(".new")
+            beside.write_text("[\n" + ",\n".join(" " + json.dumps(one, ensure_ascii=False) for one in rows) + "\n]\n")
+            beside.replace(self.path)
 
-    def measure(self, programs):
-        """How long each takes without an error; they have to pass."""
-        missing = [p for p in programs if p not in self.usual_s]
-        if not missing:
-            return
-        print(f"building {' '.join(missing)} without an error", flush=True)
-        if self.build(programs_of(missing)) != 0:
-            raise Broken(f"without any mutant the build fails: {self.log}")
-        for program in missing:
-            from_s = time.monotonic()
-            if self.test(program, TEST_LIMIT_S) != 0:
-                raise Broken(f"{program} fails without any mutant: {self.log}")
-            self.usual_s[program] = time.monotonic() - from_s
+    def report(self):
+        tried = [row for row in self.rows if row["noticed_by"] != COMPILER]
+        survivors = [row for row in tried if not row["noticed_by"]]
+        for row in survivors:
+            print(f"\n{row['file']}:{row['line']}: {row['what']}")
+            for sign, text in (("-", row["old"]), ("+", row["new"])):
+                for line in text.split("\n"):
+                    print(f"  {sign} {line.strip()}")
+        share = 100 * (len(tried) - len(survivors)) / len(tried) if tried else 100
+        print(f"\n{len(tried) - len(survivors)} of {len(tried)} mutants noticed ({share:.1f} %); "
+              f"{len(self.rows) - len(tried)} were refused by the compiler and count for nothing")
+        return len(survivors)
 
-    def try_one(self, mutant):
-        """What noticed it; None: it survived."""
-        path = TREE / mutant.file
-        before = path.read_text()
-        if "\n" not in mutant.old and before.split("\n")[mutant.line - 1] == mutant.old:
-            lines = before.split("\n")
-            lines[mutant.line - 1] = mutant.new
-            after = "\n".join(lines)
-        else:
-            after = before.replace(mutant.old, mutant.new, 1)
-        path.write_text(after)
+
+def play(args, build, mutants, outcomes):
+    """Each mutant on one of `args.jobs` benches; those that the compiler refuses do not count."""
+    started = time.monotonic()
+    benches = queue.SimpleQueue()
+    for number in range(args.jobs):
+        benches.put(Bench(build, number))
+
+    def one(mutant):
+        bench, from_s = benches.get(), time.monotonic()
         try:
-            ended = self.build(programs_of(mutant.tests))
-            if ended is None:
-                return "the build (it did not end)"
-            if ended != 0:
-                return "the compiler"
-            for program in mutant.tests:
-                ended = self.test(program, min(TEST_LIMIT_S, max(30, SPREAD * self.usual_s[program])))
-                if ended is None:
-                    return f"{program} (it did not end)"
-                if ended != 0:
-                    return program
-            return None
+            before = (CHECKOUT / mutant.file).read_text()
+            found = bench.noticed_by(mutant.file, before, changed_text(mutant, before), mutant.tests)
+        except Broken as error:
+            found = None
+            print(f"could not be tried: {mutant.place()}: {error}", file=sys.stderr, flush=True)
         finally:
-            path.write_text(before)
+            benches.put(bench)
+        return mutant, found, time.monotonic() - from_s
 
-
-def programs_of(tests):
-    """Targets that the tests need: a unit test is a program of its name."""
-    return list(tests)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        running, mutants, over = set(), iter(mutants), False
+        while True:
+            while not over and len(running) < args.jobs:
+                if args.minutes and time.monotonic() - started > 60 * args.minutes:
+                    print(f"{args.minutes:g} minutes are over")
+                    over = True
+                elif (mutant := next(mutants, None)) is None:
+                    over = True
+                else:
+                    running.add(pool.submit(one, mutant))
+            if not running:
+                break
+            done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                mutant, found, took_s = future.result()
+                if found is None:
+                    outcomes.not_tried += 1
+                    continue
+                outcomes.add(mutant, found)
+                print(f"{len(outcomes.rows):4d} {took_s:5.0f} s  {mutant.place()}: {mutant.what}: "
+                      f"{'noticed by ' + found if found else 'SURVIVED'}", flush=True)
+    for _ in range(args.jobs):
+        benches.get().close()
 
 
 def main():
@@ -307,48 +347,32 @@ def main():
     parse.add_argument("--seed", type=int, default=int(time.time()))
     parse.add_argument("--minutes", type=float, default=0)
     parse.add_argument("--file", action="append", default=[])
+    parse.add_argument("--within", action="append", default=[], help="of what is drawn only what lies below this folder")
     parse.add_argument("--changed")
     parse.add_argument("--chosen", type=int, nargs="*")
+    parse.add_argument("--again", type=pathlib.Path)
+    parse.add_argument("--build", type=pathlib.Path, default=CHECKOUT / "build" / "release")
+    parse.add_argument("--as-built", action="store_true", help="the programs are up to date: nothing is built first")
     parse.add_argument("--jobs", type=int, default=os.cpu_count())
-    parse.add_argument("--json", help="also writes what came of each here")
+    parse.add_argument("--tried", type=pathlib.Path)
     args = parse.parse_args()
-    bench = Bench(args.jobs)
-    started = time.monotonic()
     try:
-        bench.make_tree()
-        mutants = chosen(args.chosen) if args.chosen is not None else drawn(args)
-        bench.measure(sorted({t for one in mutants for t in one.tests}))
+        outcomes = Outcomes(args.again or args.tried, None if args.chosen is not None else args.seed)
+        tried = {key_of(row) for row in outcomes.before} if args.tried else set()
+        mutants = (again(args.again) if args.again else chosen(args.chosen) if args.chosen is not None
+                   else list(drawn(args, tried)))
+        WORK.mkdir(parents=True, exist_ok=True)
+        build = BuildFolder(CHECKOUT, args.build.resolve(), WORK)
+        programs = sorted({program_of(test) for one in mutants for test in one.tests})
+        if not args.as_built:
+            build.bring_up_to_date(programs, args.jobs)
+        build.learn(programs)
+        play(args, build, mutants, outcomes)
     except (Broken, subprocess.CalledProcessError) as error:
         print(f"scripts/mutate: {error}", file=sys.stderr)
         return 2
-    outcomes = []
-    for number, one in enumerate(mutants, 1):
-        if args.minutes and time.monotonic() - started > 60 * args.minutes:
-            print(f"{args.minutes:g} minutes are over: {len(mutants) - number + 1} were not tried")
-            break
-        from_s = time.monotonic()
-        noticed_by = bench.try_one(one)
-        outcomes.append((one, noticed_by))
-        print(f"{number:4d} {time.monotonic() - from_s:5.0f} s  {one.place()}: {one.what}: "
-              f"{'noticed by ' + noticed_by if noticed_by else 'SURVIVED'}", flush=True)
-    report(outcomes, args.json)
-    return 1 if any(by is None for _, by in outcomes) else 0
-
-
-def report(outcomes, json_path):
-    tried = [(one, by) for one, by in outcomes if by != "the compiler"]
-    survivors = [one for one, by in tried if by is None]
-    for one in survivors:
-        print(f"\n{one.place()}: {one.what}")
-        for sign, text in (("-", one.old), ("+", one.new)):
-            for line in text.split("\n"):
-                print(f"  {sign} {line.strip()}")
-    share = 100 * (len(tried) - len(survivors)) / len(tried) if tried else 100
-    print(f"\n{len(tried) - len(survivors)} of {len(tried)} mutants noticed ({share:.1f} %); "
-          f"{len(outcomes) - len(tried)} were refused by the compiler and count for nothing")
-    if json_path:
-        rows = [{**dataclasses.asdict(one), "noticed_by": by} for one, by in outcomes]
-        pathlib.Path(json_path).write_text(json.dumps(rows, indent=1) + "\n")
+    survivors = outcomes.report()
+    return 2 if outcomes.not_tried else 1 if survivors else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adds up what ctest left in build/test-logs: test cases run, skipped and failed per label, beside their floors. The last
 line is "N passed, N failed". A doctest program counts with its cases, any other test as one. What ran again (the results
-in NAME-again.xml) counts as it ended then, and is named. The slowest tests are listed with the slowest of their cases."""
+in NAME-again.xml) counts as it ended then, and is named. The slowest tests are listed with the slowest of their cases, and the
+seconds of the tests for each promise."""
 import argparse
 import itertools
 import json
@@ -51,23 +52,23 @@ def cases_of(test):
 
 
 # What a test says where it fails: a check of doctest with its values, a case of a script, a sanitizer.
-TELLING = re.compile(r"ERROR|FAILED|FATAL|^TEST CASE|^\s+values:|Error:|timed out|expected")
+MATTERS = re.compile(r"ERROR|FAILED|FATAL|^TEST CASE|^\s+values:|Error:|timed out|expected")
 # A case of a script that failed: what its programs said stands on the lines after it, up to the next case.
 SCRIPT_FAILED, SCRIPT_NEXT, SCRIPT_LINES = re.compile(r"\(\d+\.\d+ s\): FAILED|^[\w ]+: FAILED: "), re.compile(r"\(\d+\.\d+ s\): |^$"), 6
-LINES_TOLD, LINE_MAX = 24, 300
+LINES_SHOWN, LINE_MAX = 24, 300
 
 
 def failing_lines(test):
     said = test.findtext("system-out") or ""
     lines = [line.rstrip() for line in said.splitlines()]
-    # doctest also names cases that say something and pass: only the name right before an error tells something.
-    told = [i for i, line in enumerate(lines) if TELLING.search(line)]
-    told = [i for k, i in enumerate(told) if not lines[i].startswith("TEST CASE") or
-            (k + 1 < len(told) and not lines[told[k + 1]].startswith("TEST CASE"))]
-    for failed in [i for i in told if SCRIPT_FAILED.search(lines[i])]:
+    # doctest also names cases that say something and pass: only the name right before an error reports something.
+    shown = [i for i, line in enumerate(lines) if MATTERS.search(line)]
+    shown = [i for k, i in enumerate(shown) if not lines[i].startswith("TEST CASE") or
+            (k + 1 < len(shown) and not lines[shown[k + 1]].startswith("TEST CASE"))]
+    for failed in [i for i in shown if SCRIPT_FAILED.search(lines[i])]:
         after = itertools.takewhile(lambda i: not SCRIPT_NEXT.search(lines[i]), range(failed + 1, min(failed + 1 + SCRIPT_LINES, len(lines))))
-        told.extend(after)
-    return [lines[i][:LINE_MAX] for i in sorted(set(told))[:LINES_TOLD]]
+        shown.extend(after)
+    return [lines[i][:LINE_MAX] for i in sorted(set(shown))[:LINES_SHOWN]]
 
 
 AGAIN_MAX = 3
@@ -127,27 +128,81 @@ def gathered_cases(path):
                for m in DURATION.findall(test.findtext("system-out") or ""))
 
 
-def tell_slowest(results):
+def print_slowest(results):
     print(f"{'seconds':>7}  slowest tests, and their slowest case")
     for seconds, build, test, case in slowest_tests(results):
-        told = f"  {case[0]:.1f} s: {case[1][:NAME_MAX]}" if case else ""
-        print(f"{seconds:7.0f}  {build}: {test}{told}")
+        slowest_case = f"  {case[0]:.1f} s: {case[1][:NAME_MAX]}" if case else ""
+        print(f"{seconds:7.0f}  {build}: {test}{slowest_case}")
+    print()
+
+
+def read_promises(path):
+    """[(promise, pattern of the tests that are for it)] of tests/promises.txt."""
+    found = []
+    for line in path.read_text().splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        if not line[0].isspace():
+            found.append((line.strip(), []))
+        elif found:
+            found[-1][1].extend(line.split())
+    return [(promise, re.compile("|".join(f"(?:{one})" for one in patterns) or "(?!)")) for promise, patterns in found]
+
+
+NO_PROMISE = "no promise of tests/promises.txt"
+
+
+def print_promises(results, promises):
+    """The seconds of the tests of each promise, a column for each build; they overlap where tests ran beside each other."""
+    spent, homeless = {promise: {} for promise, _ in promises}, set()
+    for path in results:
+        for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+            name = test.get("name")
+            promise = next((p for p, pattern in promises if pattern.fullmatch(name)), NO_PROMISE)
+            if promise == NO_PROMISE:
+                homeless.add(name)
+            row = spent.setdefault(promise, {})
+            row[path.stem] = row.get(path.stem, 0) + float(test.get("time") or 0)
+    builds = [path.stem for path in results]
+    print(" ".join(f"{build[:12]:>12}" for build in builds) + "  seconds of the tests for each promise")
+    for promise, row in spent.items():
+        if row:
+            print(" ".join(f"{row.get(build, 0):12.0f}" for build in builds) + f"  {promise}")
+    for name in sorted(homeless):
+        print(f"test {name} is for no promise of tests/promises.txt")
     print()
 
 
 def read_floors(path):
     floors = {}
     for line in path.read_text().splitlines():
-        words = line.split("#")[0].split()
-        if words:
-            floors[words[0]] = int(words[1])
+        fields = line.split("#")[0].split()
+        if fields:
+            floors[fields[0]] = int(fields[1])
     return floors
+
+
+def programs_short(path, ran):
+    """What is missing of the test programs that must run, each with its least number of cases: [problem]."""
+    short = []
+    for line in path.read_text().splitlines():
+        fields = line.split("#")[0].split()
+        if not fields:
+            continue
+        name, least = fields[0], int(fields[1])
+        if name not in ran:
+            short.append(f"test {name} did not run, and stands in tests/programs.txt")
+        elif ran[name] < least:
+            short.append(f"test {name}: {ran[name]} cases ran, the floor in tests/programs.txt is {least}")
+    return short
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=pathlib.Path, required=True)
     parser.add_argument("--floors", type=pathlib.Path)
+    parser.add_argument("--programs", type=pathlib.Path, help="the tests of the release build that must run, with their cases")
+    parser.add_argument("--promises", type=pathlib.Path, help="which promise each test is for")
     parser.add_argument("--no-skips", action="store_true")
     parser.add_argument("--over-time", action="store_true")
     parser.add_argument("--failed-phases", type=int, default=0)
@@ -166,8 +221,9 @@ def main():
     def of_data(labels):
         return labels == ["data"]
 
-    told_by = {}  # test -> the lines that tell why it failed
+    lines_of = {}  # test -> the lines that say why it failed
     said_why = {}  # test -> why cases of it were skipped
+    ran = {}  # test of the release build -> cases that ran or were skipped with a reason
     rows = {}  # (build, label) -> [passed, failed, skipped]
     total = [0, 0, 0]
     failed_names, skipped_names, excused_names, again_names = [], [], [], []
@@ -180,12 +236,14 @@ def main():
                 for why in skipped_cases(test):
                     said_why.setdefault(f"{results.stem}: {test.get('name')}", []).append(why)
                 if cases_of(test)[1]:
-                    told_by.setdefault(f"{results.stem}: {test.get('name')}", []).extend(failing_lines(test))
+                    lines_of.setdefault(f"{results.stem}: {test.get('name')}", []).extend(failing_lines(test))
         for test, counts in results_of(results, labels).items():
             name = f"{results.stem}: {test}"
             if counts[1] and test in second:
                 counts = second[test]
                 again_names.append(name)
+            if results.stem == "release":
+                ran[test] = sum(counts)
             if counts[1]:
                 failed_names.append(name)
             if counts[2]:
@@ -207,7 +265,9 @@ def main():
         rows.setdefault(("release", label), [0, 0, 0])
     problems = []
     if total[0] + total[1] > 0:
-        tell_slowest(sorted(arguments.logs.glob("*.xml")))
+        print_slowest(sorted(arguments.logs.glob("*.xml")))
+        if arguments.promises:
+            print_promises(sorted(arguments.logs.glob("*.xml")), read_promises(arguments.promises))
     print(f"{'build':14}{'label':10}{'run':>7}{'skipped':>9}{'failed':>8}{'floor':>7}")
     for (build, label), (passed, failed, skipped) in sorted(rows.items()):
         floor = floors.get(label) if build == "release" else None
@@ -215,9 +275,10 @@ def main():
         excused = of_data([label]) and excused_names
         if floor is not None and passed + failed < floor and not excused:
             problems.append(f"label {label}: {passed + failed} test cases ran, the floor in tests/floors.txt is {floor}")
-    problems += ["\n  ".join([f"failed: {name}", *told_by[name]]) for name in failed_names]
+    problems += programs_short(arguments.programs, ran) if arguments.programs else []
+    problems += ["\n  ".join([f"failed: {name}", *lines_of[name]]) for name in failed_names]
     for name in again_names:
-        print("\n  ".join([f"failed, and was tried again: {name}", *told_by[name]]))
+        print("\n  ".join([f"failed, and was tried again: {name}", *lines_of[name]]))
     def skips(name):
         return "\n  ".join([name, *sorted(set(said_why.get(name, [])))])
 

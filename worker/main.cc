@@ -8,12 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/files/files.h"
 #include "base/files/owned_files.h"
+#include "base/options/command_options.h"
 #include "base/process/log.h"
 #include "base/process/process.h"
 #include "base/system/clock.h"
@@ -28,8 +30,8 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
 #include "worker/doctor/job_look.h"
+#include "worker/launch/rank_arguments.h"
 #include "worker/launch/rank_exec.h"
-#include "worker/launch/rank_words.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/failover/lead_holder.h"
 #include "worker/lead/lead.h"
@@ -40,21 +42,24 @@
 namespace {
 
 constexpr const char* usage =
-    "usage: longhaul-worker lead --attempt DIR             leads one job: claims it, starts its ranks, writes its "
-    "record\n"
-    "       longhaul-worker lead --by-hand DIR             does the same work once more, beside the run: job scripts\n"
-    "       longhaul-worker agent --attempt DIR            watches the ranks of one node for the lead of that attempt\n"
-    "       longhaul-worker health [--json] [options]      looks at this host: GPUs, network, disks, memory; exit "
-    "code 1:\n"
-    "                                                      it is not fit to work\n"
-    "       longhaul-worker doctor --order FILE            looks at the job that it is in, for `longhaul doctor "
-    "--job`\n"
-    "       longhaul-worker rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM\n"
-    "                                                      becomes one rank below mpirun or srun, with a log file and "
-    "a\n"
-    "                                                      heartbeat page of its own\n"
-    "       longhaul-worker stacks --pid PID [--title TEXT] [--deadline-ms N] [--output FILE]\n"
-    "                                                      what the threads of a process and its children are doing\n";
+    "usage: longhaul-worker COMMAND [options]      (COMMAND --help lists them)\n\n"
+    "  lead          leads one job: claims it, starts its ranks, writes its record\n"
+    "  agent         watches the ranks of one node for the lead of an attempt\n"
+    "  health        looks at this host: GPUs, network, disks, memory; exit code 1: it is not fit to work\n"
+    "  doctor        looks at the job that it is in, for `longhaul doctor --job`\n"
+    "  stacks        what the threads of a process and its children are doing\n"
+    "  rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM\n"
+    "                becomes one rank below mpirun or srun, with a log file and a heartbeat page of its own\n";
+
+using Arguments = std::vector<std::string>;
+
+// What the command ends with if its arguments are refused, or help was asked for; nullopt: it goes on.
+std::optional<int> parsed(longhaul::CommandOptions& options, const Arguments& arguments) {
+  const auto helped = options.parse(arguments);
+  if (helped.ok()) return *helped ? std::optional(0) : std::nullopt;
+  longhaul::print(stderr, "longhaul-worker: {}\n", helped.error().message());
+  return 2;
+}
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -81,7 +86,7 @@ int lead(std::string attempt_dir, bool by_hand) {
   Logger log("lead", "attempt=" + attempt_dir);
   if (::geteuid() == 0)
     log.warn(
-        "event=runs_as_root what='every file of the run and every program of the workflow is root\'s; mpirun is told "
+        "event=runs_as_root what='every file of the run and every program of the workflow is root\'s; mpirun is given "
         "that this is meant (OMPI_ALLOW_RUN_AS_ROOT)'");
   const AllocationInfo job = allocation_of_job();
   attempt_dir = absolute_path(attempt_dir);
@@ -151,8 +156,32 @@ int held_lead(const std::string& attempt_dir) {
   return 1;
 }
 
-int agent(const std::string& attempt_dir) {
+int lead_as_asked(const Arguments& arguments) {
   using namespace longhaul;
+  std::string attempt, by_hand, state_path;
+  bool held = false;
+  CommandOptions options("longhaul-worker lead", "leads one job: claims it, starts its ranks, writes its record");
+  options.text("--attempt", "DIR", attempt, "the attempt's folder");
+  options.text("--by-hand", "DIR", by_hand, "instead: does the same work once more, beside the run; for job scripts");
+  options.flag("--held", held, "with --attempt: below a holder, as the job's script starts it");
+  options.text("--take-over", "FILE", state_path, "with --attempt: from this copy of another lead's state");
+  if (const auto ended = parsed(options, arguments)) return *ended;
+  if (attempt.empty() == by_hand.empty() || (attempt.empty() && (held || !state_path.empty())) ||
+      (held && !state_path.empty())) {
+    print(stderr, "longhaul-worker: lead: --attempt DIR, with --held or --take-over FILE, or --by-hand DIR\n");
+    return 2;
+  }
+  if (!by_hand.empty()) return lead(by_hand, true);
+  if (!state_path.empty()) return stand_in(attempt, state_path);
+  return held ? lead(attempt, false) : held_lead(attempt);
+}
+
+int agent(const Arguments& arguments) {
+  using namespace longhaul;
+  std::string attempt_dir;
+  CommandOptions command("longhaul-worker agent", "watches the ranks of one node for the lead of an attempt");
+  command.text("--attempt", "DIR", attempt_dir, "the attempt's folder").required();
+  if (const auto ended = parsed(command, arguments)) return *ended;
   for (const int signal_number : {SIGTERM, SIGINT}) std::signal(signal_number, on_stop_signal);
   std::signal(SIGPIPE, SIG_IGN);
   SystemClock clock;
@@ -190,13 +219,14 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return variables;
 }
 
-int health(const std::vector<std::string>& words) {
+int health(const std::vector<std::string>& arguments) {
   using namespace longhaul;
-  auto command = parse_health_command(words, environment());
+  auto command = parse_health_command(arguments, environment());
   if (!command.ok()) {
     print(stderr, "longhaul-worker: {}\n", command.error().message());
     return 2;
   }
+  if (command->help) return 0;
   if (command->watch_s > 0) {
     SystemClock clock;
     JobPidsReader job_pids(STDIN_FILENO);
@@ -213,21 +243,18 @@ int health(const std::vector<std::string>& words) {
   return fit_to_work(findings) ? 0 : 1;
 }
 
-int stacks(const std::vector<std::string>& words) {
+int stacks(const std::vector<std::string>& arguments) {
   using namespace longhaul;
   StackRequest question;
   std::string output;
-  for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
-    const std::string& value = words[i + 1];
-    if (words[i] == "--pid") question.pid = static_cast<pid_t>(std::atoi(value.c_str()));
-    if (words[i] == "--title") question.title = value;
-    if (words[i] == "--deadline-ms") question.deadline_ms = std::atoll(value.c_str());
-    if (words[i] == "--output") output = value;
-  }
-  if (question.pid <= 0 || words.size() % 2 == 0) {
-    print_text(stderr, usage);
-    return 2;
-  }
+  int pid = 0;
+  CommandOptions options("longhaul-worker stacks", "what the threads of a process and its children are doing");
+  options.integer("--pid", pid, 1, 1 << 30, "of the process").required();
+  options.text("--title", "TEXT", question.title, "of the text");
+  options.integer("--deadline-ms", question.deadline_ms, 1, std::int64_t{1} << 40, "for all of it");
+  options.text("--output", "FILE", output, "instead of stdout");
+  if (const auto ended = parsed(options, arguments)) return *ended;
+  question.pid = pid;
   if (question.title.empty()) question.title = "stacks on " + host_name();
   SystemClock clock;
   const std::string text = stack_text(question, clock);
@@ -238,19 +265,23 @@ int stacks(const std::vector<std::string>& words) {
   return 1;
 }
 
-// "doctor --order FILE": a doctor's job from inside; "--as ROLE" behind it: one process of its steps.
-int doctor(const std::vector<std::string>& words) {
+int doctor(const Arguments& arguments) {
   using namespace longhaul;
+  std::string order_path, role;
+  CommandOptions options("longhaul-worker doctor", "looks at the job that it is in, for `longhaul doctor --job`");
+  options.text("--order", "FILE", order_path, "what to look at").required();
+  options.text("--as", "ROLE", role, "one process of its steps");
+  if (const auto ended = parsed(options, arguments)) return *ended;
   for (const int signal_number : {SIGTERM, SIGINT}) std::signal(signal_number, on_stop_signal);
   SystemClock clock;
-  const auto order = read_doctor_order(words[2]);
+  const auto order = read_doctor_order(order_path);
   if (!order.ok()) {
     print(stderr, "longhaul-worker: {}\n", order.error().message());
     return 1;
   }
   Logger log("doctor", "folder=" + order->folder);
-  const Status done = words.size() == 5 ? look_as(words[4], *order, variable, clock)
-                                        : look_at_job(*order, own_program_path(), variable, stop_asked, clock, log);
+  const Status done = !role.empty() ? look_as(role, *order, variable, clock)
+                                    : look_at_job(*order, own_program_path(), variable, stop_asked, clock, log);
   if (done.ok()) return 0;
   print(stderr, "longhaul-worker: {}\n", done.error().message());
   return 1;
@@ -259,25 +290,22 @@ int doctor(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  const Arguments all(argv + 1, argv + argc);
+  const std::string command = all.empty() ? "" : all.front();
+  const Arguments arguments(all.begin() + (all.empty() ? 0 : 1), all.end());
   // Lead, standby and agent hold the job's secret; ranks and what else they start are programs of their own.
-  if (!words.empty() && (words[0] == "lead" || words[0] == "agent")) longhaul::keep_memory_private();
-  if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return held_lead(words[2]);
-  if (words.size() == 4 && words[0] == "lead" && words[1] == "--attempt" && words[3] == "--held")
-    return lead(words[2], false);
-  if (words.size() == 5 && words[0] == "lead" && words[1] == "--attempt" && words[3] == "--take-over")
-    return stand_in(words[2], words[4]);
-  if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
-  if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
-  if ((words.size() == 3 || (words.size() == 5 && words[3] == "--as")) && words[0] == "doctor" && words[1] == "--order")
-    return doctor(words);
-  if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
-  if (!words.empty() && words[0] == "stacks") return stacks(words);
-  if (const auto rank = longhaul::parse_rank_words(words)) {
+  if (command == "lead" || command == "agent") longhaul::keep_memory_private();
+  if (command == "lead") return lead_as_asked(arguments);
+  if (command == "agent") return agent(arguments);
+  if (command == "doctor") return doctor(arguments);
+  if (command == "health") return health(arguments);
+  if (command == "stacks") return stacks(arguments);
+  if (const auto rank = longhaul::parse_rank_arguments(all)) {
     const auto failed = longhaul::exec_rank(*rank, variable);
     longhaul::print(stderr, "longhaul-worker: {}\n", failed.error().message());
     return 127;
   }
-  longhaul::print_text(stderr, usage);
-  return 2;
+  const bool helped = command == "--help" || command == "help";
+  longhaul::print_text(helped ? stdout : stderr, usage);
+  return helped ? 0 : 2;
 }

@@ -57,21 +57,21 @@ Result<TimeConstants> constants_with(ConstantTable& table, std::span<const Measu
   return make_time_constants(table);
 }
 
-// Of the parameters, those that the runs tell something of, after a fit with all of them.
-std::vector<FitParameter> told_apart(std::span<const FitParameter> parameters, const FitReport& report) {
-  std::vector<FitParameter> told;
+// Of the parameters, those that the runs determine to some degree, after a fit with all of them.
+std::vector<FitParameter> determined_of(std::span<const FitParameter> parameters, const FitReport& report) {
+  std::vector<FitParameter> determined;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (report.left[i] < left_to_know) told.push_back(parameters[i]);
-  return told;
+    if (report.left[i] < left_to_know) determined.push_back(parameters[i]);
+  return determined;
 }
 
-Status leave_one_out(const ConstantTable& begun, std::span<const FitParameter> told, const SiteMeasurements& measured,
-                     Calibration& calibration) {
+Status leave_one_out(const ConstantTable& begun, std::span<const FitParameter> determined,
+                     const SiteMeasurements& measured, Calibration& calibration) {
   for (std::size_t i = 0; i < measured.trainings.size(); ++i) {
     SiteMeasurements others = measured;
     others.trainings.erase(others.trainings.begin() + static_cast<std::ptrdiff_t>(i));
     ConstantTable table = begun;
-    LH_TRY(const FitReport report, fit_constants(table, told, weighted(others), {}));
+    LH_TRY(const FitReport report, fit_constants(table, determined, weighted(others), {}));
     LH_TRY(const TimeConstants constants, make_time_constants(table));
     calibration.trainings[i].left_out = measured.trainings[i].predicted(constants);
     calibration.evaluations += report.evaluations;
@@ -127,9 +127,9 @@ Result<Calibration> calibrate(ConstantTable& table, const SiteMeasurements& meas
   for (const FitParameter& p : parameters) LH_CHECK(table.own(p.path, p.start, source));
   const ConstantTable begun = table;
   LH_TRY(const FitReport all, fit_constants(table, parameters, weighted(measured), {}));
-  const std::vector<FitParameter> told = told_apart(parameters, all);
+  const std::vector<FitParameter> determined = determined_of(parameters, all);
   table = begun;
-  LH_TRY(const FitReport report, fit_constants(table, told, weighted(measured), {}));
+  LH_TRY(const FitReport report, fit_constants(table, determined, weighted(measured), {}));
   calibration.evaluations = all.evaluations + report.evaluations;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Constant& c = *std::find_if(table.constants().begin(), table.constants().end(),
@@ -147,7 +147,7 @@ Result<Calibration> calibrate(ConstantTable& table, const SiteMeasurements& meas
     calibration.trainings.push_back({run.name, run.seconds, run.predicted(before), run.predicted(after)});
   for (const TimedRun& run : measured.parts)
     calibration.parts.push_back({run.name, run.seconds, run.predicted(before), run.predicted(after)});
-  LH_CHECK(leave_one_out(begun, told, measured, calibration));
+  LH_CHECK(leave_one_out(begun, determined, measured, calibration));
   const double spread =
       rounded(std::max(spread_least, prediction_error(calibration.trainings, &CalibratedRun::left_out).deviation));
   for (const auto& [path, value] : {std::pair<std::string, double>{"common-cpu.spread_seen", spread},

@@ -31,7 +31,7 @@ struct CalibratedConstant {
   std::string path, unit;
   double before = 0, after = 0;
   double left = 0;       // as FitReport has it; 0: a rate that was measured
-  bool unknown = false;  // the runs cannot tell it: it stays as it was
+  bool unknown = false;  // the runs do not determine it: it stays as it was
 };
 
 struct CalibratedRun {

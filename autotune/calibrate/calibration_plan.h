@@ -1,4 +1,4 @@
-// Which short runs tell a site's constants: small models that spend their steps differently (products, attention,
+// Which short runs determine a site's constants: small models that spend their steps differently (products, attention,
 // output and loss), each laid out in ways that differ in one respect (ranks that share matrices, layers, batches or
 // optimizer; larger micro-batches; recomputation; precision), and benchmarks of the parts. Pure; the same site gives
 // the same runs, so an interrupted calibration goes on with those that are missing.

@@ -110,13 +110,6 @@ Status check_fit(const ConstantTable& table, std::span<const FitParameter> param
 
 }  // namespace
 
-std::vector<FitParameter> fit_parameters(const ConstantTable& table) {
-  std::vector<FitParameter> parameters;
-  for (const Constant& c : table.constants())
-    if (c.fitted) parameters.push_back({c.path, c.start, c.spread});
-  return parameters;
-}
-
 Result<FitReport> fit_constants(ConstantTable& table, std::span<const FitParameter> parameters,
                                 std::span<const TimedRun> runs, const FitOptions& options) {
   LH_CHECK(check_fit(table, parameters, runs));

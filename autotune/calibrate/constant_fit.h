@@ -42,9 +42,6 @@ struct FitReport {
   std::vector<double> left;
 };
 
-// Constants of the table that have start and spread written.
-std::vector<FitParameter> fit_parameters(const ConstantTable& table);
-
 // Changes the constants in `table`, beginning at their values. not_found: a parameter that the table lacks.
 // invalid_input: a parameter or a time that is not positive, or a prediction that is none.
 Result<FitReport> fit_constants(ConstantTable& table, std::span<const FitParameter> parameters,

@@ -1,5 +1,5 @@
 // Where a training runs, as the time model sees it: GPUs of one type, joined to domains by fast links and beyond them
-// by network cards. Ranks stand in the mesh's order (contracts/layout/parallel_dims.h), so `stride` tells how far apart
+// by network cards. Ranks stand in the mesh's order (contracts/layout/parallel_dims.h), so `stride` says how far apart
 // the ranks of a group are: 1 within tp, tp within cp.
 #pragma once
 

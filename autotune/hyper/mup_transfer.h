@@ -15,7 +15,7 @@
 // weight_decay is multiplied by r, so that weights are forgotten as slowly as before (Wang & Aitchison 2024,
 // 2405.13698).
 //
-// What this engine can be told is one lr, one initializer_range for the matrices and one for embedding and output
+// What this engine takes is one lr, one initializer_range for the matrices and one for embedding and output
 // layer. EngineTransfer is the nearest to the table in these terms: lr / r, which is exact for hidden matrices - nearly
 // all weights of a wide model - and too small by r for embeddings, norms and biases. It says so in `approximations`.
 #pragma once

@@ -7,7 +7,7 @@
 namespace longhaul::hyper {
 namespace {
 
-// No narrower than a search of some tens of points can tell apart, no wider than half the range.
+// No narrower than a search of some tens of points can distinguish, no wider than half the range.
 constexpr double width_least = 0.04, width_most = 0.5;
 constexpr double level_kept = 0.7;
 

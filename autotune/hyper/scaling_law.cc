@@ -18,12 +18,4 @@ ComputeOptimal compute_optimal(double flops, const ScalingLaw& law) {
   return best;
 }
 
-ComputeOptimal compute_by_ratio(double flops, double tokens_per_parameter, const ScalingLaw& law) {
-  ComputeOptimal found;
-  found.parameters = std::sqrt(flops / (6 * tokens_per_parameter));
-  found.tokens = found.parameters * tokens_per_parameter;
-  found.loss = law.loss(found.parameters, found.tokens);
-  return found;
-}
-
 }  // namespace longhaul::hyper

@@ -22,10 +22,7 @@ struct ScalingLaw {
   // Parameters and tokens > 0.
   double loss(double parameters, double tokens) const;
 };
-inline constexpr ScalingLaw chinchilla_published{"published", 1.69, 406.4, 410.7, 0.34, 0.28};
 inline constexpr ScalingLaw chinchilla_corrected{"corrected", 1.8172, 482.01, 2085.43, 0.3478, 0.3658};
-
-inline constexpr double tokens_per_parameter_rule = 20;  // Hoffmann et al. 2022, table 3, rounded by everybody since
 
 struct ComputeOptimal {
   double parameters = 0, tokens = 0, loss = 0;
@@ -33,8 +30,5 @@ struct ComputeOptimal {
 };
 // For `flops` > 0 in all: the model's own, without what is computed again.
 ComputeOptimal compute_optimal(double flops, const ScalingLaw& law = chinchilla_corrected);
-// For the same: D = ratio * N. `loss` by the law.
-ComputeOptimal compute_by_ratio(double flops, double tokens_per_parameter = tokens_per_parameter_rule,
-                                const ScalingLaw& law = chinchilla_corrected);
 
 }  // namespace longhaul::hyper

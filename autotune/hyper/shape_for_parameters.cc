@@ -71,7 +71,7 @@ std::optional<Candidate> candidate_of(const ShapeWish& wish, bool tied, std::int
       0.3 * std::log2(static_cast<double>(wish.tp_max) / static_cast<double>(c.found.tp)) +
       (layers % 4 == 0   ? 0
        : layers % 2 == 0 ? 0.1
-                         : 0.3) +  // pipelines deal layers in powers of two
+                         : 0.3) +  // pipelines distribute layers in powers of two
       std::fabs(c.found.deviation);
   return c;
 }

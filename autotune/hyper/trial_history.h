@@ -40,7 +40,6 @@ struct Trial {
   bool operator==(const Trial&) const = default;
 };
 
-inline constexpr int trials_max = 10'000;
 std::string trial_name(int index);         // "t0007"; sorting by name is sorting by number
 int trial_index(const std::string& name);  // -1 where it is no such name
 

@@ -49,7 +49,7 @@ Result<ServingPlan> plan_serving(const ModelShape& shape, const ServingTask& tas
                                  const TimeConstants& constants);
 
 // The settings of a `deploy` stage under their names in contracts/settings/stages/inference.h; what its server cannot
-// be told yet stands in comments.
+// be given yet stands in comments.
 std::string serving_toml(const ModelShape& shape, const ServingPlan& plan);
 // Tables for people: the winner, its memory and its step, the alternatives, the Pareto front.
 std::string serving_report(const ServingPlan& plan);

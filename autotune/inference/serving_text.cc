@@ -74,7 +74,7 @@ std::string serving_toml(const ModelShape& shape, const ServingPlan& plan) {
   out += format("request_deadline = \"{}s\"\n", static_cast<std::int64_t>(std::ceil(std::max(slowest, 10.0))));
   out += format("# Predicted: {:.0f} tokens/s, ITL {:.2f} ms, TTFT {:.0f} ms at {} of 100.\n", w.token_rate,
                 w.rates.itl * 1e3, w.rates.ttft * 1e3, std::lround(task.percentile * 100));
-  out += "# For a server that can be told more:\n";
+  out += "# For a server that takes more settings:\n";
   out += format(
       "# replicas = {}\n# tp = {}\n# weights = \"{}\"\n# cache = \"{}\"\n# cache_blocks = {}\n# block_size = {}\n"
       "# prefill_tokens = {}\n# context_length = {}\n",

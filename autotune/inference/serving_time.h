@@ -24,8 +24,5 @@ struct ServingStepTime {
 // layout.slots, block and chunk are not looked at.
 ServingStepTime serving_step_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
                                   const StepWork& work);
-// Seconds of `batch` equal requests that begin together and of which none is added: static batching.
-double static_batch_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place, int batch,
-                         std::int64_t prompt, std::int64_t answer);
 
 }  // namespace longhaul

@@ -66,7 +66,8 @@ std::optional<MeasuredCorrection> correction_of(const SearchRequest& question);
 // What memory and time models are asked with; also for tests and benches.
 FrameworkTraining framework_training(const TrainingTask& task, const TrainingLayout& layout);
 
-// A short text that tells layouts apart: "tp=4 sp pp=8 vp=5 dp=16 zero=1 micro-batch 1, interleaved, recompute block".
+// A short text that distinguishes layouts: "tp=4 sp pp=8 vp=5 dp=16 zero=1 micro-batch 1, interleaved, recompute
+// block".
 std::string layout_text(const TrainingLayout& layout);
 
 }  // namespace longhaul

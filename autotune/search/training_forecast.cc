@@ -6,7 +6,7 @@ namespace longhaul {
 
 Result<TrainingForecast> forecast_training(const SearchRequest& q, const TrainingLayout& layout, std::int64_t steps,
                                            bool search) {
-  constexpr double worth_telling = 1.05;
+  constexpr double worth_reporting = 1.05;
   TrainingForecast f;
   f.layout = layout;
   LH_TRY(LayoutForecast as_written, forecast_layout(q, layout, "the layout as written"));
@@ -31,7 +31,7 @@ Result<TrainingForecast> forecast_training(const SearchRequest& q, const Trainin
     return f;
   }
   add_search(f.tuning, *found);
-  if (f.memory <= f.memory_limit && found->best.front().seconds() * worth_telling >= seconds) return f;
+  if (f.memory <= f.memory_limit && found->best.front().seconds() * worth_reporting >= seconds) return f;
   f.better = found->best.front();
   LH_TRY(LayoutForecast best, forecast_layout(q, f.better->layout, "the best one found"));
   f.tuning.candidates.push_back(std::move(best));

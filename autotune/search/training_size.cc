@@ -81,31 +81,13 @@ Unknown unknown_of(const SizeRequest& q, Diagnostics& problems) {
 }
 
 // At this rate; gpus as needed, not whole.
-hyper::TrainingBudget solved(const SizeRequest& q, const Unknown& u, double tflops) {
+Result<hyper::TrainingBudget> solved(const SizeRequest& q, const Unknown& u, double tflops) {
   hyper::TrainingBudget b = q.given;
   b.flops_per_parameter_token = flops_of_token;
-  const double ratio = b.tokens_per_parameter;
-  if (ratio > 0 && b.parameters > 0) b.tokens = ratio * b.parameters;
-  if (ratio > 0 && b.parameters == 0 && b.tokens > 0) b.parameters = b.tokens / ratio;
-  if (u.rate) {
-    b.tflops = b.flops() / (b.days * seconds_of_a_day * b.gpus * 1e12);
-    return b;
-  }
-  b.tflops = tflops;
-  const double available = b.days * seconds_of_a_day * b.gpus * tflops * 1e12;
-  if (u.parameters && u.tokens) {
-    const hyper::ComputeOptimal best =
-        ratio > 0 ? hyper::compute_by_ratio(available, ratio) : hyper::compute_optimal(available);
-    b.parameters = best.parameters, b.tokens = best.tokens;
-  } else if (u.parameters) {
-    b.parameters = available / (flops_of_token * b.tokens);
-  } else if (u.tokens) {
-    b.tokens = available / (flops_of_token * b.parameters);
-  } else if (u.days) {
-    b.days = b.flops() / (seconds_of_a_day * b.gpus * tflops * 1e12);
-  } else if (u.gpus) {
-    b.gpus = b.flops() / (b.days * seconds_of_a_day * tflops * 1e12);
-  }
+  if (!u.rate) b.tflops = tflops;
+  if (!u.parameters || !u.tokens || b.tokens_per_parameter > 0) return hyper::solve_budget(b);
+  const hyper::ComputeOptimal best = hyper::compute_optimal(b.days * seconds_of_a_day * b.gpus * tflops * 1e12);
+  b.parameters = best.parameters, b.tokens = best.tokens;
   return b;
 }
 
@@ -156,7 +138,7 @@ Result<Trained> settle(const SizeRequest& q, const Unknown& u, std::vector<std::
   double tflops = first_mfu * peak_of(q), most_gpus = 0;
   Trained t;
   for (int round = 0; round < rounds_max; ++round) {
-    const hyper::TrainingBudget b = solved(q, u, tflops);
+    LH_TRY(const hyper::TrainingBudget b, solved(q, u, tflops));
     double gpus = whole_gpus(q, u, b);
     if (gpus > gpus_max)
       return make_error(ErrorCode::invalid_input,
@@ -173,8 +155,23 @@ Result<Trained> settle(const SizeRequest& q, const Unknown& u, std::vector<std::
   return t;
 }
 
-void finish_answer(const SizeRequest& q, const Unknown& u, const Trained& t, double tflops, SizeAnswer& a) {
-  const hyper::TrainingBudget b = solved(q, u, tflops);
+// The narrower model to tune instead, and what its settings become for the model itself.
+Status add_proxy(const SizeRequest& q, SizeAnswer& a) {
+  if (q.proxy_width == 0) return {};
+  SizeProxy& proxy = a.proxy.emplace();
+  LH_TRY(proxy.shape, hyper::proxy_shape(a.task.shape, q.proxy_width));
+  OptimizerSettings tuned;
+  tuned.lr = tuned.weight_decay = 1;
+  LH_TRY(hyper::EngineTransfer moved, hyper::transfer_to_engine(proxy.shape, tuned, a.task.shape));
+  proxy.lr_factor = moved.optimizer.lr;
+  proxy.weight_decay_factor = moved.optimizer.weight_decay;
+  proxy.initializer_factor = moved.target.initializer_range / proxy.shape.initializer_range;
+  proxy.approximations = std::move(moved.approximations);
+  return {};
+}
+
+Status finish_answer(const SizeRequest& q, const Unknown& u, const Trained& t, double tflops, SizeAnswer& a) {
+  LH_TRY(const hyper::TrainingBudget b, solved(q, u, tflops));
   a.found = u.text();
   a.shape = t.shape, a.task = t.task, a.layout = t.layout, a.forecast_tflops = t.tflops;
   hyper::TrainingBudget& made = a.budget;
@@ -191,6 +188,7 @@ void finish_answer(const SizeRequest& q, const Unknown& u, const Trained& t, dou
       std::ceil(made.tokens / static_cast<double>(a.task.global_batch_size * a.task.sequence_length)));
   a.loss = hyper::chinchilla_corrected.loss(made.parameters, made.tokens);
   a.least_loss = hyper::compute_optimal(made.flops());
+  return add_proxy(q, a);
 }
 
 void add_size_notes(const SizeRequest& q, const Unknown& u, SizeAnswer& a) {
@@ -251,7 +249,7 @@ Result<SizeAnswer> size_training(const SizeRequest& q) {
     LH_TRY(t, settle(q, u, a.notes));
     tflops = t.tflops;
   } else {
-    const hyper::TrainingBudget b = solved(q, u, tflops);
+    LH_TRY(const hyper::TrainingBudget b, solved(q, u, tflops));
     const double gpus = whole_gpus(q, u, b);
     if (gpus > gpus_max)
       return make_error(ErrorCode::invalid_input, format("{:.3g} GPUs would be needed", b.gpus), "give more days");
@@ -259,7 +257,7 @@ Result<SizeAnswer> size_training(const SizeRequest& q) {
     if (q.where)  // the rate stands anyway; a layout is welcome
       if (const Status laid_out = add_layout(q, t); !laid_out.ok()) a.notes.push_back(laid_out.error().message());
   }
-  finish_answer(q, u, t, tflops, a);
+  LH_CHECK(finish_answer(q, u, t, tflops, a));
   add_size_notes(q, u, a);
   return a;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/hyper/mup_transfer.h"
 #include "autotune/hyper/scaling_law.h"
 #include "autotune/hyper/shape_for_parameters.h"
 #include "autotune/hyper/training_budget.h"
@@ -26,6 +27,14 @@ struct SizeRequest {
   std::optional<SearchRequest> where;   // without: no GPU is known, and nothing is predicted. Its task and number of
                                         // GPUs are found
   int gpus_per_node = 1;
+  std::int64_t proxy_width = 0;  // hidden_size of a narrower model to tune instead; 0: none
+};
+
+// What is tuned on the narrower model holds for the model itself after these factors (autotune/hyper/mup_transfer.h).
+struct SizeProxy {
+  ModelShape shape;
+  double lr_factor = 1, weight_decay_factor = 1, initializer_factor = 1;
+  std::vector<std::string> approximations;  // one sentence each
 };
 
 enum class RateSource { given, forecast, needed };
@@ -43,6 +52,7 @@ struct SizeAnswer {
   ForecastSource source = ForecastSource::arithmetic;  // of that forecast
   double loss = 0;                                     // by hyper::chinchilla_corrected
   hyper::ComputeOptimal least_loss;                    // for as much computation
+  std::optional<SizeProxy> proxy;                      // where one was asked for
   std::vector<std::string> notes;
 
   double mfu() const { return peak_tflops > 0 ? budget.tflops / peak_tflops : 0; }

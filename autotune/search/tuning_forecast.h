@@ -20,7 +20,7 @@ struct PipelineForecast {
 };
 
 struct LayoutForecast {
-  std::string name;    // of the candidate, or what tells the layout apart
+  std::string name;    // of the candidate, or what distinguishes the layout
   std::string layout;  // layout_text
   StepTime time;
   double memory = 0;  // bytes of the rank that holds most

@@ -64,8 +64,8 @@ class Confirmation {
     }
   }
 
-  // What was measured over what was predicted, of those that have both: the median to be told, and a correction of the
-  // others, the more of it the more they are alike.
+  // What was measured over what was predicted, of those that have both: the median to be reported, and a correction of
+  // the others, the more of it the more they are alike.
   void recalibrate() {
     std::vector<double> logs;
     std::vector<MeasuredRatio> ratios;
@@ -265,7 +265,7 @@ class Confirmation {
     if (is_behind(i, leader_)) return text + format(": {:.1f} % slower than {}", behind, verdict(leader_).name);
     return text +
            format(
-               ": {:+.1f} % beside {}, {:+.1f} % in their fastest steps; {:.0f} % confidence does not tell them apart",
+               ": {:+.1f} % beside {}, {:+.1f} % in their fastest steps; {:.0f} % confidence does not distinguish them",
                behind, verdict(leader_).name, floor_behind, 100 * limits_.confidence);
   }
 

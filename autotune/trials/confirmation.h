@@ -46,7 +46,7 @@ struct ConfirmationDecision {
   std::string problem;                       // finished without a winner: why
   bool by_prediction = false;                // nothing was measured
   bool separated = false;                    // the winner's interval lies below all others that were measured; else
-                                             // it has the fastest steps of those that are not told apart
+                                             // it has the fastest steps of those that are not distinguished
   double scale = 1;                          // measured over predicted, of those that have both; 1: none
   int runs = 0;                              // trials that were begun
   std::vector<CandidateVerdict> candidates;  // in the order given

@@ -24,7 +24,7 @@ inline constexpr int steps_for_interval = 3;
 // degrees of freedom for h values in the middle. From 20 steps on it is widened, where steps come in slow and fast
 // stretches, by the means of up to ten batches of consecutive steps (winsorised; Conway 1963, "Some tactical
 // problems in digital simulation", Management Science 10). `repeat_sigma` is added in quadrature: the
-// relative deviation between two jobs of the same settings, which no steps of one job can tell. Values that are not
+// relative deviation between two jobs of the same settings, which no steps of one job can show. Values that are not
 // finite or not positive are left out; the others come in the order of the steps. With fewer than steps_for_interval
 // steps nothing is known.
 StepTimeInterval step_time_interval(std::span<const double> step_seconds, double confidence, double repeat_sigma);

@@ -2,7 +2,8 @@
 // suite (tests/unit/orchestrator/controller/trial_runner_contract.h):
 //   - submit is idempotent by name: a trial that is known is not run a second time, whoever submitted it first, in this
 //     process or in one that was killed;
-//   - poll tells all trials that were ever submitted, in the order of their submission; the result of one that is over
+//   - poll reports all trials that were ever submitted, in the order of their submission; the result of one that is
+//   over
 //     does not change any more;
 //   - stop of a trial that waits ends it without results, of a running one keeps the results that it has, of one that
 //   is

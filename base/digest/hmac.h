@@ -1,4 +1,4 @@
-// HMAC-SHA256 (RFC 2104, FIPS 180-4): who holds the same key can tell that a message is whole and from one of them.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4): who holds the same key can know that a message is whole and from one of them.
 // The only file that knows libcrypto is hmac.cc.
 #pragma once
 
@@ -28,7 +28,7 @@ class HmacKey {
   std::unique_ptr<hmac_ctx_st, Free> context_;
 };
 
-// In a time that does not tell how much of them is the same.
+// In a time that does not show how much of them is the same.
 bool same_mac(const Mac& a, const Mac& b);
 
 }  // namespace longhaul

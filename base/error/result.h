@@ -18,7 +18,7 @@
 
 namespace longhaul {
 
-// Coarse on purpose: what a caller, or the exit code of a program, has to tell apart (docs/reference/exit-codes.md).
+// Coarse on purpose: what a caller, or the exit code of a program, has to distinguish (docs/reference/exit-codes.md).
 enum class ErrorCode {
   internal,       // a bug of ours, reported instead of hidden
   invalid_input,  // what the user wrote or brought is wrong: nothing was changed
@@ -28,7 +28,7 @@ enum class ErrorCode {
   unsupported,    // understood, but this build or version cannot do it
   unavailable,    // something outside did not answer: scheduler, process, network
   timeout,        // a wait passed its deadline
-  aborted,        // a collective or a job was told to stop
+  aborted,        // a collective or a job was asked to stop
   conflict,       // somebody else holds or already did this (epoch taken, artifact published)
 };
 const char* to_string(ErrorCode code);
@@ -57,7 +57,7 @@ Error make_error(ErrorCode code, std::string what, std::string hint = {});
 // For a failed system call: adds strerror(error_number), and what to do where a disk is full.
 Error errno_error(ErrorCode code, std::string what, int error_number);
 
-// Ends the process and tells what this thread is at (base/error/whereabouts.h): a bug, never an answer. `where`:
+// Ends the process and prints what this thread is at (base/error/crash_context.h): a bug, never an answer. `where`:
 // "file:line".
 [[noreturn]] void die(const char* where, const char* condition, const std::string& coordinates);
 

@@ -133,7 +133,7 @@ Status append_file_synced(const std::string& path, std::string_view text) {
 
 Status publish_directory(const std::string& from, const std::string& to) {
   const auto taken = [&to] { return make_error(ErrorCode::conflict, to + " is published already"); };
-  // Plain rename(2) replaces an empty folder without a word; where the file system cannot refuse that itself, look
+  // Plain rename(2) replaces an empty folder silently; where the file system cannot refuse that itself, look
   // first.
 #ifdef RENAME_NOREPLACE
   int done = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
@@ -203,7 +203,7 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   std::unique_ptr<DIR, Close> dir(::opendir(path.c_str()));
   if (!dir) return path_error("list", path, errno);
   std::vector<std::string> names;
-  errno = 0;  // half a list is no list: readdir(3) tells an error from the end by errno alone
+  errno = 0;  // half a list is no list: readdir(3) distinguishes an error from the end by errno alone
   while (const dirent* entry = ::readdir(dir.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);

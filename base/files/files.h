@@ -1,7 +1,7 @@
 // Room base/files
 // Files as a shared file system needs them: whole or absent, written beside and renamed, claimed exclusively.
 // files.h is for files that are ours; owned_files.h and owned_folder.h open what another user may have made.
-// file_query.h and file_retry.h tell "not there" from "the file system gave no answer".
+// file_query.h and file_retry.h distinguish "not there" from "the file system gave no answer".
 // It knows no formats: JSON and TOML are read by base/value and base from text that was read here.
 //
 // Files as Longhaul needs them on a shared file system: whole or absent. What matters is written beside its place,

@@ -1,6 +1,6 @@
 // A folder of a node that is in use, as the node's kernel knows it: whoever uses it holds a shared lock (flock(2)) on
-// the file `in-use` in it. The lock ends with the process, however that ends; so what a killed job has left can be told
-// from what a living one uses, also from within another pid namespace, and no pid has to be believed.
+// the file `in-use` in it. The lock ends with the process, however that ends; so what a killed job has left can be
+// distinguished from what a living one uses, also from within another pid namespace, and no pid has to be believed.
 //
 // For file systems of the node itself (/dev/shm, its disks). Where locks are not supported a folder counts as used.
 #pragma once

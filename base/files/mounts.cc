@@ -34,10 +34,10 @@ std::vector<Mount> parse_mountinfo(std::string_view text) {
   constexpr std::size_t point_at = 4, options_at = 5;
   std::vector<Mount> mounts;
   for (const std::string& line : split(text, '\n')) {
-    const std::vector<std::string> words = split(line, ' ');
-    const auto dash = std::find(words.begin(), words.end(), "-");
-    if (dash - words.begin() <= static_cast<std::ptrdiff_t>(options_at) || words.end() - dash < 4) continue;
-    Mount mount{unescaped(words[point_at]), dash[1], split(words[options_at], ',')};
+    const std::vector<std::string> fields = split(line, ' ');
+    const auto dash = std::find(fields.begin(), fields.end(), "-");
+    if (dash - fields.begin() <= static_cast<std::ptrdiff_t>(options_at) || fields.end() - dash < 4) continue;
+    Mount mount{unescaped(fields[point_at]), dash[1], split(fields[options_at], ',')};
     for (const std::string& option : split(dash[3], ',')) mount.options.push_back(option);
     mounts.push_back(std::move(mount));
   }

@@ -1,4 +1,4 @@
-// What is mounted where, as the kernel tells it (/proc/self/mountinfo, proc(5)).
+// What is mounted where, as the kernel lists it (/proc/self/mountinfo, proc(5)).
 #pragma once
 
 #include <string>

@@ -97,39 +97,39 @@ int number_after(const std::string& prefix, const std::string& text) {
 
 Result<Action> parse_action(const std::string& line) {
   Action action{};
-  const auto words = split(line, ' ');
+  const auto tokens = split(line, ' ');
   std::size_t point = 0;
-  while (point < names.size() && words[0] != names[point]) ++point;
-  if (words.size() < 2 || point == names.size())
+  while (point < names.size() && tokens[0] != names[point]) ++point;
+  if (tokens.size() < 2 || point == names.size())
     return make_error(ErrorCode::invalid_input, "fault plan: no such point or no action: '" + line + "'");
   action.point = static_cast<FaultPoint>(point);
-  if (words[1] == "kill")
+  if (tokens[1] == "kill")
     action.kind = Action::Kind::kill;
-  else if (words[1] == "exit")
+  else if (tokens[1] == "exit")
     action.kind = Action::Kind::exit;
-  else if (words[1] == "error")
+  else if (tokens[1] == "error")
     action.kind = Action::Kind::error;
-  else if (words[1] == "disk_full")
+  else if (tokens[1] == "disk_full")
     action.kind = Action::Kind::disk_full;
-  else if (starts_with(words[1], "delay_ms="))
-    action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", words[1]);
-  else if (words[1] == "flip")
+  else if (starts_with(tokens[1], "delay_ms="))
+    action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", tokens[1]);
+  else if (tokens[1] == "flip")
     action.kind = Action::Kind::flip;
-  else if (starts_with(words[1], "flip=") && number_after("flip=", words[1]) >= 0)
-    action.kind = Action::Kind::flip, action.bit = number_after("flip=", words[1]);
+  else if (starts_with(tokens[1], "flip=") && number_after("flip=", tokens[1]) >= 0)
+    action.kind = Action::Kind::flip, action.bit = number_after("flip=", tokens[1]);
   else
-    return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
+    return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + tokens[1] + "'",
                       "kill, exit, error, disk_full, delay_ms=N, flip or flip=BIT");
   if ((action.kind == Action::Kind::flip) != is_data(action.point))
-    return make_error(ErrorCode::invalid_input, "fault plan: '" + words[1] + "' does not go with " + words[0],
+    return make_error(ErrorCode::invalid_input, "fault plan: '" + tokens[1] + "' does not go with " + tokens[0],
                       "flip is for points of data (base/process/fault_point.h), and they take nothing else");
   std::size_t next = 2;
-  if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
+  if (next < tokens.size() && starts_with(tokens[next], "nth=")) action.nth = number_after("nth=", tokens[next++]);
   bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);
-  if (next < words.size() && starts_with(words[next], "rank="))
-    readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
-  if (next < words.size() && words[next] == "always") action.always = true, ++next;
-  if (!readable || next < words.size())
+  if (next < tokens.size() && starts_with(tokens[next], "rank="))
+    readable &= (action.rank = number_after("rank=", tokens[next++])) >= 0;
+  if (next < tokens.size() && tokens[next] == "always") action.always = true, ++next;
+  if (!readable || next < tokens.size())
     return make_error(
         ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
         "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");

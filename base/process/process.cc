@@ -72,7 +72,7 @@ bool redirect(const std::string& path, int target) {
   return true;
 }
 
-// What a child tells its starter on a pipe that a successful exec closes.
+// What a child reports to its starter on a pipe that a successful exec closes.
 struct Report {
   enum class What : int { pid, group, stdout_path, stderr_path, working_directory, program } what;
   int number;  // the program's pid, else errno

@@ -12,7 +12,7 @@ void SharedLibrary::Close::operator()(void* handle) const {
 }
 
 Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names, bool stays) {
-  std::string told;
+  std::string reasons;
   for (const std::string& name : names) {
     SharedLibrary library;
     library.handle_.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (stays ? RTLD_NODELETE : 0)));
@@ -21,9 +21,9 @@ Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names, bo
       return library;
     }
     const char* why = ::dlerror();
-    told += format("{}{}", told.empty() ? "" : "; ", why ? why : "no reason given");
+    reasons += format("{}{}", reasons.empty() ? "" : "; ", why ? why : "no reason given");
   }
-  return make_error(ErrorCode::not_found, "cannot load: " + told);
+  return make_error(ErrorCode::not_found, "cannot load: " + reasons);
 }
 
 std::string SharedLibrary::path() const {

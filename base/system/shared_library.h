@@ -17,7 +17,7 @@ class SharedLibrary {
   // stays: the library is never unloaded, for one that leaves its functions with others (CUPTI hooks into the driver).
   static Result<SharedLibrary> open(std::span<const std::string> names, bool stays = false);
 
-  // Sets `function`; false and null where the library has no such name. Its type is the caller's word.
+  // Sets `function`; false and null where the library has no such name. Its type is what the caller says.
   template <class Function>
   bool find(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(address_of(name));

@@ -4,7 +4,7 @@
 // The engine reads request_field.h; docs/compatibility.md is written from both.
 //
 // What comes from outside beside rows (contracts/settings/stages/tuning_row_form.h) and requests (request_field.h), and
-// how each is treated: pages, files, models and templates. docs/compatibility.md is written from it. The words of a
+// how each is treated: pages, files, models and templates. docs/compatibility.md is written from it. The message of a
 // refusal stand in the source that is named, {} where it names what it found: a test looks.
 #pragma once
 
@@ -17,7 +17,7 @@ enum class Treatment { taken, refused };
 struct BorderEntry {
   const char* what;
   Treatment treatment;
-  const char* words;   // taken: as what; refused: the words
+  const char* text;    // taken: as what; refused: the message
   const char* source;  // refused: where they stand; "" of what is taken
 };
 

@@ -113,7 +113,7 @@ std::span<const UndoneField> undone_fields() {
       {"stop_sequences", {"[]"}, "texts that end an answer are called stop"},
       {"stop_token_ids", {"[]"}, "stop takes texts"},
       {"include_stop_str_in_output", {"false"}, "a stop text is no part of the answer"},
-      {"prompt_logprobs", {}, "echo with logprobs tells those of the prompt"},
+      {"prompt_logprobs", {}, "echo with logprobs gives those of the prompt"},
       {"truncate_prompt_tokens", {}, "a prompt that is too long is refused, not cut"},
       {"chat_template", {}, own_template},
       {"chat_template_kwargs", {"{}"}, own_template},

@@ -4,9 +4,9 @@
 // rendezvous_folder.h is the folder through which ranks find each other before they can send.
 // It knows neither tasks nor launches: these times and files are the same for every kind of stage.
 //
-// What a person tells a running stage (`longhaul tell`), on its way from the controller to the lead of the stage's job:
-// one file per order, created exclusively, in stages/<id>/orders/. It belongs to the stage and not to an attempt: a
-// chain of jobs goes on under the same orders. What became of it lies beside it, written once by the lead.
+// The order of a person to a running stage (`longhaul tell`), on its way from the controller to the lead of the stage's
+// job: one file per order, created exclusively, in stages/<id>/orders/. It belongs to the stage and not to an attempt:
+// a chain of jobs goes on under the same orders. What became of it lies beside it, written once by the lead.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ std::string event_line(const Event& event) {
 
 namespace {
 
-// Python's json module writes NaN, Infinity and -Infinity, which are no JSON. A training tells of them when it is most
+// Python's json module writes NaN, Infinity and -Infinity, which are no JSON. A training reports them when it is most
 // worth hearing.
 std::string without_python_numbers(std::string_view line) {
   std::string text;

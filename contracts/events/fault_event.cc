@@ -70,6 +70,7 @@ Value to_value(const RecoveredEvent& event) {
   set_known_seconds(value, "first_step_s", event.first_step_s);
   set_known_seconds(value, "total_s", event.total_s);
   set_known(value, "lost_steps", event.lost_steps);
+  set_known_seconds(value, "teardown_s", event.teardown_s);
   return value;
 }
 
@@ -84,6 +85,7 @@ RecoveredEvent recovered_event_from_value(const Value& value) {
   event.first_step_s = value.get_number("first_step_s", -1);
   event.total_s = value.get_number("total_s", -1);
   event.lost_steps = value.get_integer("lost_steps", -1);
+  event.teardown_s = value.get_number("teardown_s", -1);
   return event;
 }
 

@@ -1,4 +1,4 @@
-// The events by which a lead tells of a fault: `fault` when it is known and what follows is decided, `recovered` when
+// The events by which a lead reports a fault: `fault` when it is known and what follows is decided, `recovered` when
 // the ranks of the next launch have completed a step again. Written to events.jsonl (contracts/events/event.h); read by
 // `longhaul faults`, status, report and the accounting of time. Names of classes, scopes and severities are those of
 // resiliency/taxonomy/fault_table.h and resiliency/taxonomy/fault_scope.h; here they are text, so that a reader of
@@ -53,6 +53,8 @@ struct RecoveredEvent {
   double first_step_s = -1;  // until a step was completed
   double total_s = -1;
   std::int64_t lost_steps = -1;  // completed before the fault and done again
+  // Of the newest of the faults that it took: from its finding until the last rank was gone; a part of stop_s.
+  double teardown_s = -1;
 };
 Value to_value(const RecoveredEvent& event);
 RecoveredEvent recovered_event_from_value(const Value& value);

@@ -1,4 +1,4 @@
-// The event by which the first rank of a training tells that it went back to its last checkpoint by itself
+// The event by which the first rank of a training says that it went back to its last checkpoint by itself
 // (on_spike.action = "rollback", engine/train/step/spike_guard.h), written when all ranks are back and about to take
 // step to_step + 1. Beside these fields it has those of `spike`: loss, grad_norm, problem; and `path`, of the
 // checkpoint. The lead makes a `fault` of it (contracts/events/fault_event.h) with the further field `to_step`, by

@@ -11,7 +11,7 @@
 namespace longhaul {
 
 // Begins the sentence in the log of the rank to blame, and only there.
-inline constexpr const char* silent_corruption_words = "silent corruption: ";
+inline constexpr const char* silent_corruption_prefix = "silent corruption: ";
 // Its `class` in the event: the name of the fault class (resiliency/taxonomy/fault_class.h).
 inline constexpr const char* silent_corruption_class = "silent_corruption";
 
@@ -20,7 +20,7 @@ struct SilentCorruption {
   int other = -1;          // the receiving end, where it cannot be distinguished from the link; -1: it is the rank
   std::int64_t step = -1;  // whose update was not made
   std::int64_t sound_step = -1;  // newest step after which the weights are known to be right; -1: not known
-  // False: one of two results is wrong, and another run has to tell which.
+  // False: one of two results is wrong, and another run has to show which.
   bool decided = true;
   std::string what;
 

@@ -15,7 +15,8 @@
 namespace longhaul {
 
 struct FigureMeaning {
-  const char* name;     // of "sent_AXIS_bytes" AXIS stands for the axes of the mesh
+  const char* name;     // of "sent_AXIS_bytes" AXIS stands for the axes of the mesh, CATEGORY for those of rows, of
+                        // "TASK.acc" TASK for a task of the user's; such rows have `_stderr`, intervals and differences
   const char* unit;     // "": a number, or a share from 0 to 1
   const char* stages;   // kinds that report it, with blanks between
   const char* when;     // "step", "end", or "step end"
@@ -31,7 +32,5 @@ const std::vector<FigureMeaning>& figure_meanings();
 bool reports_at_end(std::string_view kind, std::string_view figure);
 // The names of those figures, for messages; without intervals and baselines.
 std::vector<std::string> figures_at_end(std::string_view kind);
-// Of an event `metric` of a training.
-bool reports_at_step(std::string_view kind, std::string_view figure);
 
 }  // namespace longhaul

@@ -13,6 +13,8 @@ namespace {
 constexpr const char *kMixtral = "mixtral", *kOwnMixtral = "longhaul_mixtral";
 // What Hugging Face calls a Llama whose attention has a sliding window.
 constexpr const char* kMistral = "mistral";
+// How the classes of reward models end.
+constexpr const char* classifier_class = "ForSequenceClassification";
 
 class ConfigReader {
  public:
@@ -49,10 +51,29 @@ class ConfigReader {
  private:
   Result<HfConfig> finish(HfConfig made) {
     read_tokens(made);
+    read_head(made.shape);
+    if (const Value* form = made.shape.scalar_head ? config_.find(reward_form_key) : nullptr) made.reward_form = *form;
     made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
     LH_CHECK(problems_.to_status("the model cannot be used"));
     LH_TRY(made.shape, resolve_shape(made.shape).with_context(name_));
     return made;
+  }
+
+  // Labels as transformers counts them: two where nothing is said.
+  void read_head(ModelShape& shape) {
+    const Value* classes = present(config_, "architectures");
+    bool is_classifier = false;
+    if (classes && classes->is_array())
+      for (const Value& name : classes->as_array())
+        is_classifier |= name.is_string() && ends_with(name.as_string(), classifier_class);
+    if (!is_classifier) return;
+    const Value* names = present(config_, "id2label");
+    const std::int64_t labels = names && names->is_table() ? static_cast<std::int64_t>(names->as_table().size())
+                                                           : whole(config_, "num_labels", 2, 1);
+    if (labels != 1 && !config_.find(reward_form_key))
+      wrong(format("a classifier with {} labels is not supported", labels),
+            "a reward model has one: num_labels = 1; or it is one of attributes that a stage of the kind reward made");
+    shape = with_scalar_head(shape, labels);
   }
 
   // Defaults where a key is absent or null: those of GPT2Config.
@@ -228,9 +249,20 @@ Value window_value(const ModelShape& shape) {
   return shape.sliding_window > 0 ? Value(shape.sliding_window) : Value();
 }
 
+void set_class(Value& made, const ModelShape& shape, const std::string& family, const char* language_model) {
+  made.set("architectures", ValueArray{Value(family + (shape.scalar_head ? classifier_class : language_model))});
+  if (!shape.scalar_head) return;
+  Value names = Value::make_table(), numbers = Value::make_table();
+  for (std::int64_t i = 0; i < shape.num_labels; ++i) {
+    const std::string name = format("LABEL_{}", i);
+    names.set(std::to_string(i), name), numbers.set(name, i);
+  }
+  made.set("id2label", std::move(names)), made.set("label2id", std::move(numbers));
+}
+
 void set_experts(Value& made, const ModelShape& shape) {
   const bool plain = shape.is_plain_mixtral();
-  made.set("architectures", ValueArray{Value(plain ? "MixtralForCausalLM" : "LonghaulMixtralForCausalLM")});
+  set_class(made, shape, plain ? "Mixtral" : "LonghaulMixtral", "ForCausalLM");
   made.set("model_type", plain ? kMixtral : kOwnMixtral);
   made.set("num_local_experts", shape.num_local_experts);
   made.set("num_experts_per_tok", shape.num_experts_per_tok);
@@ -245,7 +277,7 @@ void set_experts(Value& made, const ModelShape& shape) {
 }
 
 void set_gpt2(Value& made, const ModelShape& shape) {
-  made.set("architectures", ValueArray{Value("GPT2LMHeadModel")});
+  set_class(made, shape, "GPT2", "LMHeadModel");
   made.set("model_type", "gpt2");
   made.set("vocab_size", shape.vocab_size);
   made.set("n_embd", shape.hidden_size);
@@ -261,20 +293,7 @@ void set_gpt2(Value& made, const ModelShape& shape) {
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) made.set(key, 0.0);
 }
 
-}  // namespace
-
-Result<HfConfig> read_hf_config(const Value& config, const std::string& name) {
-  if (!config.is_table()) return make_error(ErrorCode::corrupt, name + ": is not a JSON object");
-  return ConfigReader(config, name).read();
-}
-
-Result<HfConfig> load_hf_config(const std::string& path) {
-  LH_TRY(const std::string text, read_file(path, 1 << 24));
-  LH_TRY(const Value config, parse_json(text, path));
-  return read_hf_config(config, path);
-}
-
-Value write_hf_config(const HfConfig& config) {
+Value written_config(const HfConfig& config) {
   const ModelShape& shape = config.shape;
   Value made = Value::make_table();
   if (shape.is_gpt2()) {
@@ -283,7 +302,7 @@ Value write_hf_config(const HfConfig& config) {
     return made;
   }
   const bool mistral = shape.sliding_window > 0;
-  made.set("architectures", ValueArray{Value(mistral ? "MistralForCausalLM" : "LlamaForCausalLM")});
+  set_class(made, shape, mistral ? "Mistral" : "Llama", "ForCausalLM");
   made.set("model_type", mistral ? kMistral : "llama");
   if (mistral) made.set("sliding_window", window_value(shape));
   made.set("vocab_size", shape.vocab_size);
@@ -305,6 +324,25 @@ Value write_hf_config(const HfConfig& config) {
   made.set("rope_parameters", rope_value(shape, true));
   if (shape.is_moe()) set_experts(made, shape);
   set_tokens(made, config);
+  return made;
+}
+
+}  // namespace
+
+Result<HfConfig> read_hf_config(const Value& config, const std::string& name) {
+  if (!config.is_table()) return make_error(ErrorCode::corrupt, name + ": is not a JSON object");
+  return ConfigReader(config, name).read();
+}
+
+Result<HfConfig> load_hf_config(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path, 1 << 24));
+  LH_TRY(const Value config, parse_json(text, path));
+  return read_hf_config(config, path);
+}
+
+Value write_hf_config(const HfConfig& config) {
+  Value made = written_config(config);
+  if (config.shape.scalar_head && !config.reward_form.is_null()) made.set(reward_form_key, config.reward_form);
   return made;
 }
 

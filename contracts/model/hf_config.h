@@ -1,7 +1,8 @@
 // Hugging Face's config.json of a Llama, GPT-2 or Mixtral model and ModelShape, both ways. Read of Llama: the old form
 // (rope_theta, rope_scaling with `type` or `rope_type`) and the new one (rope_parameters). Written: both at once, so
 // old and new readers agree. What Longhaul's model does not compute (biases, other activations, other rope types, other
-// families) is refused by key.
+// families) is refused by key. A reward model is what transformers calls a sequence classifier; one of several labels
+// is read where it says what they mean (contracts/settings/stages/reward_form.h).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,11 @@ struct HfConfig {
   std::vector<std::int64_t> eos_token_ids;  // may be empty
   std::int64_t bos_token_id = -1;           // -1: none
   std::int64_t pad_token_id = -1;
+  // Of a reward model: what its numbers mean, as reward_form.h writes it under the key reward_form_key; null: one
+  // number that is the reward.
+  Value reward_form = {};
 };
+inline constexpr const char* reward_form_key = "longhaul_reward_model";
 
 // `name` is the file's name for errors; all problems are reported together.
 Result<HfConfig> read_hf_config(const Value& config, const std::string& name);

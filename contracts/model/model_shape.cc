@@ -45,7 +45,8 @@ std::int64_t feed_forward_parameters(const ModelShape& s, std::int64_t experts) 
          3 * s.hidden_size * (experts * s.moe_intermediate_size + s.shared_size());
 }
 std::int64_t all_parameters(const ModelShape& s, std::int64_t experts) {
-  const std::int64_t embeddings = s.vocab_size * s.hidden_size * (s.tie_word_embeddings ? 1 : 2);
+  const std::int64_t output = s.tie_word_embeddings ? 0 : s.output_size() * s.hidden_size;
+  const std::int64_t embeddings = s.vocab_size * s.hidden_size + output;
   const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts);
   if (s.is_gpt2()) {  // norms have two vectors, linear layers one
     const std::int64_t vectors =
@@ -123,7 +124,7 @@ std::int64_t ModelShape::active_parameter_count() const {
 }
 
 std::int64_t ModelShape::matmul_parameter_count() const {
-  return vocab_size * hidden_size +
+  return output_size() * hidden_size +
          num_hidden_layers * (attention_parameters(*this) + feed_forward_parameters(*this, num_experts_per_tok));
 }
 
@@ -210,6 +211,11 @@ const FieldTable<ModelShape>& model_shape_fields() {
                   .min = 1,
                   .max = experts_max});
   return table;
+}
+
+ModelShape with_scalar_head(ModelShape shape, std::int64_t labels) {
+  shape.scalar_head = true, shape.num_labels = labels, shape.tie_word_embeddings = false;
+  return shape;
 }
 
 Result<ModelShape> resolve_shape(ModelShape s) {

@@ -56,6 +56,11 @@ struct ModelShape {
   // Where an adapter is trained beside the model: then the parameters of this shape are the adapter's alone
   // (contracts/model/adapter_list.h). No key of `model`: of the model that computes it says nothing.
   AdapterShape adapter = {};
+  // A reward model: in place of logits the output is num_labels numbers for each token, by score.weight
+  // [num_labels, hidden], and the embedding is not tied to it. No keys of `model`: the kind of the stage says it, or
+  // config.json.
+  bool scalar_head = false;
+  std::int64_t num_labels = 1;  // of a scalar head: one reward, or so many attributes
 
   bool is_moe() const { return num_local_experts > 0; }
   // Runs of one kind of Hugging Face's own; the others have no name there.
@@ -67,6 +72,8 @@ struct ModelShape {
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
   // Columns that the first matrix of a feed-forward gives: gate and up, or one.
   std::int64_t mlp_width() const { return is_gpt2() ? intermediate_size : 2 * intermediate_size; }
+  // Numbers that the output has for each token.
+  std::int64_t output_size() const { return scalar_head ? num_labels : vocab_size; }
   // Numbers that a norm keeps of each token for backward: LayerNorm also the mean.
   std::int64_t norm_statistics() const { return is_gpt2() ? 2 : 1; }
   // Every weight once; a tied output counts once.
@@ -85,6 +92,8 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 const FieldTable<ModelShape>& model_shape_fields();
+// The reward model that is made of a language model.
+ModelShape with_scalar_head(ModelShape shape, std::int64_t labels = 1);
 
 // Fills what is 0 and checks divisibility; `vocab_size` may stay 0 here if the tokenizer is not known yet. Errors name
 // the pair that does not fit and the nearest values that do.

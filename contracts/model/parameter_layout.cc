@@ -60,10 +60,10 @@ void ParameterLayout::close_unit(std::int64_t end, bool experts) {
   unit.shards = dims.dp_shard, unit.share = place_.at.dp_shard;
   unit.replicas = dims.dp_replicate, unit.replica = place_.at.dp_replicate;
   if (experts) {
-    const Result<ExpertDims> dealt = expert_dims_of(dims);
+    const Result<ExpertDims> expert_dims = expert_dims_of(dims);
     const ExpertCoordinates at = expert_coordinates_of(dims, place_.at);
-    unit.shards = dealt->dp_shard, unit.share = at.dp_shard;
-    unit.replicas = dealt->dp_replicate, unit.replica = at.dp_replicate;
+    unit.shards = expert_dims->dp_shard, unit.share = at.dp_shard;
+    unit.replicas = expert_dims->dp_replicate, unit.replica = at.dp_replicate;
   }
   if (dims.zero == 0) {
     unit.replica = unit.replica * unit.shards + unit.share, unit.replicas *= unit.shards;

@@ -32,7 +32,20 @@ std::string embedding_name(const ModelShape& shape) {
   return shape.is_gpt2() ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
+std::string output_name(const ModelShape& shape) {
+  if (shape.scalar_head) return scalar_head_name;
+  return shape.tie_word_embeddings ? embedding_name(shape) : "lm_head.weight";
+}
+
 namespace {
+
+// The output's own matrix, where it has one.
+void add_output(const ModelShape& s, std::vector<ParameterSpec>& list) {
+  const double range = s.embedding_initializer_range > 0 ? s.embedding_initializer_range : s.initializer_range;
+  ParameterSpec spec{output_name(s), {s.output_size(), s.hidden_size}, ParameterSpec::Init::normal, range};
+  spec.tp_dim = s.scalar_head ? -1 : 0, spec.last_stage = true;
+  if (!s.tie_word_embeddings) list.push_back(std::move(spec));
+}
 
 // Where a layer's parameters of GPT-2 stand: matrices with their biases, of which q, k, v make one range.
 class Gpt2List {
@@ -48,9 +61,7 @@ class Gpt2List {
     layer_ = -1;
     norm("transformer.ln_f");
     list_[list_.size() - 2].last_stage = list_.back().last_stage = true;
-    if (!s_.tie_word_embeddings)
-      list_.push_back(
-          {"lm_head.weight", {s_.vocab_size, s_.hidden_size}, Init::normal, embedding_range, true, -1, 0, true});
+    add_output(s_, list_);
     return std::move(list_);
   }
 
@@ -156,8 +167,7 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
     matrix("mlp.down_proj.weight", s.hidden_size, s.intermediate_size, output_range, 1);
   }
   list.push_back({"model.norm.weight", {s.hidden_size}, Init::ones, 0, false, -1, -1, true});
-  if (!s.tie_word_embeddings)
-    list.push_back({"lm_head.weight", {s.vocab_size, s.hidden_size}, Init::normal, embedding_range, true, -1, 0, true});
+  add_output(s, list);
   return list;
 }
 

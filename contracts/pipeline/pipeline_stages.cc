@@ -30,7 +30,7 @@ std::string list_text(const std::vector<int>& layers) {
   return format("stage_layers = [{}]", fmt::join(layers, ", "));
 }
 
-StageLayout deal(int layers, int pp, int vp, const StageLayoutSettings& settings) {
+StageLayout distribute(int layers, int pp, int vp, const StageLayoutSettings& settings) {
   StageLayout layout{pp, vp, std::vector<int>(static_cast<std::size_t>(pp * vp))};
   std::vector<double> load(layout.layers.size(), 0);
   load.front() += settings.embedding_as_layers;
@@ -86,7 +86,7 @@ Result<StageLayout> resolve_stages(int layers, int pp, int vp, const StageLayout
         way_out(layers, pp, vp));
   StageLayout layout;
   if (settings.stage_layers.empty()) {
-    layout = deal(layers, pp, vp, settings);
+    layout = distribute(layers, pp, vp, settings);
   } else {
     LH_TRY(layout, as_written(layers, pp, vp, settings.stage_layers));
   }

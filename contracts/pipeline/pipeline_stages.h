@@ -40,16 +40,16 @@ StageLayout even_stages(int layers, int pp, int vp = 1);
 struct StageLayoutSettings {
   // Layers per global stage, pp * vp numbers that add up to the model's; empty: balanced automatically.
   std::vector<std::int64_t> stage_layers;
-  // What the embedding (first stage) and the final norm, output and loss (last stage) cost, in layers, when dealing
-  // automatically. 0 and 0 deal evenly; 1 and 1 is Megatron-LM's account_for_embedding_in_pipeline_split and
-  // account_for_loss_in_pipeline_split.
+  // What the embedding (first stage) and the final norm, output and loss (last stage) cost, in layers, when
+  // distributing automatically. 0 and 0 distribute evenly; 1 and 1 is Megatron-LM's
+  // account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
   double embedding_as_layers = 0;
   double loss_as_layers = 0;
 };
 
-// Automatic dealing gives one layer after the other to the stage that has least so far (with what embedding and loss
-// count there), the earliest of equals, so the heaviest stage is as light as it can be. The first and the last stage
-// may end without a layer, as they have the embedding and the loss to do; a stage between needs one. Errors
+// Automatic distribution gives one layer after the other to the stage that has least so far (with what embedding and
+// loss count there), the earliest of equals, so the heaviest stage is as light as it can be. The first and the last
+// stage may end without a layer, as they have the embedding and the loss to do; a stage between needs one. Errors
 // (ErrorCode::invalid_input) name the sum or product that does not fit and the nearest list that does.
 Result<StageLayout> resolve_stages(int layers, int pp, int vp, const StageLayoutSettings& settings);
 

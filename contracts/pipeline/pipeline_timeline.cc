@@ -186,24 +186,4 @@ Result<PipelineTimeline> run_pipeline(const Lists& ranks, int vp, const Pipeline
   return timeline;
 }
 
-std::string schedule_picture(const PipelineTimeline& timeline, double unit) {
-  LH_ASSERT(unit > 0, format("unit={}", unit));
-  std::size_t width = 0;
-  for (const auto& entries : timeline.ranks)
-    for (const PipelineTimeline::Entry& entry : entries) width = std::max(width, to_string(entry.op).size());
-  const auto column = [&](double time) { return static_cast<std::size_t>(std::llround(time / unit)); };
-  std::string picture;
-  for (std::size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
-    std::vector<std::string> cells(column(timeline.makespan), ".");
-    for (const PipelineTimeline::Entry& entry : timeline.ranks[rank])
-      for (std::size_t at = column(entry.start); at < column(entry.end); ++at)
-        cells[at] = at == column(entry.start) ? to_string(entry.op) : "-";
-    std::string line = format("rank {} |", rank);
-    for (const std::string& cell : cells) line += format(" {:<{}}", cell, width);
-    line.erase(line.find_last_not_of(' ') + 1);
-    picture += line + "\n";
-  }
-  return picture;
-}
-
 }  // namespace longhaul

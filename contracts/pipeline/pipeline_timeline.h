@@ -41,8 +41,4 @@ struct PipelineTimeline {
 Result<PipelineTimeline> run_pipeline(const std::vector<std::vector<ScheduleOp>>& ranks, int vp,
                                       const PipelineCosts& costs);
 
-// One line per rank, one column per `unit` of time: an operation's name where it starts, dashes while it goes on, dots
-// while the rank waits. Meant for costs that are multiples of `unit`.
-std::string schedule_picture(const PipelineTimeline& timeline, double unit = 1);
-
 }  // namespace longhaul

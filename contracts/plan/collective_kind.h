@@ -1,5 +1,5 @@
 // The operations that groups of ranks do together, and what each costs: read by the communicators (engine/comm), which
-// count it, and by communication_plan.h, which says it beforehand.
+// count it, and by the tests' plan, which says it beforehand.
 #pragma once
 
 #include <cstdint>

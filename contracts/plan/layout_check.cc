@@ -25,14 +25,14 @@ void check_experts(Checker& check, const LayoutCheckInput& input) {
   if (!s.is_moe()) {
     for (const auto& [name, ranks] : {std::pair{"ep", d.ep}, std::pair{"etp", d.etp}})
       if (ranks > 1)
-        check.problems.push_back({format("parallel.{} = {} deals experts, and the model has none", name, ranks),
+        check.problems.push_back({format("parallel.{} = {} distributes experts, and the model has none", name, ranks),
                                   format("leave {} out, or use model.architecture = \"mixtral\"", name)});
     return;
   }
   check.must_divide("parallel.ep", d.ep, "model.num_local_experts", s.num_local_experts);
   check.must_divide("parallel.etp", d.etp, "model.moe_intermediate_size", s.moe_intermediate_size);
-  if (const auto dealt = expert_dims_of(d); !dealt.ok())
-    check.problems.push_back({dealt.error().what, dealt.error().hint});
+  if (const auto split = expert_dims_of(d); !split.ok())
+    check.problems.push_back({split.error().what, split.error().hint});
   // Each rank of tp routes tokens of its own.
   if (!d.sp)
     check.must_divide(d.cp > 1 ? "with experts, parallel.tp * parallel.cp" : "with experts, parallel.tp",

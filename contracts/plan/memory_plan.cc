@@ -243,7 +243,7 @@ std::int64_t neighbours_max(const ParameterLayout& layout, int units, bool with_
   return most;
 }
 
-// Trainer::sum_over_context, sum_over_replicates: neighbours that are no experts are one message, experts one a unit.
+// GradientReduction, sum_over_replicates: neighbours that are no experts are one message, experts one a unit.
 std::int64_t joined_owned(const ParameterLayout& layout) {
   std::int64_t most = 0, here = 0;
   for (const ShardUnit& unit : layout.units()) {
@@ -375,6 +375,7 @@ CheckpointMemory checkpoint_of(const TrainingOutline& o, const ParameterLayout& 
 // engine/ops/loss/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens
 std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
   if (!rank.is_last(o.dims.vp - 1)) return 0;
+  if (o.shape.scalar_head) return 0;
   const std::int64_t per_rank = (o.shape.vocab_size + o.dims.tp - 1) / o.dims.tp;
   const std::int64_t here = std::min(per_rank, o.shape.vocab_size - per_rank * rank.at.tp);
   return std::min<std::int64_t>(1024, o.tokens()) * here * f32;
@@ -384,7 +385,7 @@ std::int64_t packed_products_of(const TrainingOutline& o, const RankOutline& ran
   const ModelShape& s = o.shape;
   const std::int64_t widest =
       std::max({s.hidden_size, s.intermediate_size, s.mlp_width(), s.q_size() + 2 * s.kv_size()});
-  return packed_product_bytes(o.tokens(), widest, rank.is_last(o.dims.vp - 1) ? s.vocab_size : 0, o.bf16);
+  return packed_product_bytes(o.tokens(), widest, rank.is_last(o.dims.vp - 1) ? s.output_size() : 0, o.bf16);
 }
 
 // What a process of the engine takes that no account counts, as memory of its own (not of files), measured on Linux
@@ -451,7 +452,7 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   // Of the rows of all ranks that send here as many come as this rank's experts are of all, and a quarter more where
   // several ranks hold them: what a capacity factor of 1.25 allows for (Fedus et al. 2022, arXiv 2101.03961, section
   // 2.2). It is the middle: of two ranks of a router that has not learnt yet one holds memory for 1.4 times the even
-  // rows and the other for hardly more than those, and nothing tells beforehand which. At most every row comes that has
+  // rows and the other for hardly more than those, and nothing shows beforehand which. At most every row comes that has
   // one of them to go to.
   const std::int64_t m = o.tokens() / o.dims.tp, group = std::int64_t{o.dims.ep} * o.dims.etp;
   const std::int64_t k = o.shape.num_experts_per_tok, local = o.shape.num_local_experts / o.dims.ep;

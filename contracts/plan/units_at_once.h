@@ -1,5 +1,5 @@
 // How many of a model's units travel at once, and which do not travel together: without a bound, how much memory
-// messages take would be chance, and the plan of memory could not tell it.
+// messages take would be chance, and the plan of memory could not know it.
 #pragma once
 
 #include <vector>

@@ -4,8 +4,8 @@
 // manifest.h, checkpoint_format.h and milestone.h are what a stage leaves; state_owner.h says who may write it.
 // It does not know the task (contracts/tasks): a record says how a job went, not what it was to do.
 //
-// attempt.toml: what the controller tells the lead of one job. Written before the job is submitted, never changed; the
-// lead finds everything else from here.
+// attempt.toml: what the controller hands to the lead of one job. Written before the job is submitted, never changed;
+// the lead finds everything else from here.
 #pragma once
 
 #include <string>
@@ -38,9 +38,9 @@ struct Attempt {
   FaultSettings faults;  // to be injected
   std::string run_dir;   // of the whole run
   std::string doorbell;  // file to touch when the record is written; "" for none
-  // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
+  // Arguments before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
   std::vector<std::string> launcher;
-  // Words that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.
+  // Arguments that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.
   std::vector<std::string> agent_launcher;
   int gpus_per_node = 0;  // that the job asked for; 0: none, or not known
   // What of this program's nodes listens for the others does so there: "60001-63000"; "any": anywhere; "": in the range
@@ -72,7 +72,7 @@ struct Attempt {
   std::string events_path() const { return attempt_dir + "/events.jsonl"; }
 };
 
-// At the end of a word of a container: the folder in which the rank's program starts goes there.
+// At the end of an argument of a container: the folder in which the rank's program starts goes there.
 inline constexpr const char* container_folder_mark = "=@";
 
 // Of a round at the end of a job whose record could not be written: it is read from standard input.

@@ -41,6 +41,8 @@ Value checkpoint_to_value(const CheckpointManifest& m) {
   value.set("seed", std::to_string(m.seed));
   value.set("adam_step", static_cast<long long>(m.adam_step));
   value.set("model", model_shape_fields().to_value(m.shape));
+  if (m.shape.scalar_head) value.set("scalar_head", true);
+  if (m.shape.scalar_head && m.shape.num_labels != 1) value.set("num_labels", m.shape.num_labels);
   if (m.shape.adapter.on()) value.set("adapter", adapter_fields().to_value(m.shape.adapter));
   value.set("written_by", parallel_dims_fields().to_value(m.written_by));
   value.set("extra", m.extra.is_table() ? m.extra : Value::make_table());
@@ -95,6 +97,8 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   if (const Value* model = value.find("model")) {
     LH_TRY(m.shape, model_shape_fields().parse(*model, "model"));
   }
+  m.shape.scalar_head = value.get_bool("scalar_head");
+  m.shape.num_labels = value.get_integer("num_labels", 1);
   if (const Value* adapter = value.find("adapter")) {
     LH_TRY(m.shape.adapter, adapter_fields().parse(*adapter, "adapter"));
     LH_CHECK(resolve_shape(m.shape));

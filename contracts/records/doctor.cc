@@ -8,18 +8,18 @@ namespace {
 
 constexpr const char* order_kind = "doctor-order";
 
-Value list_of(const std::vector<std::string>& words) {
+Value list_of(const std::vector<std::string>& arguments) {
   Value list = Value::make_array();
-  for (const std::string& word : words) list.push_back(word);
+  for (const std::string& argument : arguments) list.push_back(argument);
   return list;
 }
 
-std::vector<std::string> words_of(const Value& table, const char* key) {
-  std::vector<std::string> words;
+std::vector<std::string> texts_of(const Value& table, const char* key) {
+  std::vector<std::string> arguments;
   if (const Value* list = table.find(key); list && list->is_array())
-    for (const Value& word : list->as_array())
-      if (word.is_string()) words.push_back(word.as_string());
-  return words;
+    for (const Value& argument : list->as_array())
+      if (argument.is_string()) arguments.push_back(argument.as_string());
+  return arguments;
 }
 
 }  // namespace
@@ -61,13 +61,13 @@ Result<DoctorOrder> read_doctor_order(const std::string& path) {
     return make_error(ErrorCode::corrupt, path + " is no order of a doctor, or of another release");
   DoctorOrder order;
   order.folder = value.get_string("folder");
-  order.launcher = words_of(value, "launcher");
-  order.agent_launcher = words_of(value, "agent_launcher");
-  order.sbatch = words_of(value, "sbatch");
+  order.launcher = texts_of(value, "launcher");
+  order.agent_launcher = texts_of(value, "agent_launcher");
+  order.sbatch = texts_of(value, "sbatch");
   order.mpi = value.get_string("mpi");
   order.ports = value.get_string("ports");
   order.node_local = value.get_string("node_local");
-  order.modules = words_of(value, "modules");
+  order.modules = texts_of(value, "modules");
   order.nodes = static_cast<int>(value.get_integer("nodes", 1));
   order.ranks = static_cast<int>(value.get_integer("ranks", 1));
   order.gpus_per_node = static_cast<int>(value.get_integer("gpus_per_node"));

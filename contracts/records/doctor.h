@@ -13,7 +13,7 @@ namespace longhaul {
 struct DoctorOrder {
   static constexpr int format = 1;
   std::string folder;                       // of this look, seen by all nodes
-  std::vector<std::string> launcher;        // words that start the ranks, as for any job of the site
+  std::vector<std::string> launcher;        // arguments that start the ranks, as for any job of the site
   std::vector<std::string> agent_launcher;  // one agent a node, beside the ranks
   std::vector<std::string> sbatch;   // how a job is submitted from inside: program and options, without the script
   std::string mpi;                   // of srun --mpi=, as the site file says

@@ -10,7 +10,7 @@ const std::string& beat_folder(const Launch& launch) {
 }
 
 std::string rendezvous_folder(const Launch& launch) {
-  return launch.words_dir.empty() ? join_path(launch.launch_dir, "words") : launch.words_dir;
+  return launch.store_dir.empty() ? join_path(launch.launch_dir, "store") : launch.store_dir;
 }
 
 Value launch_to_value(const Launch& launch) {
@@ -28,7 +28,7 @@ Value launch_to_value(const Launch& launch) {
   if (launch.at_least_step > 0) value.set("at_least_step", static_cast<long long>(launch.at_least_step));
   value.set("launch_dir", launch.launch_dir);
   value.set("beat_dir", launch.beat_dir);
-  value.set("words_dir", launch.words_dir);
+  value.set("words_dir", launch.store_dir);
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
@@ -62,7 +62,7 @@ Result<Launch> launch_from_value(const Value& value) {
   launch.at_least_step = value.get_integer("at_least_step");
   launch.launch_dir = value.get_string("launch_dir");
   launch.beat_dir = value.get_string("beat_dir");
-  launch.words_dir = value.get_string("words_dir");
+  launch.store_dir = value.get_string("words_dir");
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");

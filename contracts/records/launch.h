@@ -26,7 +26,7 @@ struct Launch {
   std::int64_t at_least_step = 0;
   std::string launch_dir;      // rank logs, stacks of this launch
   std::string beat_dir;        // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
-  std::string words_dir;       // of each node: where its ranks leave words for all (rendezvous_folder.h); "": none
+  std::string store_dir;       // of each node: where its ranks leave entries for all (rendezvous_folder.h); "": none
   std::string events_path;     // events.jsonl; rank 0 appends
   std::string output_dir;      // staging of the artifact; the lead publishes it
   std::string state_dir;       // survives attempts: checkpoints of this stage
@@ -37,7 +37,7 @@ struct Launch {
 
 // Where the pages of a launch lie.
 const std::string& beat_folder(const Launch& launch);
-// Where its ranks leave words for each other: words_dir; where launch.toml names none, beside their logs.
+// Where its ranks leave entries for each other: store_dir; where launch.toml names none, beside their logs.
 std::string rendezvous_folder(const Launch& launch);
 
 // What is asked before and after each act on state_dir.

@@ -1,5 +1,7 @@
 #include "contracts/records/manifest.h"
 
+#include <algorithm>
+
 #include "base/digest/hash.h"
 #include "base/files/file_hash.h"
 #include "base/files/files.h"
@@ -28,7 +30,7 @@ std::string Manifest::digest() const {
 
 Result<Manifest> make_manifest(const std::string& folder) {
   Manifest manifest;
-  LH_TRY(const auto names, list_tree(folder));
+  LH_TRY(const std::vector<std::string> names, list_tree(folder));
   for (const std::string& name : names) {
     if (name == manifest_name) continue;
     const std::string path = join_path(folder, name);
@@ -38,8 +40,9 @@ Result<Manifest> make_manifest(const std::string& folder) {
   }
   manifest.figures = Value::make_table();
   manifest.provenance = Value::make_table();
-  const std::string artifact = join_path(folder, "artifact.json");
-  if (file_exists(artifact)) {
+  constexpr const char* artifact_name = "artifact.json";
+  const std::string artifact = join_path(folder, artifact_name);
+  if (std::ranges::find(names, artifact_name) != names.end()) {
     LH_TRY(const std::string text, read_file(artifact));
     LH_TRY(const Value value, parse_json(text, artifact));
     if (const Value* figures = value.find("figures"); figures && figures->is_table()) manifest.figures = *figures;

@@ -48,7 +48,7 @@ namespace field_detail {
 namespace {
 
 void wrong_type(const FieldInfo& info, const Value& value, const std::string& path, Diagnostics& d) {
-  d.add(value.pos, path + " is " + type_words(value) + ", expected " + info.type, type_remedy(info, value));
+  d.add(value.pos, path + " is " + type_text(value) + ", expected " + info.type, type_remedy(info, value));
 }
 
 bool in_bounds(const FieldInfo& info, double number, const Value& value, const std::string& path, Diagnostics& d) {
@@ -182,7 +182,7 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
   std::map<std::string, std::string> map;
   for (const ValueMember& member : value.as_table()) {
     if (!member.value.is_string()) {
-      d.add(member.value.pos, path + "." + member.key + " is " + type_words(member.value) + ", expected text",
+      d.add(member.value.pos, path + "." + member.key + " is " + type_text(member.value) + ", expected text",
             type_remedy(text_of_table(member.key), member.value));
       return;
     }

@@ -80,6 +80,21 @@ std::string near_name_deeper(const std::string& key, const KnownKeys& known) {
   return nearest.empty() ? "" : same_name_deeper(nearest, known);
 }
 
+// The key in other letters ("Steps"), then keys that begin with it ("every" of every_steps), then those that end so
+// ("schedule" of lr_schedule).
+std::string extended_name(const std::string& key, const KnownKeys& known) {
+  const std::string plain = plain_key(key);
+  std::vector<std::string> longer, ending;
+  for (const std::string& one : known.here) {
+    if (plain_key(one) == plain) return did_you_mean({one}, "");
+    if (plain.size() < shared_letters_min) continue;
+    if (starts_with(one, plain + "_")) longer.push_back(one);
+    if (ends_with(one, "_" + plain)) ending.push_back(one);
+  }
+  if (longer.empty()) longer = std::move(ending);
+  return longer.empty() || longer.size() > guesses_shown ? "" : did_you_mean(longer, "");
+}
+
 bool shares_part(const std::string& key, const std::string& other) {
   const auto parts = split(plain_key(key), '_');
   return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
@@ -115,6 +130,7 @@ std::string unknown_key_hint(const std::string& key, const std::vector<FieldSlot
     if (!slot.info.named) add_deeper(slot.info.members, slot.info.name + ".", known.deeper);
   }
   if (std::string hint = synonym_hint(key, known); !hint.empty()) return hint;
+  if (std::string hint = extended_name(key, known); !hint.empty()) return hint;
   if (std::string hint = same_name_deeper(key, known); !hint.empty()) return hint;
   std::vector<std::string> all = known.here;
   all.insert(all.end(), others.begin(), others.end());

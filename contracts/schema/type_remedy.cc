@@ -73,9 +73,18 @@ std::string for_text(const FieldInfo& info, const Value& value) {
   return text.empty() ? "" : line(info, "\"" + text + "\"") + ", in quotes";
 }
 
+// A command line as the list of its words.
+std::string for_argv(const FieldInfo& info, const std::string& command) {
+  std::string words;
+  for (const std::string& word : split(command, ' '))
+    if (!word.empty()) words += (words.empty() ? "" : ", ") + field_detail::default_text(Value(word));
+  return line(info, "[" + words + "]");
+}
+
 std::string for_list(const FieldInfo& info, const Value& value) {
   const std::string text = shown(value);
   if (text.empty()) return {};
+  if (info.name == "argv" && value.is_string()) return for_argv(info, value.as_string());
   const bool of_text = info.type == "list of text";
   if (of_text) return line(info, value.is_string() ? "[" + text + "]" : "[\"" + text + "\"]");
   if (!value.is_string()) return line(info, "[" + text + "]");
@@ -102,7 +111,7 @@ std::string guessed(const FieldInfo& info, const Value& value) {
 
 }  // namespace
 
-std::string type_words(const Value& value) {
+std::string type_text(const Value& value) {
   if (value.is_string()) return "text";
   if (value.is_bool()) return "yes/no";
   if (value.is_array()) return "a list";

@@ -8,7 +8,7 @@
 namespace longhaul {
 
 // The value's type as the reference calls it: "text", "yes/no", "list", ...
-std::string type_words(const Value& value);
+std::string type_text(const Value& value);
 
 // "write steps = 20, without quotes"; an example where nothing can be guessed from the value. Without the key where
 // info.name is empty (elements of a list).

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text/text.h"
+#include "contracts/evaluation/task_folder.h"
 #include "contracts/layout/parallel_dims.h"
 #include "contracts/model/weight_decay.h"
 #include "contracts/settings/stages/alignment.h"
@@ -10,6 +12,7 @@
 #include "contracts/settings/stages/curate.h"
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/inference.h"
+#include "contracts/settings/stages/reward_form.h"
 #include "contracts/settings/stages/tokenize.h"
 #include "contracts/settings/stages/tune.h"
 #include "contracts/settings/training/training.h"
@@ -29,6 +32,20 @@ StageKind kind_of(std::string name, int version, std::string help, std::vector<S
   kind.resolve = [&table](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
                           Diagnostics& d) { return table.to_value(table.parse(value, where, d, ignored)); };
   return kind;
+}
+
+// A task that is no name of a built-in one is described in a file of the input `harness`.
+void check_evaluated_tasks(const Value& table, const std::string& where, Diagnostics& d) {
+  const Value *tasks = table.find("tasks"), *inputs = table.find("inputs");
+  if (!tasks || !tasks->is_array() || (inputs && inputs->find("harness"))) return;
+  const auto& known = built_in_evaluations();
+  for (std::size_t i = 0; i < tasks->size(); ++i) {
+    const Value& task = tasks->as_array()[i];
+    // Settings that were resolved before have no places.
+    if (!task.is_string() || task.pos.line == 0 || std::ranges::find(known, task.as_string()) != known.end()) continue;
+    d.add(task.pos, format("{}.tasks[{}] = \"{}\" is not known", where, i, task.as_string()),
+          "one of: " + join(known, ", ") + "; tasks of files need inputs.harness (docs/evaluation.md)");
+  }
 }
 
 // Where the user wrote what an error is about: the innermost key that it names ("phase.main: tokens = 5 ...").
@@ -74,11 +91,18 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
       if (const Status status = check_pretraining(settings, own_model); !status.ok())
         d.add(place_of(status.error().what, value), where + ": " + status.error().what, status.error().hint);
     }
+    if constexpr (std::is_same_v<S, RewardModelSettings>)
+      for (const RewardModelProblem& problem : reward_model_problems(settings)) {
+        const Value* at = value.find(problem.key);
+        d.add((at ? *at : value).pos, where + ": " + problem.what, problem.hint);
+      }
     if constexpr (std::is_same_v<S, AlignSettings>) {
       for (const AlignmentProblem& problem : alignment_problems(settings)) {
         const Value* at = value.find(problem.key);
         d.add((at ? *at : value).pos, where + ": " + problem.what, problem.hint);
       }
+      const Value *given = value.find("inputs"), *at = value.find("reward");
+      hold(check_reward_input(settings, given && given->find("reward")), at ? "reward" : "inputs");
     }
     return table.to_value(settings);
   };
@@ -175,21 +199,11 @@ StageKind benchmark_kind() {
   return kind;
 }
 
-StageKind refused(std::string name, std::string help, std::string why) {
-  StageKind kind;
-  kind.name = std::move(name);
-  kind.help = std::move(help);
-  kind.unavailable = std::move(why);
-  kind.any_inputs = true;
-  kind.resolve = [](const Value&, const std::string&, const std::vector<std::string>&, Diagnostics&) {
-    return Value::make_table();
-  };
-  return kind;
-}
-
 std::vector<StageKind> make_kinds() {
   const std::vector<std::string> models = {"pretrain", "sft", "align", "convert", "quantize"};
+  const std::vector<std::string> measured = {"pretrain", "sft", "align", "convert", "quantize", "reward"};
   const std::vector<std::string> trained = {"pretrain", "sft", "align", "convert"};
+  const std::vector<std::string> judges = {"pretrain", "sft", "align", "convert", "reward"};
   std::vector<StageKind> kinds;
   kinds.push_back(kind_of("curate", 3, "raw pages to clean, deduplicated documents with a held-out part",
                           {{"documents", {"command"}, true, true, "files, folders or globs of HTML and text"}},
@@ -206,7 +220,7 @@ std::vector<StageKind> make_kinds() {
                        pretrain_fields()));
   kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
   kinds.push_back(training_kind_of(
-      "sft", 3, "supervised fine-tuning on instructions; loss on the answers only",
+      "sft", 4, "supervised fine-tuning on instructions; loss on the answers only",
       {{"model", trained, true, true, "the model to tune"},
        {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
        {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
@@ -219,15 +233,43 @@ std::vector<StageKind> make_kinds() {
         true,
         true,
         "JSONL of {prompt, chosen, rejected}; with kto {prompt, completion, label}, with rewards {prompt, answer}"},
-       {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"}},
+       {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"},
+       {"reward", {"reward"}, true, false, "with reward.kind = \"model\": the reward model that judges answers"}},
       align_fields()));
+  kinds.push_back(
+      training_kind_of("reward", 1, "trains a reward model: a number for an answer, larger for a better one",
+                       {{"model", judges, true, true, "the model to start from, a language model or a reward model"},
+                        {"data",
+                         {"command"},
+                         true,
+                         true,
+                         "JSONL of {prompt, chosen, rejected}, with `margin` or `category` if you like; of attributes "
+                         "{prompt, response} with their values; of process {prompt, completions, labels}"},
+                        {"heldout", {"command"}, true, false, "JSONL of held-out rows"}},
+                       reward_model_fields()));
   kinds.push_back(kind_of(
-      "evaluate", 3, "bits per byte, answer loss, preferences, multiple choice",
-      {{"model", models, true, true, "the model to measure"},
+      "evaluate", 3,
+      "bits per byte, answer loss, preferences, multiple choice, reward models, tasks of lm-evaluation-harness",
+      {{"model", measured, true, true, "the model to measure"},
        {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
-       {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
-       {"baseline", models, true, false, "measured beside it"}},
+       {"data",
+        {"command"},
+        true,
+        false,
+        "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl, ratings.jsonl, steps.jsonl"},
+       {"harness",
+        {"command"},
+        true,
+        false,
+        "tasks as YAML of lm-evaluation-harness, with their data (docs/evaluation.md)"},
+       {"baseline", measured, true, false, "measured beside it"}},
       evaluate_fields()));
+  kinds.back().resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                            Diagnostics& d) {
+    check_evaluated_tasks(value, where, d);
+    return evaluate_fields().to_value(evaluate_fields().parse(value, where, d, ignored));
+  };
+  kinds.back().parallel = true;  // replicas, which share out what is asked
   kinds.push_back(kind_of("quantize", 2, "smaller weights for serving",
                           {{"model", trained, true, true, "the model to quantize"},
                            {"tokens", {"tokenize"}, true, false, "held-out text for the perplexity before and after"}},
@@ -238,15 +280,14 @@ std::vector<StageKind> make_kinds() {
                {"adapter", {"command"}, true, false, "an adapter of it that PEFT wrote, merged into the weights"}},
               convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
-                          {{"model", models, true, true, "the model to serve"}}, deploy_fields()));
+                          {{"model", measured, true, true, "the model to serve; of a reward model its scores"}},
+                          deploy_fields()));
   kinds.push_back(kind_of("command", 1, "runs a program of yours under the same worker", {}, command_fields()));
   kinds.back().any_inputs = true;
   kinds.back().parallel = true;
   kinds.push_back(tune_kind());
   kinds.push_back(search_kind());
   kinds.push_back(benchmark_kind());
-  kinds.push_back(refused("reward", "trains a reward model",
-                          "reward models are not part of this version; use `align`, which needs none"));
   return kinds;
 }
 

@@ -35,7 +35,6 @@ struct StageKind {
   std::function<Value(const Value& table, const std::string& where, const std::vector<std::string>& ignored,
                       Diagnostics&)>
       resolve;
-  std::string unavailable;  // not empty: refuses, and says why
 };
 const std::vector<StageKind>& stage_kinds();
 const StageKind* find_stage_kind(const std::string& name);

@@ -15,10 +15,19 @@ struct ClippedRatio {
   bool clipped = false;
 };
 
+// The ratio is a weight of what the answer's likelihood teaches, and not learnt through.
+ClippedRatio weighted_likelihood(const RolloutSettings& rollout, double log_ratio, double advantage, double model) {
+  const double ratio = std::exp(std::clamp(log_ratio, -log_ratio_max, log_ratio_max));
+  const double weight = std::min(ratio, 1 + rollout.clip_high);
+  return {-weight * advantage * model, -weight * advantage, weight < ratio};
+}
+
 ClippedRatio clipped_ratio(const RolloutSettings& rollout, double log_ratio, double advantage) {
   const double held = std::clamp(log_ratio, -log_ratio_max, log_ratio_max), ratio = std::exp(held);
   const double bounded = std::clamp(ratio, 1 - rollout.clip_low, 1 + rollout.clip_high);
   if (bounded * advantage < ratio * advantage) return {-bounded * advantage, 0, true};
+  if (rollout.dual_clip > 0 && advantage < 0 && ratio > rollout.dual_clip)
+    return {-rollout.dual_clip * advantage, 0, true};
   return {-ratio * advantage, held == log_ratio ? -ratio * advantage : 0, false};
 }
 
@@ -33,8 +42,11 @@ PolicyLoss policy_loss(const AlignSettings& settings, const AnswerScores& scores
   for (std::size_t t = 0; t < tokens; ++t) mean += (scores.model[t] - scores.drawn[t]) / static_cast<double>(tokens);
   for (std::size_t t = 0; t < tokens; ++t) {
     // Of a whole answer every token has the ratio, and a share of its slope: the n shares of n equal terms are one.
-    const ClippedRatio one =
-        clipped_ratio(settings.rollout, whole ? mean : scores.model[t] - scores.drawn[t], scores.advantage);
+    const double log_ratio = whole ? mean : scores.model[t] - scores.drawn[t];
+    const double advantage = scores.advantages.empty() ? scores.advantage : scores.advantages[t];
+    const ClippedRatio one = settings.rollout.surrogate == "cispo"
+                                 ? weighted_likelihood(settings.rollout, log_ratio, advantage, scores.model[t])
+                                 : clipped_ratio(settings.rollout, log_ratio, advantage);
     sums.loss += one.value, sums.slopes[t] += one.slope, sums.clipped += one.clipped ? 1 : 0;
     if (scores.reference.empty()) continue;
     const double difference = scores.reference[t] - scores.model[t];

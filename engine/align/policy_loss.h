@@ -4,6 +4,10 @@
 //            Policy Optimization", equation 7
 //   surrogate  -min(ratio A, clip(ratio, 1 - clip_low, 1 + clip_high) A): Schulman et al. 2017, "Proximal Policy
 //            Optimization Algorithms", equation 7; two bounds as in Yu et al. 2025, "DAPO", equation 10
+//              with dual_clip c at most c |A| where A < 0: Ye et al. 2020, "Mastering Complex Control in MOBA Games
+//              with Deep Reinforcement Learning", equation 2
+//   or, with surrogate "cispo", -min(ratio, 1 + clip_high) A l, in which the ratio is held constant: MiniMax 2025,
+//              "MiniMax-M1", equation 4, without a lower bound as there
 //   divergence  beta (exp(f - l) - (f - l) - 1): Shao et al. 2024, "DeepSeekMath", equation 4 (the estimator k3)
 // Differences of log-probabilities end at +-20, as in verl; there the slope is 0.
 #pragma once
@@ -18,7 +22,8 @@ namespace longhaul {
 // Natural logarithms, a value for each token of the answer.
 struct AnswerScores {
   std::span<const double> model, drawn, reference;  // reference: empty where beta is 0
-  double advantage = 0;
+  double advantage = 0;                             // of all tokens,
+  std::span<const double> advantages = {};          // unless each has its own
 };
 
 // Sums over the tokens.

@@ -8,19 +8,20 @@ ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<cons
                                        std::span<float> weights) {
   ObjectiveSums sums;
   const auto length = static_cast<std::size_t>(batch.length);
-  std::vector<double> model, drawn, reference;
+  std::vector<double> model, drawn, reference, advantages;
   std::vector<std::size_t> places;
   for (std::size_t sequence = 0; sequence < static_cast<std::size_t>(batch.sequences); ++sequence) {
-    model.clear(), drawn.clear(), reference.clear(), places.clear();
+    model.clear(), drawn.clear(), reference.clear(), advantages.clear(), places.clear();
     for (std::size_t t = sequence * length; t < (sequence + 1) * length; ++t) {
       if (batch.targets[t] < 0) continue;
       places.push_back(t), model.push_back(-static_cast<double>(token_losses[t]));
       drawn.push_back(static_cast<double>(batch.drawn[t]));
       if (!batch.reference.empty()) reference.push_back(static_cast<double>(batch.reference[t]));
+      if (!batch.advantages.empty()) advantages.push_back(static_cast<double>(batch.advantages[t]));
     }
     const double* of = &batch.per_sequence[sequence * AnswerPlace::fields];
-    const PolicyLoss loss = policy_loss(settings_, {model, drawn, reference, of[AnswerPlace::advantage]});
-    const double scale = of[AnswerPlace::scale], tokens = std::max(1.0, static_cast<double>(places.size()));
+    const PolicyLoss loss = policy_loss(settings_, {model, drawn, reference, of[AnswerPlace::advantage], advantages});
+    const double scale = of[AnswerPlace::token_scale], tokens = std::max(1.0, static_cast<double>(places.size()));
     sums.loss += scale * loss.loss;
     sums.count += 1;
     sums.extra[0] += of[AnswerPlace::reward], sums.extra[1] += of[AnswerPlace::right];

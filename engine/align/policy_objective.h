@@ -1,5 +1,6 @@
 // Rewards as an objective of the trainer. Sequences of a batch are answers of the model; per_sequence carries four
-// numbers of each (AnswerPlace), and drawn and reference the log-probabilities of its tokens. Sums are over answers.
+// numbers of each (AnswerPlace), and drawn and reference the log-probabilities of its tokens; where tokens have
+// advantages of their own those count. Sums are over answers.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,7 @@ namespace longhaul {
 
 // In per_sequence, one answer behind the other.
 struct AnswerPlace {
-  enum Field { advantage, scale, reward, right, fields };  // scale: of each of its tokens' losses
+  enum Field { advantage, token_scale, reward, right, fields };  // token_scale: of each of its tokens' losses
 };
 
 class PolicyObjective final : public SequenceObjective {

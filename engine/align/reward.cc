@@ -86,7 +86,8 @@ std::optional<double> last_number(std::string_view text) {
 Result<RewardFunction> RewardFunction::create(const RewardSettings& settings) {
   RewardFunction made(settings);
   if (settings.kind == "regex") {
-    LH_TRY(made.pattern_, RewardPattern::compile(settings.pattern));
+    LH_TRY(AnswerPattern pattern, AnswerPattern::compile(settings.pattern).with_context("reward.pattern"));
+    made.pattern_ = std::make_shared<const AnswerPattern>(std::move(pattern));
   }
   return made;
 }
@@ -110,7 +111,7 @@ Reward RewardFunction::judge_one(const RewardQuestion& q) const {
     return right_if(to_json(*given) == to_json(written.ok() ? *written : q.answer));
   }
   const Result<std::optional<std::string>> found = pattern_->find(q.completion);
-  if (!found.ok()) return {std::nullopt, found.error().message()};
+  if (!found.ok()) return {std::nullopt, found.error().with_context("reward.pattern").message()};
   if (!*found) return right_if(false);
   return right_if(!pattern_->has_group() || without_space(**found) == without_space(expected));
 }

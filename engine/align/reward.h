@@ -4,6 +4,7 @@
 //   regex    1 where the pattern matches somewhere and its first group, where it has one, is the row's answer
 //   json     1 where the answer is JSON, and the same value as the row's answer where the row has one
 //   command  what a program of the user prints: a line for each answer, in their order
+// What a reward model says (model) is not asked here: engine/tasks/rewards.
 // A reward that is missing says why; it ends nothing.
 #pragma once
 
@@ -16,7 +17,7 @@
 #include "base/error/result.h"
 #include "base/value/value.h"
 #include "contracts/settings/training/training.h"
-#include "engine/align/reward_pattern.h"
+#include "engine/data/patterns/answer_pattern.h"
 
 namespace longhaul {
 
@@ -46,7 +47,7 @@ class RewardFunction {
   std::vector<Reward> ask_command(std::span<const RewardQuestion> questions) const;
 
   RewardSettings settings_;
-  std::shared_ptr<const RewardPattern> pattern_;
+  std::shared_ptr<const AnswerPattern> pattern_;
 };
 
 // The last number in a text, as written in decimal; nothing where there is none.

@@ -2,9 +2,18 @@
 
 namespace longhaul {
 
+namespace {
+
+std::size_t numbers_per_token(const Llama& model) {
+  return model.shape().scalar_head ? static_cast<std::size_t>(model.shape().num_labels) : 1;
+}
+
+}  // namespace
+
 ObjectiveSums SequenceObjective::losses(const ComputeContext& context, Llama& model, int slot,
                                         const BatchStorage& batch) {
-  loss_.assign(batch.ids.size(), 0.0F), weights_.assign(batch.ids.size(), 0.0F);
+  const std::size_t numbers = batch.ids.size() * numbers_per_token(model);
+  loss_.assign(numbers, 0.0F), weights_.assign(numbers, 0.0F);
   model.token_losses(context, slot, loss_);
   ObjectiveSums sums = sums_of(batch, loss_, weights_);
   sums.tokens = static_cast<double>(batch.real_tokens());

@@ -14,7 +14,8 @@ class SequenceObjective : public Objective {
   std::int64_t bytes() const final { return bytes_of_vector(loss_) + bytes_of_vector(weights_); }
 
  protected:
-  // Of the token losses; sets `weights` (0 at first), one for each token, to the gradient of the loss by that token's.
+  // Of the token losses, or a reward model's numbers, [tokens, labels]; sets `weights` (0 at first), one for each, to
+  // the gradient of the loss by it.
   virtual ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
                                 std::span<float> weights) = 0;
 

@@ -209,13 +209,13 @@ Result<bool> Communicator::test(Request& request) {
     request.operation_.reset();
     return true;
   }
-  if (auto left = told_to_leave(request)) return fail(request, std::move(*left));
+  if (auto left = asked_to_leave(request)) return fail(request, std::move(*left));
   return false;
 }
 
-std::optional<Error> Communicator::told_to_leave(const Request& request) const {
+std::optional<Error> Communicator::asked_to_leave(const Request& request) const {
   if (options_.abort != nullptr && options_.abort->load(std::memory_order_acquire))
-    return make_error(ErrorCode::aborted, text_of(request) + ": told to stop");
+    return make_error(ErrorCode::aborted, text_of(request) + ": asked to stop");
   const std::int64_t newest = options_.newest_epoch ? options_.newest_epoch->load(std::memory_order_acquire) : 0;
   if (newest > static_cast<std::int64_t>(epoch_))
     return make_error(ErrorCode::aborted, format("{}: left for epoch {}", text_of(request), newest));

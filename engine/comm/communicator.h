@@ -1,7 +1,7 @@
 // Room engine/comm
 // Groups of ranks that work together and can always be left: every operation is polled, with a deadline.
-// communicator.h is the contract; mpi_, threads_ and staged_communicator.h implement it.
-// tree_sum.h makes sums independent of the layout; contribution_check.h finds bits that changed on the way.
+// communicator.h is the contract; mpi_, threads_ and staged_communicator.h implement it. mpi_library.h knows which MPI
+// was loaded. tree_sum.h makes sums independent of the layout; contribution_check.h finds bits that changed on the way.
 // It may not include NCCL's implementation (engine/comm/nccl), which a build without CUDA does not have.
 //
 // A group of ranks that work together, and that can always be left.
@@ -14,7 +14,7 @@
 // every time, on every backend.
 //
 // Spans lie in the memory of the host or, where a backend is made for a device (staged_communicator.h, nccl/), each as
-// a whole in the host's or in that device's, which tells the two apart (Device::owns). What was asked of the device
+// a whole in the host's or in that device's, which distinguishes the two (Device::owns). What was asked of the device
 // before an operation is started is done before it begins.
 //
 // A communicator belongs to one thread at a time. Buffers must stay alive and unchanged until the request is done or
@@ -72,7 +72,7 @@ class CommOperation {
   virtual ~CommOperation() = default;
   virtual Result<bool> poll() = 0;             // true: done, outputs written
   virtual std::vector<int> waiting_for() = 0;  // ranks of the group not heard of, as far as known
-  // Sleeps until poll() may answer otherwise, a millisecond at most; false: this backend is not told, ask it again.
+  // Sleeps until poll() may answer otherwise, a millisecond at most; false: this backend is not notified, ask it again.
   virtual bool doze() { return false; }
   virtual void abandon(const std::string& reason) = 0;  // never touches the caller's buffers again
 };
@@ -147,7 +147,7 @@ class Communicator {
   Status wait(Request request, std::int64_t timeout_ms);
 
   // The ranks of a sub-group, as ranks of this group, in their new order; this rank must be among them. No message is
-  // sent: `axis` tells groups of the same parent apart (0 is a world's own; 1 .. 15 free, one per axis of the mesh),
+  // sent: `axis` distinguishes groups of the same parent (0 is a world's own; 1 .. 15 free, one per axis of the mesh),
   // all its members must use the same. `name` is for errors. Lives no longer than the world it came from.
   virtual std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) = 0;
 
@@ -186,7 +186,7 @@ class Communicator {
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
   void show_wait(const Request& request) const;
-  std::optional<Error> told_to_leave(const Request& request) const;
+  std::optional<Error> asked_to_leave(const Request& request) const;
   std::string text_of(const Request& request) const;
 
   int rank_, size_;

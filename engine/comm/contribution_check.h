@@ -22,7 +22,7 @@ std::uint64_t contribution_checksum(std::span<const std::byte> bytes,
                                     ContributionChecksum by = ContributionChecksum::xxh3);
 
 // Bytes [begin, begin + size) of an array of floats: what of a contribution to a sum over `ranks` goes to one of them.
-// Backends that move pieces deal them by this rule.
+// Backends that move pieces distribute them by this rule.
 struct ContributionPart {
   std::size_t begin = 0, size = 0;
 };
@@ -50,7 +50,7 @@ struct ContributionPair {
   std::uint64_t given = 0, received = 0;
 };
 struct CorruptContribution {
-  int rank = -1;   // at which it broke, as far as can be told
+  int rank = -1;   // at which it broke, as far as can be known
   int other = -1;  // the far end, where it is the way between the two; -1: the rank itself
   int disagreements = 0;
   std::string reason;

@@ -8,5 +8,6 @@ inline constexpr int world_axis = 0, tensor_axis = 1, data_axis = 2, replica_axi
                      pipeline_ends_axis = 5, shard_axis = 6, replicate_axis = 7, context_axis = 8, whole_axis = 9,
                      micro_batch_axis = 10, expert_axis = 11, expert_copy_axis = 12, expert_data_axis = 13,
                      expert_shard_axis = 14, expert_replicate_axis = 15;
+inline constexpr int mesh_axis_last = expert_replicate_axis;
 
 }  // namespace longhaul

@@ -1,7 +1,7 @@
 // Communicators over MPI, with standard calls only. Every operation is made of MPI_Isend and MPI_Irecv between staging
 // buffers, so that it can be polled, the ranks not heard of can be named, and a late message never lands in memory that
 // the caller has given up. One control communicator is used for nothing but making the next epoch's (MPI_Comm_idup,
-// polled as well); sub-groups need none, they are told apart by tags.
+// polled as well); sub-groups need none, they are distinguished by tags.
 //
 // With more ranks than cores start with `mpirun --mca mpi_yield_when_idle 1 --bind-to none`.
 #pragma once

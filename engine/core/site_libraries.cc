@@ -7,7 +7,7 @@
 namespace longhaul {
 namespace {
 
-// Both libraries tell their version by one function of this kind; own declarations, since their headers may be missing.
+// Both libraries give their version by one function of this kind; own declarations, since their headers may be missing.
 using VersionFunction = int(int*);
 
 SiteLibrary look_for(const std::string& name, const std::string& file, const char* function,

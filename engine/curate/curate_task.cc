@@ -4,9 +4,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
-#include <unordered_set>
 
 #include "base/digest/hash.h"
 #include "base/error/diagnostics.h"
@@ -14,6 +12,7 @@
 #include "base/system/parallel_for.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "engine/curate/corpus_files.h"
 #include "engine/curate/dedup/dedup.h"
 #include "engine/curate/examine.h"
 #include "engine/curate/extract/unicode.h"
@@ -22,6 +21,7 @@
 #include "engine/curate/heldout_pages.h"
 #include "engine/curate/read/inputs.h"
 #include "engine/curate/readers/document_readers.h"
+#include "engine/curate/removal_log.h"
 #include "engine/curate/waterfall.h"
 
 namespace longhaul {
@@ -59,9 +59,20 @@ Status check_settings(const CurateSettings& s) {
   return problems.to_status("nothing was read");
 }
 
+// Refuses inputs of which more `records` are broken than the settings allow.
+Status check_rejected(const CurateReport& report, std::int64_t records, const CurateSettings& settings) {
+  const auto share = static_cast<std::int64_t>(settings.rejected_share_max * static_cast<double>(records));
+  const std::int64_t allowed = std::max(settings.rejected_min, share);
+  if (report.rejected <= allowed) return {};
+  return make_error(ErrorCode::invalid_input,
+                    format("{} of {} records and files are broken, of which {} may be; the first: {}", report.rejected,
+                           records, allowed, report.first_rejected),
+                    "rejected.jsonl names each; mend them, or raise rejected_share_max or rejected_min");
+}
+
 // Divides the longest document of the page whose end is held out, where there is such a page.
 void hold_end_out(const HeldoutChoice& choice, std::vector<CurateDocument>& documents,
-                  std::vector<CurateDocument>& heldout, Waterfall& waterfall) {
+                  std::vector<CurateDocument>& heldout, RemovalLog& removals) {
   CurateDocument* longest = nullptr;
   for (CurateDocument& document : documents)
     if (document.page == choice.cut_page && (!longest || document.text.size() > longest->text.size()))
@@ -75,7 +86,7 @@ void hold_end_out(const HeldoutChoice& choice, std::vector<CurateDocument>& docu
   end_of_it.text = longest->text.substr(begin);
   longest->text.resize(begin);
   while (ends_with(longest->text, "\n") || ends_with(longest->text, " ")) longest->text.pop_back();
-  waterfall.removed("held_out", 0, static_cast<std::int64_t>(end_of_it.text.size()));
+  removals.count("held_out", 0, static_cast<std::int64_t>(end_of_it.text.size()));
   heldout.push_back(std::move(end_of_it));
 }
 
@@ -142,54 +153,26 @@ class Curation {
       bytes += e.raw_bytes;
       broken_files += e.removed_in == "read";
     }
-    std::string lines;
     for (const RejectedRecord& r : rejected_) {
-      append_rejected(lines, r);
       if (r.reason == unreadable_file) continue;  // counted as the document that it would have been
       ++records;
       lost_bytes += r.bytes;
     }
     report_.rejected = static_cast<std::int64_t>(rejected_.size());
-    if (!rejected_.empty()) report_.first_rejected = describe(rejected_.front());
-    waterfall_.begin("read", records, bytes + lost_bytes);
+    if (!rejected_.empty()) report_.first_rejected = rejected_text(rejected_.front());
+    removals_.begin("read", records, bytes + lost_bytes);
     for (const RejectedRecord& r : rejected_) {
-      if (r.reason != unreadable_file) waterfall_.removed(r.reason, 1, r.bytes);
+      if (r.reason != unreadable_file) removals_.count(r.reason, 1, r.bytes);
     }
     for (const ExaminedDocument& e : examined_) {
       if (e.removed_in != "read") continue;
       if (report_.unreadable_files++ == 0) report_.first_unreadable = e.detail;
-      waterfall_.removed(e.reason, 1, e.raw_bytes);
-      note_removed(e.document, "read", e.reason, e.detail);
+      removals_.count(e.reason, 1, e.raw_bytes);
+      removals_.note(e.document, e.reason, e.detail);
     }
-    waterfall_.end(static_cast<std::int64_t>(examined_.size()) - broken_files, bytes, 0);
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "rejected.jsonl"), lines));
-    return check_rejected(records);
-  }
-
-  Status check_rejected(std::int64_t records) const {
-    const auto allowed = std::max(
-        settings_.rejected_min, static_cast<std::int64_t>(settings_.rejected_share_max * static_cast<double>(records)));
-    if (report_.rejected <= allowed) return {};
-    return make_error(ErrorCode::invalid_input,
-                      format("{} of {} records and files are broken, of which {} may be; the first: {}",
-                             report_.rejected, records, allowed, report_.first_rejected),
-                      "rejected.jsonl names each; mend them, or raise rejected_share_max or rejected_min");
-  }
-
-  static std::string describe(const RejectedRecord& r) {
-    const std::string place = r.line > 0 ? format("{}:{}", r.file, r.line) : r.file;
-    return format("{}: {}: {}{}", place, r.reason, r.detail, r.start.empty() ? "" : format(" ({})", r.start));
-  }
-
-  static void append_rejected(std::string& lines, const RejectedRecord& r) {
-    Value value = Value::make_table();
-    value.set("file", r.file);
-    value.set("line", r.line);
-    value.set("reason", r.reason);
-    value.set("detail", r.detail);
-    value.set("bytes", r.bytes);
-    value.set("start", r.start);
-    lines += to_json(value) + "\n";
+    removals_.end(static_cast<std::int64_t>(examined_.size()) - broken_files, bytes, 0);
+    LH_CHECK(write("rejected.jsonl", rejected_lines(rejected_)));
+    return check_rejected(report_, records, settings_);
   }
 
   // One waterfall step out of the examination: `bytes_in` and `bytes_out` of a document, and its seconds.
@@ -198,27 +181,27 @@ class Curation {
     std::int64_t in = 0, out = 0, documents_in = 0, documents_out = 0;
     double work_s = 0;
     for (const ExaminedDocument& e : examined_) {
-      if (gone_.contains(e.document.id)) continue;
+      if (removals_.has(e.document)) continue;
       ++documents_in;
       in += bytes_in(e);
       work_s += seconds(e);
     }
-    waterfall_.begin(step, documents_in, in);
+    removals_.begin(step, documents_in, in);
     for (const ExaminedDocument& e : examined_) {
-      if (gone_.contains(e.document.id)) continue;
+      if (removals_.has(e.document)) continue;
       if (e.removed_in == step) {
-        waterfall_.removed(e.reason, 1, bytes_in(e));
-        note_removed(e.document, step, e.reason, e.detail);
+        removals_.count(e.reason, 1, bytes_in(e));
+        removals_.note(e.document, e.reason, e.detail);
         continue;
       }
       ++documents_out;
       out += bytes_out(e);
       if (std::string_view(step) == "extract" && e.repeated_bytes > 0)
-        waterfall_.removed("repeated_on_site", 0, e.repeated_bytes);
+        removals_.count("repeated_on_site", 0, e.repeated_bytes);
       if (std::string_view(step) != "line_rules") continue;
-      for (const RemovedLines& lines : e.removed_lines) waterfall_.removed(lines.rule, 0, lines.bytes);
+      for (const RemovedLines& lines : e.removed_lines) removals_.count(lines.rule, 0, lines.bytes);
     }
-    waterfall_.end(documents_out, out, work_s);
+    removals_.end(documents_out, out, work_s);
   }
 
   void account_for_examination() {
@@ -231,10 +214,10 @@ class Curation {
     examination_step("language", clean, clean, [](const ExaminedDocument& e) { return e.language_s; });
     examination_step("line_rules", clean, text, [](const ExaminedDocument& e) { return e.line_rules_s; });
     examination_step("document_rules", text, text, [](const ExaminedDocument& e) { return e.document_rules_s; });
-    report_.input_bytes = waterfall_.steps().front().bytes_in;
+    report_.input_bytes = removals_.steps().front().bytes_in;
     for (ExaminedDocument& e : examined_) {
       for (const std::string& rule : e.rules_left_out) ++report_.rules_left_out[e.document.language][rule];
-      if (!gone_.contains(e.document.id)) documents_.push_back(std::move(e.document));
+      if (!removals_.has(e.document)) documents_.push_back(std::move(e.document));
     }
     examined_.clear();
   }
@@ -269,7 +252,7 @@ class Curation {
     std::vector<CurateDocument> rest;
     for (std::size_t i = 0; i < documents_.size(); ++i) {
       if (kept[i] == i) continue;
-      remove(documents_[i], step, reason, format("as {}", documents_[kept[i]].source));
+      removals_.remove(documents_[i], reason, format("as {}", documents_[kept[i]].source));
     }
     for (std::size_t i = 0; i < documents_.size(); ++i) {
       if (kept[i] == i) rest.push_back(std::move(documents_[i]));
@@ -283,7 +266,7 @@ class Curation {
     std::vector<std::string> languages;
     for (const CurateDocument& document : documents_) languages.push_back(document.language);
     ParagraphDedupResult result = remove_repeated_paragraphs(texts(), languages, settings_.dedup, settings_.threads);
-    waterfall_.removed("repeated_paragraph", 0, result.bytes_removed);
+    removals_.count("repeated_paragraph", 0, result.bytes_removed);
     std::vector<CurateDocument> rest;
     for (std::size_t i = 0; i < documents_.size(); ++i) {
       CurateDocument& document = documents_[i];
@@ -291,11 +274,12 @@ class Curation {
       document.text = std::move(result.texts[i]);
       const std::int64_t columns = display_columns(document.text);
       if (columns < settings_.document_columns_min) {
-        remove(document, "repeated_paragraphs", "document_columns_min",
-               format("{} columns left; at least {} wanted", columns, settings_.document_columns_min));
+        removals_.remove(document, "document_columns_min",
+                         format("{} columns left; at least {} wanted", columns, settings_.document_columns_min));
       } else if (share < settings_.document_share_min) {
-        remove(document, "repeated_paragraphs", "document_share_min",
-               format("{:.0f} % left; at least {:.0f} % wanted", 100 * share, 100 * settings_.document_share_min));
+        removals_.remove(
+            document, "document_share_min",
+            format("{:.0f} % left; at least {:.0f} % wanted", 100 * share, 100 * settings_.document_share_min));
       } else {
         rest.push_back(std::move(document));
       }
@@ -317,11 +301,11 @@ class Curation {
     std::vector<CurateDocument> training;
     for (CurateDocument& document : documents_) {
       const bool held = choice.pages.contains(document.page);
-      if (held) waterfall_.removed("held_out", 1, static_cast<std::int64_t>(document.text.size()));
+      if (held) removals_.count("held_out", 1, static_cast<std::int64_t>(document.text.size()));
       (held ? heldout_ : training).push_back(std::move(document));
     }
     documents_ = std::move(training);
-    hold_end_out(choice, documents_, heldout_, waterfall_);
+    hold_end_out(choice, documents_, heldout_, removals_);
     while (!heldout_.empty() && remove_heldout_paragraphs()) {
     }  // what is left may join into a paragraph anew: look again
     std::ranges::sort(documents_, {}, &CurateDocument::source);
@@ -336,12 +320,12 @@ class Curation {
     const int columns_min = std::min(40, settings_.dedup.paragraph_columns_min);
     ParagraphDedupResult result = remove_paragraphs_of(texts(), forbidden, columns_min, settings_.threads);
     if (result.paragraphs_removed == 0) return false;
-    waterfall_.removed("paragraph_in_heldout", 0, result.bytes_removed);
+    removals_.count("paragraph_in_heldout", 0, result.bytes_removed);
     std::vector<CurateDocument> rest;
     for (std::size_t i = 0; i < documents_.size(); ++i) {
       documents_[i].text = std::move(result.texts[i]);
       if (documents_[i].text.empty()) {
-        remove(documents_[i], "split", "paragraph_in_heldout", "nothing left");
+        removals_.remove(documents_[i], "paragraph_in_heldout", "nothing left");
       } else {
         rest.push_back(std::move(documents_[i]));
       }
@@ -352,68 +336,25 @@ class Curation {
 
   // --- files ---
 
-  static void append_document(std::string& lines, const CurateDocument& document) {
-    Value value = Value::make_table();
-    value.set("id", document.id);
-    value.set("source", document.source);
-    value.set("page", document.page);
-    value.set("language", document.language);
-    value.set("title", document.title);
-    const auto set_known = [&](const char* key, const std::string& text) {
-      if (!text.empty()) value.set(key, text);
-    };
-    set_known("author", document.author);
-    set_known("date", document.date);
-    set_known("url", document.url);
-    value.set("text", document.text);
-    lines += to_json(value) + "\n";
-  }
-
   Result<CurateReport> finish(Clock::time_point start) {
-    std::string training, heldout;
-    std::map<std::string, LanguageShare> languages;
-    for (const CurateDocument& document : documents_) {
-      append_document(training, document);
-      LanguageShare& share = languages[document.language];
-      ++share.documents;
-      share.bytes += static_cast<std::int64_t>(document.text.size());
-    }
-    for (const CurateDocument& document : heldout_) {
-      append_document(heldout, document);
-      LanguageShare& share = languages[document.language];
-      ++share.documents;
-      ++share.heldout_documents;
-      share.bytes += static_cast<std::int64_t>(document.text.size());
-      share.heldout_bytes += static_cast<std::int64_t>(document.text.size());
-    }
-    for (auto& [code, share] : languages) {
-      share.language = code;
-      report_.languages.push_back(share);
-    }
-    std::stable_sort(report_.languages.begin(), report_.languages.end(),
-                     [](const LanguageShare& a, const LanguageShare& b) { return a.bytes > b.bytes; });
-    report_.steps = waterfall_.steps();
+    report_.languages = language_shares(documents_, heldout_);
+    report_.steps = removals_.steps();
     report_.documents = static_cast<std::int64_t>(documents_.size());
-    report_.bytes = bytes_of(documents_);
+    report_.bytes = text_bytes(documents_);
     report_.heldout_documents = static_cast<std::int64_t>(heldout_.size());
-    report_.heldout_bytes = bytes_of(heldout_);
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "removed.jsonl"), removed_lines_));
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "waterfall.json"), to_json_pretty(to_value(report_.steps))));
+    report_.heldout_bytes = text_bytes(heldout_);
+    LH_CHECK(write("removed.jsonl", removals_.lines()));
+    LH_CHECK(write("waterfall.json", to_json_pretty(to_value(report_.steps))));
     if (documents_.empty()) return empty_corpus_error(report_.steps, heldout_key_);
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "languages.json"),
-                               to_json_pretty(to_value(report_.languages, report_.rules_left_out))));
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "heldout.jsonl"), heldout));
-    LH_CHECK(write_file_atomic(join_path(out_dir_, "documents.jsonl"), training));
+    LH_CHECK(write("languages.json", to_json_pretty(to_value(report_.languages, report_.rules_left_out))));
+    LH_CHECK(write("heldout.jsonl", document_lines(heldout_)));
+    LH_CHECK(write("documents.jsonl", document_lines(documents_)));
     report_.seconds = seconds_since(start);
     return report_;
   }
 
-  // --- small change ---
-
-  static std::int64_t bytes_of(const std::vector<CurateDocument>& documents) {
-    return std::accumulate(
-        documents.begin(), documents.end(), std::int64_t{0},
-        [](std::int64_t sum, const CurateDocument& d) { return sum + static_cast<std::int64_t>(d.text.size()); });
+  Status write(const char* name, const std::string& text) const {
+    return write_file_atomic(join_path(out_dir_, name), text);
   }
 
   std::vector<std::string_view> texts() const {
@@ -425,28 +366,11 @@ class Curation {
   Clock::time_point begin(const char* step) {
     const auto count = static_cast<std::int64_t>(documents_.size());
     if (progress_) progress_({step, 0, count});
-    waterfall_.begin(step, count, bytes_of(documents_));
+    removals_.begin(step, count, text_bytes(documents_));
     return Clock::now();
   }
   void end(Clock::time_point start) {
-    waterfall_.end(static_cast<std::int64_t>(documents_.size()), bytes_of(documents_), seconds_since(start));
-  }
-
-  void remove(const CurateDocument& document, const char* step, const char* reason, const std::string& detail) {
-    waterfall_.removed(reason, 1, static_cast<std::int64_t>(document.text.size()));
-    note_removed(document, step, reason, detail);
-  }
-
-  void note_removed(const CurateDocument& document, const char* step, const std::string& reason,
-                    const std::string& detail) {
-    gone_.insert(document.id);
-    Value value = Value::make_table();
-    value.set("id", document.id);
-    value.set("source", document.source);
-    value.set("step", step);
-    value.set("reason", reason);
-    value.set("detail", detail);
-    removed_lines_ += to_json(value) + "\n";
+    removals_.end(static_cast<std::int64_t>(documents_.size()), text_bytes(documents_), seconds_since(start));
   }
 
   const CurateSettings& settings_;
@@ -455,10 +379,8 @@ class Curation {
   std::vector<ExaminedDocument> examined_;
   std::vector<RejectedRecord> rejected_;
   std::vector<CurateDocument> documents_, heldout_;
-  std::string heldout_key_;               // as HeldoutChoice::key
-  std::unordered_set<std::string> gone_;  // ids of removed documents
-  std::string removed_lines_;
-  Waterfall waterfall_;
+  std::string heldout_key_;  // as HeldoutChoice::key
+  RemovalLog removals_;
   CurateReport report_;
 };
 

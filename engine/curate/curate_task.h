@@ -1,6 +1,7 @@
 // Room engine/curate
 // The work of the stage `curate`: raw pages in, clean documents without duplicates out.
-// curate_task.h runs all steps; examine.h judges one document alone; waterfall.h counts what each step removed.
+// curate_task.h runs all steps; examine.h judges one document alone; removal_log.h and waterfall.h keep what each step
+// removed; corpus_files.h writes lines.
 // It uses no model and no tokenizer: curation runs on processors, before any vocabulary exists.
 //
 // The whole curation room as one task: raw pages in, a clean corpus out, and a waterfall of what each step removed and
@@ -81,8 +82,5 @@ struct CurateProgress {
 // thread, one at a time.
 Result<CurateReport> curate(const CurateInputs& inputs, const CurateSettings& settings, const std::string& out_dir,
                             const std::function<void(const CurateProgress&)>& progress = {});
-
-// A table for people: one line per step with what it removed and the reasons.
-std::string waterfall_table(const CurateReport& report);
 
 }  // namespace longhaul

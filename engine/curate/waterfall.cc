@@ -106,20 +106,4 @@ Error empty_corpus_error(const std::vector<WaterfallStep>& steps, const std::str
   return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
 }
 
-std::string waterfall_table(const CurateReport& report) {
-  std::string table = format("{:<22} {:>9} {:>12} {:>9} {:>12} {:>8}  reasons\n", "step", "documents", "bytes",
-                             "removed", "bytes", "seconds");
-  for (const WaterfallStep& step : report.steps) {
-    table += format("{:<22} {:>9} {:>12} {:>9} {:>12} {:>8.2f} ", step.step, step.documents_out, step.bytes_out,
-                    step.documents_in - step.documents_out, step.bytes_in - step.bytes_out, step.seconds);
-    for (std::size_t i = 0; i < step.reasons.size() && i < 4; ++i) {
-      const WaterfallReason& reason = step.reasons[i];
-      table += format("{} {} ({}, {})", i == 0 ? "" : ",", reason.reason, reason.documents,
-                      human_bytes(static_cast<double>(reason.bytes)));
-    }
-    table += "\n";
-  }
-  return table;
-}
-
 }  // namespace longhaul

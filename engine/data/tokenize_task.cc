@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -61,7 +62,8 @@ class TokenizeTask {
       return make_error(ErrorCode::invalid_input, documents + " has no documents",
                         "curate kept nothing: see its report");
     stats.set("train", train_stats);
-    if (file_exists(heldout)) {
+    LH_TRY(const bool has_heldout, is_there(heldout));
+    if (has_heldout) {
       LH_TRY(Value heldout_stats, encode_file(tokenizer, heldout, "heldout", true));
       stats.set("heldout", std::move(heldout_stats));
     }
@@ -81,12 +83,14 @@ class TokenizeTask {
       for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
                                "chat_template.json", "generation_config.json"}) {
         const std::string from = join_path(inputs_.tokenizer, name);
-        if (!file_exists(from)) continue;
+        LH_TRY(const bool there, is_there(from));
+        if (!there) continue;
         LH_TRY(const std::string text, read_file(from));
         LH_CHECK(write_file_atomic(join_path(out_, name), text));
       }
     }
-    if (file_exists(path)) return {};
+    LH_TRY(const bool given, is_there(path));
+    if (given) return {};
     return write_file_atomic(path, to_json_pretty(tokenizer_config(tokenizer, settings_.end_of_text)));
   }
 

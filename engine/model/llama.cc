@@ -5,10 +5,7 @@
 #include "base/text/text.h"
 #include "engine/model/experts/moe_layer.h"
 #include "engine/model/layers/rope_of.h"
-#include "engine/ops/linear/gemm.h"
-#include "engine/ops/loss/cross_entropy.h"
 #include "engine/ops/pointwise/elementwise.h"
-#include "engine/ops/pointwise/embedding.h"
 
 namespace longhaul {
 
@@ -72,12 +69,23 @@ ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const 
   return sizes;
 }
 
+StageBatches::Options batches_of(const ParameterStore& parameters, const LlamaOptions& options,
+                                 const TensorParallel& tensor, const PipelineLink& link, std::int64_t tokens_max) {
+  StageBatches::Options batches;
+  batches.slots = options.slots, batches.splits = tensor.splits(), batches.memory = options.memory;
+  if (!link.first()) return batches;
+  batches.tokens_max = tokens_max;
+  batches.vocabulary = VocabularyPart(parameters, embedding_name(parameters.shape()));
+  batches.positions = parameters.shape().is_gpt2();
+  return batches;
+}
+
 }  // namespace
 
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       chunk_(options.chunk),
-      rope_(positions_for(parameters.shape(), options)),
+      rope_(positions_for(parameters.shape(), options), account_of(options.memory, MemoryCategory::activations)),
       tensor_(options.mesh ? TensorParallel(*options.mesh, options.overlap_tensor) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk, parameters.device()) : PipelineLink()),
       experts_(parameters.shape().is_moe()
@@ -85,7 +93,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                                                 account_of(options.memory, MemoryCategory::experts))
                    : nullptr),
       activations_(sizes_of(parameters, options, tensor_), account_of(options.memory, MemoryCategory::activations)),
-      losses_(account_of(options.memory, MemoryCategory::batches)),
+      batches_(batches_of(parameters, options, tensor_, link_, activations_.tokens_max())),
       low_precision_(low_precision_of(parameters, options, sizes_of(parameters, options, tensor_))),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
@@ -96,30 +104,15 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                            account_of(options.memory, MemoryCategory::activations))
                   : Tensor()),
       dropout_{options.dropout, options.seed, masked_,
-               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()},
-      tables_(account_of(options.memory, MemoryCategory::activations)) {
+               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
   link_.set_overlap(options.overlap);
   if (experts_) experts_->exchange().set_overlap(options.overlap_experts);
-  const ParameterLayout& layout = parameters.layout();
-  const auto table = [&](const std::string& name) {
-    const FlatParameter& found = layout.find(name);
-    first_id_ = found.box.offset[0], ids_ = found.box.extent[0];
-    return found.begin;
-  };
-  if (link_.first()) embedding_ = table(embedding_name(shape()));
-  if (link_.first() && shape().is_gpt2()) positions_ = layout.find("transformer.wpe.weight").begin;
-  if (link_.last()) {
-    final_norm_ = Norm(parameters, shape().is_gpt2() ? "transformer.ln_f" : "model.norm");
-    output_ = table(shape().tie_word_embeddings ? embedding_name(shape()) : "lm_head.weight");
-  }
+  if (link_.first()) embedding_.emplace(parameters, tensor_, activations_, batches_);
+  if (link_.last()) output_.emplace(parameters, tensor_, activations_, link_.first());
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(),
+    blocks_.emplace_back(parameters, rope_.table, activations_, tensor_, dropout_, *attention_, experts_.get(),
                          low_precision_.get(), layer, layer - layers.first);
-  for (int slot = 0; slot < options.slots; ++slot)
-    batches_.emplace_back(account_of(options.memory, MemoryCategory::batches));
-  if (link_.first() && tensor_.splits()) local_ids_.reserve(static_cast<std::size_t>(activations_.tokens_max()));
-  tables_.set(bytes_of_vector(rope_.cosines) + bytes_of_vector(rope_.sines) + bytes_of_vector(local_ids_));
 }
 
 std::int64_t Llama::expert_bytes() const {
@@ -149,8 +142,8 @@ Status Llama::status() const {
 
 std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
   if (!shape().tie_word_embeddings || link_.first() == link_.last()) return {0, 0};
-  const std::int64_t begin = link_.first() ? embedding_ : output_;
-  return {begin, begin + ids_ * shape().hidden_size};
+  const VocabularyPart& table = link_.first() ? embedding_->table() : output_->table();
+  return {table.begin, table.begin + table.rows * shape().hidden_size};
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
@@ -163,7 +156,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() co
     for (const auto& range : norm.ranges()) ranges.push_back(range);
   };
   for (const Block& block : blocks_) take(block.input_norm()), take(block.post_norm());
-  if (link_.last()) take(final_norm_);
+  if (link_.last()) take(output_->norm());
   return ranges;
 }
 
@@ -187,98 +180,27 @@ void Llama::weigh(std::span<const float> weights) {
 }
 
 Status Llama::check(const MicroBatch& batch) const {
-  if (batch.tokens() > activations_.tokens_max() || batch.tokens() <= 0 || batch.length > rope_.positions)
+  if (batch.tokens() > activations_.tokens_max() || batch.tokens() <= 0 || batch.length > rope_.table.positions)
     return make_error(
         ErrorCode::invalid_input,
         format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
-               batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
+               batch.sequences, batch.length, activations_.tokens_max(), rope_.table.positions));
   if ((tensor_.sequence() || experts_) && batch.tokens() % tensor_.size() != 0)
     return make_error(
         ErrorCode::invalid_input,
-        format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
+        format("a micro-batch of {} tokens is not split evenly over tp = {} ranks", batch.tokens(), tensor_.size()),
         "pad the sequences, or set sp = false where the model has no experts");
   for (const std::int32_t position : batch.positions)
-    if (position < 0 || position >= rope_.positions)
+    if (position < 0 || position >= rope_.table.positions)
       return make_error(
           ErrorCode::invalid_input,
-          format("a token at position {}; the model was made for sequences of {}", position, rope_.positions));
+          format("a token at position {}; the model was made for sequences of {}", position, rope_.table.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
                         format("token {} is outside the model's vocabulary of {}", id, shape().vocab_size),
                         "data and model need the same tokenizer");
   return {};
-}
-
-ConstView Llama::output_weight() const {
-  return parameters_.weight(output_, ids_, shape().hidden_size);
-}
-
-// What the host changes or counts is done before the batch goes to a device.
-MicroBatch Llama::place(const ComputeContext& context, int slot, const MicroBatch& batch) {
-  if (context.device() == nullptr) return batch;
-  MicroBatch local = batch;
-  local.ids = local_ids(batch);
-  if (positions_ >= 0) local.positions = positions_of(batch);
-  return batches_[static_cast<std::size_t>(slot)].place(context, local);
-}
-
-std::span<const std::int32_t> Llama::local_ids(const MicroBatch& batch) {
-  if (!tensor_.splits()) return batch.ids;
-  local_ids_.assign(batch.ids.begin(), batch.ids.end());
-  for (std::int32_t& id : local_ids_) {
-    const std::int64_t local = id - first_id_;
-    id = local >= 0 && local < ids_ ? static_cast<std::int32_t>(local) : -1;
-  }
-  return local_ids_;
-}
-
-View Llama::all_rows(View rows, std::int64_t tokens) {
-  if (!tensor_.sequence()) return first_rows(rows, tokens);
-  const View all = first_rows(activations_.workspace().full, tokens);
-  tensor_.gather_rows(rows, tokens, shape().hidden_size, all);
-  return all;
-}
-
-VocabShard Llama::vocab_shard(std::int64_t tokens) const {
-  VocabShard shard;
-  shard.tokens = tokens, shard.hidden = shape().hidden_size;
-  shard.first = first_id_, shard.rows = ids_;
-  return shard;
-}
-
-// Of split tables one rank has a token's row, the others zeros: the sum is exact.
-void Llama::embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out) {
-  const std::int64_t t = batch.tokens(), h = shape().hidden_size;
-  const ConstView table = parameters_.weight(embedding_, ids_, h);
-  if (!tensor_.splits()) return embedding_forward(context, {t, ids_, h}, batch.ids, table, out);
-  const View found = first_rows(activations_.workspace().full, t);
-  const View partial = first_rows(activations_.workspace().partial, t);
-  embedding_forward(context, {t, ids_, h}, context.device() ? batch.ids : local_ids(batch), table, found);
-  cast(context, found, partial);
-  tensor_.sum_rows(context, partial, activations_.workspace().landing, t, h, out);
-}
-
-std::span<const std::int32_t> Llama::positions_of(const MicroBatch& batch) {
-  if (!batch.positions.empty()) return batch.positions;
-  counted_.resize(static_cast<std::size_t>(batch.tokens()));
-  tables_.set(bytes_of_vector(local_ids_) + bytes_of_vector(counted_));  // nothing is rotated beside learned positions
-  for (std::size_t t = 0; t < counted_.size(); ++t)
-    counted_[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % batch.length);
-  return counted_;
-}
-
-void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View out) {
-  embed_tokens(context, batch, out);
-  if (positions_ < 0) return;
-  const std::int64_t t = batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size;
-  const std::int64_t places = shape().max_position_embeddings;
-  const View found = first_rows(activations_.workspace().branch, r);
-  embedding_forward(
-      context, {r, places, h},
-      positions_of(batch).subspan(static_cast<std::size_t>(tensor_.first_row(t)), static_cast<std::size_t>(r)),
-      parameters_.weight(positions_, places, h), found);
-  add(context, out, found, out);
 }
 
 // The output, or its gradient.
@@ -289,22 +211,22 @@ void Llama::drop_embedding(const ComputeContext& context, const MicroBatch& batc
 
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
-  slot.batch = place(context, slot_index, batch);
+  slot.batch = batches_.place(context, slot_index, batch);
   const std::int64_t r = tensor_.rows(batch.tokens());
-  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
+  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, output_ ? &output_->norm() : nullptr};
   if (!blocks_.empty()) {
     const BlockActivations& first = slot.blocks.front();
     input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
   }
   if (link_.first()) {
-    embed(context, slot.batch, first_rows(input.x, r));
+    embedding_->forward(context, slot.batch, first_rows(input.x, r));
     drop_embedding(context, batch, first_rows(input.x, r));
   } else {
     link_.receive_activation(first_rows(input.x, r));
   }
   if (input.norm) input.norm->forward(context, r, first_rows(input.x, r), first_rows(input.normed, r), input.inv_rms);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
+    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, output_ ? &output_->norm() : nullptr};
     if (l + 1 < blocks_.size()) {
       const BlockActivations& next = slot.blocks[l + 1];
       output = {next.x, next.input_norm, next.input_inv_rms, &blocks_[l + 1].input_norm()};
@@ -316,90 +238,25 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
 
 void Llama::token_losses(const ComputeContext& context, int slot_index, std::span<float> loss) {
   if (!link_.last()) return;
-  const ActivationSlot& slot = activations_.slot(slot_index);
-  const std::int64_t t = slot.batch.tokens();
-  const PlacedLosses::Spans placed = losses_.place(context, {}, loss);
-  if (tensor_.splits())
-    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                        slot.batch.targets, {}, placed.losses, {}, {}, {});
-  else
-    lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t), output_weight(),
-                 slot.batch.targets, {}, placed.losses, {}, {});
-  losses_.take(context, placed, loss);
+  const PlacedLosses::Spans placed = batches_.losses().place(context, {}, loss);
+  output_->losses(context, activations_.slot(slot_index), placed.losses);
+  batches_.losses().take(context, placed, loss);
 }
 
 void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t begin, std::int64_t end, View out) {
-  LH_ASSERT(!tensor_.splits() && link_.last(), "logits of a split vocabulary");
-  const ActivationSlot& slot = activations_.slot(slot_index);
-  linear_forward(context, {end - begin, shape().hidden_size, shape().vocab_size}, slot.final_norm.rows(begin, end),
-                 output_weight(), out);
-}
-
-void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
-                            std::span<float> loss, const GradientTarget& target) {
-  const TraceSpan span(context.trace(), "output and loss");
-  LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
-  const ActivationSlot& slot = activations_.slot(slot_index);
-  Workspace& w = activations_.workspace();
-  const std::int64_t t = slot.batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size, v = ids_;
-  const View branch = first_rows(w.branch, r);
-  if (target.overwrite) {
-    final_norm_.clear(context, target);
-    if (link_.first()) clear_tables(context, target, output_ != embedding_);
-  }
-  const View dweight = target.wants(output_) ? target.matrix(output_, v, h) : View();
-  if (tensor_.splits()) {
-    const View partial = first_rows(w.partial, t);
-    VocabShard shard = vocab_shard(t);
-    shard.accumulate = !target.overwrite;
-    // The input's gradient is summed while the last of the weights' is computed.
-    tensor_.start_sum(partial, w.landing, t, h, branch);
-    const auto give_all = [&] {
-      for (std::size_t piece = tensor_.pieces(t).size(); piece > 0; --piece) tensor_.sum_under_way().give();
-    };
-    vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
-                        weights, loss, partial, dweight, give_all);
-    tensor_.sum_under_way().finish(context);
-  } else {
-    LmHeadShape head{t, h, v};
-    head.accumulate = !target.overwrite;
-    lm_head_loss(context, head, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
-                 branch, dweight);
-  }
-  final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,
-                       false);
-  final_norm_.say_ready(target);
-  if (!link_.first() || output_ != embedding_) target.say_ready(output_, output_ + v * h);
-}
-
-void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
-                                      const GradientTarget& target) {
-  if (!target.wants(embedding_)) return;
-  const MicroBatch& batch = activations_.slot(slot_index).batch;
-  const std::int64_t h = shape().hidden_size, places = shape().max_position_embeddings;
-  const View all = all_rows(dx, batch.tokens());
-  embedding_backward(context, {batch.tokens(), ids_, h}, context.device() ? batch.ids : local_ids(batch), all,
-                     target.vector(embedding_, ids_ * h));
-  if (positions_ >= 0) {
-    embedding_backward(context, {batch.tokens(), places, h}, positions_of(batch), all,
-                       target.vector(positions_, places * h));
-    target.say_ready(positions_, positions_ + places * h);
-  }
-  target.say_ready(embedding_, embedding_ + ids_ * h);
-}
-
-void Llama::clear_tables(const ComputeContext& context, const GradientTarget& target, bool tokens) const {
-  const std::int64_t h = shape().hidden_size;
-  if (tokens) target.clear(context, embedding_, embedding_ + ids_ * h);
-  if (positions_ >= 0) target.clear(context, positions_, positions_ + shape().max_position_embeddings * h);
+  LH_ASSERT(link_.last(), "logits of a stage that is not the last");
+  output_->logits(context, activations_.slot(slot_index), begin, end, out);
 }
 
 // From the loss, or from what the next stage says of this one's output.
 void Llama::backward_to_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
                               std::span<float> loss, const GradientTarget& target) {
-  if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
+  if (link_.last()) {
+    if (target.overwrite && link_.first()) embedding_->clear(context, target, !output_->shares_embedding());
+    return output_->backward(context, activations_.slot(slot_index), weights, loss, target);
+  }
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(context, target, true);
+  if (target.overwrite && link_.first() && !activations_.split_backward()) embedding_->clear(context, target, true);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -407,7 +264,7 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
                      std::span<float> loss, const GradientTarget& target) {
   const bool split = activations_.split_backward();
   weigh(weights);
-  const PlacedLosses::Spans placed = losses_.place(context, weights, loss);
+  const PlacedLosses::Spans placed = batches_.losses().place(context, weights, loss);
   backward_to_input(context, slot_index, placed.weights, placed.losses, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward(context, slot_index, target);
   ActivationSlot& slot = activations_.slot(slot_index);
@@ -419,9 +276,10 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
     if (split)
       cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
     else
-      embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+      embedding_->backward_weight(context, slot.batch, activations_.workspace().dx, target);
   }
-  if (link_.last()) losses_.take(context, placed, loss);  // once everything is asked for: a device is not kept waiting
+  if (link_.last())
+    batches_.losses().take(context, placed, loss);  // once everything is asked for: a device is not kept waiting
 }
 
 void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -429,8 +287,9 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
   // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) clear_tables(context, target, true);
-  embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
+  if (target.overwrite && !link_.last()) embedding_->clear(context, target, true);
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  embedding_->backward_weight(context, slot.batch, slot.embedding_gradient, target);
 }
 
 }  // namespace longhaul

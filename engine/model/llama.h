@@ -1,7 +1,7 @@
 // Room engine/model
 // The trainable decoder-only transformer (Llama, GPT-2, Mixtral), forward and backward on micro-batch slots.
-// llama.h is the model, block.h one layer; the parts are in layers/, experts/ and store/.
-// placed_batch.h brings a batch to where operations compute.
+// llama.h is the model, block.h one layer, token_embedding.h and output_layer.h its ends; the parts are in layers/,
+// experts/ and store/. stage_batches.h brings a batch to where operations compute.
 // It does not know generation (inference/ builds on it) nor the trainer, which drives it by a schedule.
 //
 // A decoder-only transformer as a trainable model (Llama family, GPT-2: contracts/model/model_shape.h): embedding,
@@ -21,17 +21,19 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine/model/block.h"
 #include "engine/model/experts/moe_state.h"
-#include "engine/model/placed_batch.h"
+#include "engine/model/output_layer.h"
+#include "engine/model/stage_batches.h"
 #include "engine/model/store/gradient_target.h"
 #include "engine/model/store/parameter_store.h"
+#include "engine/model/token_embedding.h"
 #include "engine/parallel/context/context_attention.h"
 #include "engine/parallel/pipeline/pipeline_link.h"
-#include "engine/parallel/tensor/vocab_parallel_loss.h"
 
 namespace longhaul {
 
@@ -54,6 +56,15 @@ struct LlamaOptions {
   bool overlap_context = true;                                          // ring: messages beside computation
   TensorOverlap overlap_tensor;                                         // tp: rows travel beside products
   bool overlap_experts = true;  // rows travel to and from experts beside computation
+};
+
+// The angles of all positions, with what they take.
+struct AccountedRope {
+  AccountedRope(RopeTable made, MemoryAccount* account) : table(std::move(made)), charge(account) {
+    charge.set(bytes_of_vector(table.cosines) + bytes_of_vector(table.sines));
+  }
+  RopeTable table;
+  MemoryCharge charge;
 };
 
 class Llama {
@@ -89,13 +100,16 @@ class Llama {
   // The selection's bias of layer `layer` of the model in the flat arrays, [experts]; -1: none, or on another stage.
   std::int64_t router_bias_begin(int layer) const;
 
+  // Longest sequence that it takes.
+  std::int64_t length_max() const { return rope_.table.positions; }
   // Refuses (invalid_input) ids outside the vocabulary and batches larger than the slots.
   Status check(const MicroBatch& batch) const;
 
   // Up to the final norm. The batch's memory must stay until the slot's last call.
   void forward(const ComputeContext& context, int slot, const MicroBatch& batch);
 
-  // loss[t] = -log p(target of t), 0 where there is none. [tokens]
+  // loss[t] = -log p(target of t), 0 where there is none. [tokens] With a scalar head the token's numbers, whatever its
+  // target: "loss" below is those [tokens, num_labels], too.
   void token_losses(const ComputeContext& context, int slot, std::span<float> loss);
 
   // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab]. One rank only.
@@ -108,48 +122,27 @@ class Llama {
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
-  ConstView output_weight() const;
-  // The batch as the operations find it, in the memory of that slot.
-  MicroBatch place(const ComputeContext& context, int slot, const MicroBatch& batch);
   // What a micro-batch weighs in the step's mean.
   void weigh(std::span<const float> weights);
-  void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
-                       const GradientTarget& target);
-  // Of the first stage: what is looked up by place, and by token.
-  void clear_tables(const ComputeContext& context, const GradientTarget& target, bool tokens) const;
-  void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
-  void embed(const ComputeContext& context, const MicroBatch& batch, View out);
-  void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
-  // The place of each of the batch's tokens in its sequence.
-  std::span<const std::int32_t> positions_of(const MicroBatch& batch);
   void drop_embedding(const ComputeContext& context, const MicroBatch& batch, View rows);
   void backward_to_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                          const GradientTarget& target);
-  // Ids as rows of this rank's part of the table, -1 for those of others.
-  std::span<const std::int32_t> local_ids(const MicroBatch& batch);
-  View all_rows(View rows, std::int64_t tokens);
-  VocabShard vocab_shard(std::int64_t tokens) const;
 
   const ParameterStore& parameters_;
   int chunk_;
-  RopeTable rope_;
+  AccountedRope rope_;
   TensorParallel tensor_;
   PipelineLink link_;
   std::unique_ptr<MoeState> experts_;
   Activations activations_;
-  std::vector<PlacedBatch> batches_;  // of the slots
-  PlacedLosses losses_;
+  StageBatches batches_;
   std::unique_ptr<LowPrecisionState> low_precision_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   Tensor masked_;                                // with dropout
   ModelDropout dropout_;
   std::vector<Block> blocks_;
-  Norm final_norm_;
-  std::int64_t embedding_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
-  std::int64_t positions_ = -1;              // that of the learned positions; -1: there are none
-  std::int64_t first_id_ = 0, ids_ = 0;      // of the vocabulary, here
-  std::vector<std::int32_t> local_ids_, counted_;
-  MemoryCharge tables_;  // rope_, and these two
+  std::optional<TokenEmbedding> embedding_;  // on the first stage
+  std::optional<OutputLayer> output_;        // on the last
 };
 
 }  // namespace longhaul

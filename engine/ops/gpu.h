@@ -19,10 +19,10 @@ class Gpu {
   virtual ~Gpu() = default;
   virtual Device& device() = 0;
   virtual const DeviceOps& ops() const = 0;
-  // Which implementations attentions take from now on; `tell` is called when a case comes for the first time. Without
-  // this call: AttentionSettings' own values, told to nobody. An error (unsupported): the settings name cuDNN, and it
-  // cannot be used here.
-  virtual Status use_attention(const AttentionSettings& settings, TellAttention tell) = 0;
+  // Which implementations attentions take from now on; `observer` is called when a case comes for the first time.
+  // Without this call: AttentionSettings' own values, reported to nobody. An error (unsupported): the settings name
+  // cuDNN, and it cannot be used here.
+  virtual Status use_attention(const AttentionSettings& settings, AttentionObserver observer) = 0;
   // Its kernels are timed from now on. An error (unavailable) says why they cannot be.
   virtual Result<std::unique_ptr<KernelTimer>> time_kernels() = 0;
   // For a profiler; null: there is none for this device.

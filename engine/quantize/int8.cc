@@ -33,11 +33,4 @@ Result<Int8Matrix> quantize_int8(std::span<const float> weight, std::int64_t row
   return out;
 }
 
-void dequantize_int8(const Int8Matrix& matrix, std::span<float> out) {
-  for (std::int64_t i = 0; i < matrix.rows * matrix.columns; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    out[at] = matrix.scales[static_cast<std::size_t>(i / matrix.columns)] * static_cast<float>(matrix.q[at]);
-  }
-}
-
 }  // namespace longhaul

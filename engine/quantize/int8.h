@@ -2,9 +2,9 @@
 // 127, q = round to nearest even, in -127..127 (-128 is never used, so that -W has -q). The error of a weight is at
 // most scale / 2.
 //
-// Stored in safetensors as "<name>.weight" I8 [out, in] and "<name>.weight_scale" F32 [out, 1], and told in config.json
-// as `quantization_config` in the form of compressed-tensors ("int-quantized", strategy "channel"), so that other tools
-// know it.
+// Stored in safetensors as "<name>.weight" I8 [out, in] and "<name>.weight_scale" F32 [out, 1], and named in
+// config.json as `quantization_config` in the form of compressed-tensors ("int-quantized", strategy "channel"), so that
+// other tools know it.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,5 @@ struct Int8Matrix {
 
 // weight[rows, columns]. ErrorCode::corrupt for a weight that is not finite.
 Result<Int8Matrix> quantize_int8(std::span<const float> weight, std::int64_t rows, std::int64_t columns);
-void dequantize_int8(const Int8Matrix& matrix, std::span<float> out);
 
 }  // namespace longhaul

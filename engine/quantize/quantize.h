@@ -1,6 +1,7 @@
 // Room engine/quantize
 // The stage `quantize`: weights in eight or four bits, and what that costs in perplexity.
-// quantize.h is the stage's work; weight_format.h the formats on disk; int8.h the simplest of them.
+// quantize.h is the stage's work; weight_format.h how weights of few bits are laid out and scaled
+// on disk; int8.h the simplest of them. Products with such weights are engine/ops/linear's.
 // It knows no task and no launch: engine/tasks/stages calls it.
 //
 // The quantize stage: smaller weights, and what they cost in perplexity on held-out text.

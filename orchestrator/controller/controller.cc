@@ -60,6 +60,7 @@ ControlledRun Controller::controlled() {
           scheduling_.cores,
           options_.programs_dir,
           options_.worker_fault_plan,
+          options_.notice,
           clock_,
           log_};
 }

@@ -170,9 +170,9 @@ std::string driver_job_key(const FrozenRun& frozen) {
 }
 
 Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                                    const std::string& name, const std::function<std::string(double)>& words,
+                                    const std::string& name, const std::function<std::string(double)>& tick_arguments,
                                     const TickOptions& options) {
-  return driver_job_script(site, driver_context(run_dir, frozen, options.programs_dir), name, words);
+  return driver_job_script(site, driver_context(run_dir, frozen, options.programs_dir), name, tick_arguments);
 }
 
 Result<ChosenDriver> choose_driver(const std::string& asked, const Site& site) {

@@ -43,10 +43,10 @@ Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const S
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& inline_job,
                   const TickOptions& options, Logger& log);
 
-// The script of a job of one core that ticks the run: of a driver "job", or one that follows a lead. `words`: of the
-// tick, by how long the job may be.
+// The script of a job of one core that ticks the run: of a driver "job", or one that follows a lead. `tick_arguments`:
+// of the tick, by how long the job may be.
 Result<std::string> driver_job_text(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                                    const std::string& name, const std::function<std::string(double)>& words,
+                                    const std::string& name, const std::function<std::string(double)>& tick_arguments,
                                     const TickOptions& options);
 std::string driver_job_key(const FrozenRun& frozen);  // the comment of such jobs
 

@@ -36,10 +36,10 @@ std::vector<LiveJob> live_jobs(const RunStatus& status, const FrozenRun& frozen,
 Result<std::string> submit_follower(SlurmPort& port, const std::string& run_dir, const FrozenRun& frozen,
                                     const Site& site, const std::vector<std::string>& behind,
                                     const TickOptions& options) {
-  const auto words = [&](double wall_s) {
+  const auto tick_arguments = [&](double wall_s) {
     return format("--until-quiet --patience {:.0f}s", std::max(30.0, wall_s - follower_margin_s));
   };
-  LH_TRY(const std::string text, driver_job_text(run_dir, frozen, site, "follower", words, options));
+  LH_TRY(const std::string text, driver_job_text(run_dir, frozen, site, "follower", tick_arguments, options));
   SlurmSubmission submission;
   submission.script = join_path(run_dir, "driver/follower.sbatch");
   if (site.config.identity != "name") submission.options.emplace_back("comment", driver_job_key(frozen));

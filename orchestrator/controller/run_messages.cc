@@ -105,7 +105,7 @@ void RunMessages::look_for_held_up(const RunLedger& ledger) {
   const std::int64_t now_ms = clock_.wall_ms();
   const auto look = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
     const HeldUp& held_up = attempt.held_up;
-    if (held_up.by.empty() || now_ms - held_up.since_ms < refusal_told_after_ms) return;
+    if (held_up.by.empty() || now_ms - held_up.since_ms < refusal_reported_after_ms) return;
     const Message message =
         maker_.held_up(stage.id, attempt.number, held_up.cause, held_up.advice, held_up.since_ms, now_ms);
     if (!held_up_.insert(message.id).second) return;

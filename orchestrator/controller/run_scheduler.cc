@@ -22,7 +22,7 @@ namespace {
 std::string shape_of(const JobPlan& plan) {
   std::string text;
   for (const Directive& directive : plan.directives) text += directive.option + "=" + directive.value + "\n";
-  for (const auto* words : {&plan.launcher, &plan.container, &plan.prologue}) text += join(*words, "\n") + "\n";
+  for (const auto* arguments : {&plan.launcher, &plan.container, &plan.prologue}) text += join(*arguments, "\n") + "\n";
   for (const JobStep& step : plan.steps) text += step.name + "\n" + join(step.launcher, "\n") + "\n";
   return xxh3_128_hex(text);
 }

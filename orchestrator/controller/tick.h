@@ -36,6 +36,7 @@ struct TickOptions {
   // What the scheduler refuses for now is left to a later round: every minute of this one has its price.
   bool leave_refused = false;
   bool attended = false;  // a person waits: a full disk is reported soon, other errors are waited for all the same
+  std::function<void(const std::string&)> notice = {};  // a sentence for that person about what takes long
 };
 
 struct TickOutcome {

@@ -1,7 +1,7 @@
 // Room orchestrator/decide
 // What a controller does next, as a pure function of what was seen, intended and done.
-// decide.h is the decision, round.h its parts in their order; job_end.h, needs.h, exclusions.h, held_up.h and
-// job_room.h judge single things for them.
+// decide.h is the decision, round.h its parts in their order; job_end.h says what the end of a job means (its own
+// record, else what the scheduler says of it); needs.h, exclusions.h, held_up.h and job_room.h judge single things.
 // Two headers touch files: in_flight.h (submissions under way) and input_files.h (digests of raw inputs).
 // decide() asks no clock and does no I/O, so the room may include neither runs, jobs nor the controller.
 //

@@ -71,16 +71,10 @@ std::vector<NodeSuspicion> suspicions_of(const std::vector<std::string>& hosts,
 std::vector<NodeSuspicion> suspects_of(const RunLedger& ledger, std::int64_t now_ms, std::int64_t expiry_ms) {
   std::vector<NodeEvidence> evidence;
   for (const LedgerStage& stage : ledger.stages)
-    for (const LedgerAttempt& attempt : stage.attempts) {
-      const std::string where = format("{}, attempt {}", stage.id, attempt.number);
-      if (!attempt.node.empty())
-        evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
-                            format("{} of {}", attempt.fault, where), attempt.cause});
-      // Its lead had its reasons, which it reported (event `fault`).
-      for (const std::string& node : attempt.nodes_left)
-        if (node != attempt.node)
-          evidence.push_back({node, FaultClass::host_unreachable, attempt.ended_ms, "left by " + where, {}});
-    }
+    for (const LedgerAttempt& attempt : stage.attempts)
+      add_evidence({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
+                    format("{}, attempt {}", stage.id, attempt.number), attempt.cause, attempt.nodes_left},
+                   evidence);
   return suspect_nodes(evidence, now_ms, expiry_ms);
 }
 
@@ -132,8 +126,8 @@ Exclusions exclusions_for(const LedgerStage& stage, const std::vector<NodeSuspic
 }
 
 bool exclusion_may_be_the_reason(const std::string& reason) {
-  for (const char* word : {"BadConstraints", "ReqNodeNotAvail", "Nodes_required_for_job"})
-    if (reason.find(word) != std::string::npos) return true;
+  for (const char* name : {"BadConstraints", "ReqNodeNotAvail", "Nodes_required_for_job"})
+    if (reason.find(name) != std::string::npos) return true;
   return false;
 }
 

@@ -48,7 +48,7 @@ Exclusions exclusions_for(const LedgerStage& stage, const std::vector<NodeSuspic
 
 struct WaitingJob {
   std::vector<std::string> exclude;
-  std::string reason;          // why it waits, in the scheduler's word
+  std::string reason;          // why it waits, as the scheduler gives it
   std::int64_t waited_ms = 0;  // since it was queued, or since an exclusion of it was lifted
 };
 // nullopt: it waits for something else, or not long enough yet.

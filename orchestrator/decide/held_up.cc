@@ -11,8 +11,8 @@ RefusalAct act_on_refusal(Refusal refusal, const HeldUp& so_far, std::int64_t no
   return so_far.by == to_string(refusal) ? RefusalAct::nothing : RefusalAct::say;
 }
 
-std::string cause_of_long_refusal(const HeldUp& so_far, const std::string& words, std::int64_t now_ms) {
-  return format("refused for {}: {}", human_duration(static_cast<double>(now_ms - so_far.since_ms) * 1e-3), words);
+std::string cause_of_long_refusal(const HeldUp& so_far, const std::string& message, std::int64_t now_ms) {
+  return format("refused for {}: {}", human_duration(static_cast<double>(now_ms - so_far.since_ms) * 1e-3), message);
 }
 
 }  // namespace longhaul

@@ -11,7 +11,7 @@
 namespace longhaul {
 
 // After which a refusal that passes, or may pass, is reported to people.
-inline constexpr std::int64_t refusal_told_after_ms = 10 * 60'000;
+inline constexpr std::int64_t refusal_reported_after_ms = 10 * 60'000;
 
 enum class RefusalAct {
   nothing,  // it is tried again, and all is said
@@ -22,7 +22,7 @@ enum class RefusalAct {
 // number of jobs and a controller that takes no jobs are waited for without end, for they have passed so far.
 RefusalAct act_on_refusal(Refusal refusal, const HeldUp& so_far, std::int64_t now_ms, std::int64_t patience_ms);
 
-// "refused for 24h 00m: WORDS".
-std::string cause_of_long_refusal(const HeldUp& so_far, const std::string& words, std::int64_t now_ms);
+// "refused for 24h 00m: MESSAGE".
+std::string cause_of_long_refusal(const HeldUp& so_far, const std::string& message, std::int64_t now_ms);
 
 }  // namespace longhaul

@@ -31,16 +31,16 @@ bool is_one_node(const std::string& nodes) {
 
 }  // namespace
 
-JobTimes times_by_our_clock(JobTimes told, std::int64_t wanted_ms, std::int64_t now_ms) {
+JobTimes times_by_our_clock(JobTimes reported, std::int64_t wanted_ms, std::int64_t now_ms) {
   const auto may_be = [&](std::int64_t ms) {
     return ms == 0 || (ms >= wanted_ms - clock_slack_ms && ms <= now_ms + clock_slack_ms);
   };
-  const bool in_order = told.ended_ms == 0 || told.started_ms <= told.ended_ms;
-  if (may_be(told.started_ms) && may_be(told.ended_ms) && in_order) return told;
-  if (told.ended_ms == 0) return {now_ms, 0};
-  if (told.started_ms == 0) return {0, now_ms};
+  const bool in_order = reported.ended_ms == 0 || reported.started_ms <= reported.ended_ms;
+  if (may_be(reported.started_ms) && may_be(reported.ended_ms) && in_order) return reported;
+  if (reported.ended_ms == 0) return {now_ms, 0};
+  if (reported.started_ms == 0) return {0, now_ms};
   const std::int64_t longest_ms = std::max<std::int64_t>(0, now_ms - wanted_ms);
-  return {now_ms - std::clamp<std::int64_t>(told.ended_ms - told.started_ms, 0, longest_ms), now_ms};
+  return {now_ms - std::clamp<std::int64_t>(reported.ended_ms - reported.started_ms, 0, longest_ms), now_ms};
 }
 
 std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_cancelled) {

@@ -24,7 +24,7 @@ struct JobEnd {
 struct JobTimes {
   std::int64_t started_ms = 0, ended_ms = 0;  // 0: not known
 };
-JobTimes times_by_our_clock(JobTimes told, std::int64_t wanted_ms, std::int64_t now_ms);
+JobTimes times_by_our_clock(JobTimes reported, std::int64_t wanted_ms, std::int64_t now_ms);
 
 // Of a job that is `ended` with a bad record, or `lost`. `own_program`: the engine, whose exit codes we know.
 // nullopt: somebody asked it to stop, and the scheduler has not said yet why: look again later.

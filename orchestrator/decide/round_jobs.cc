@@ -69,7 +69,7 @@ void ended_badly(Round& round, LedgerStage& stage, const JobEnd& end) {
              stage.id, number, std::move(fields));
 }
 
-// Two submissions of one intent may both come through. The scheduler tells of the job that holds the attempt, which
+// Two submissions of one intent may both come through. The scheduler reports the job that holds the attempt, which
 // need not be the one whose number a controller got: that one is nobody's, and this one the attempt's.
 void adopt(Round& round, const LedgerStage& stage, const JobInfo& info) {
   const LedgerAttempt& attempt = *stage.newest();

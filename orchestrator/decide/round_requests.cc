@@ -1,16 +1,16 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "orchestrator/decide/order_answer.h"
 #include "orchestrator/decide/round.h"
-#include "orchestrator/decide/tell.h"
 
 namespace longhaul {
 namespace {
 
-void put_order(Value& fields, const std::string& request, const TellAnswer& told) {
-  Order order = told.order;
+void put_order(Value& fields, const std::string& request, const OrderAnswer& reply) {
+  Order order = reply.order;
   order.id = ends_with(request, ".json") ? request.substr(0, request.size() - 5) : request;
-  fields.set("stage", told.stage);
+  fields.set("stage", reply.stage);
   fields.set("order", order_to_value(order));
 }
 
@@ -35,10 +35,10 @@ bool answer_one(Round& round, const RequestSeen& request) {
     answer = accepted ? "failed, cancelled and skipped stages are tried again"
                       : "jobs are still being cancelled; ask again when they have ended";
   } else if (request.what == "tell") {
-    const TellAnswer told = answer_tell(round.plan, round.now, request.arguments);
-    accepted = told.accepted;
-    answer = told.answer;
-    if (accepted) put_order(fields, request.id, told);
+    const OrderAnswer reply = answer_order(round.plan, round.now, request.arguments);
+    accepted = reply.accepted;
+    answer = reply.answer;
+    if (accepted) put_order(fields, request.id, reply);
   } else {
     accepted = false;
     answer = "not a request that this version knows";

@@ -26,11 +26,11 @@ std::string remedy_of(const FitCase& fit, const PlannedStage& stage, int cores) 
   if (ranks == 0)
     return format("use a layout of at most {} ranks: {} has more in every replica", cores, stage.dims.to_string());
   std::string typed;
-  if (ranks != stage.common.ranks) typed = fit.written.set_words(stage, "ranks", std::to_string(ranks));
+  if (ranks != stage.common.ranks) typed = fit.written.set_text(stage, "ranks", std::to_string(ranks));
   if (stage.common.threads == 0) return format("ranks = {} fits ({})", ranks, typed);
   const int threads = std::min(stage.common.threads, cores / ranks);
   if (threads != stage.common.threads)
-    typed += (typed.empty() ? "" : " ") + fit.written.set_words(stage, "threads", std::to_string(threads));
+    typed += (typed.empty() ? "" : " ") + fit.written.set_text(stage, "threads", std::to_string(threads));
   return format("ranks = {} with threads = {} fit ({})", ranks, threads, typed);
 }
 

@@ -86,10 +86,11 @@ int ranks_of_a_node(const PlannedStage& target) {
 // Which layout of the target's ranks is best, as far as the tune stage leaves it open.
 Result<LayoutRequest> tuning_question(const PredictionBasis& basis, const StageOrigins& origins,
                                       const PlannedStage& tune, const PlannedStage& target, const SiteConfig& site) {
-  if (target.kind == "align")
-    return make_error(ErrorCode::unsupported,
-                      format("layouts of stage {} are not searched: it is an align stage", target.id()),
-                      "write candidates = [{ parallel = { ... } }, ...] in the tune stage");
+  if (target.kind == "align" || target.kind == "reward")
+    return make_error(
+        ErrorCode::unsupported,
+        format("layouts of stage {} are not searched: it is a stage of the kind {}", target.id(), target.kind),
+        "write candidates = [{ parallel = { ... } }, ...] in the tune stage");
   const TuneSettings settings = tune_settings_of(tune);
   const int ranks = ranks_of(target);
   PlannedStage stage = target;

@@ -27,9 +27,9 @@ Result<GpuType> gpu_of(const SiteConfig& site, const TimeConstants& constants, s
   const NodeShape& node = site.node;
   auto known = constants.gpu_named(node.gpu);
   if (known.ok()) return site_gpu(site, *known);
-  const bool told = node.gpu_tflops > 0 && node.gpu_memory.value > 0 && site.network.gpu_memory_gbyte > 0 &&
-                    site.network.gpu_link_gbyte > 0;
-  if (!told)
+  const bool given = node.gpu_tflops > 0 && node.gpu_memory.value > 0 && site.network.gpu_memory_gbyte > 0 &&
+                     site.network.gpu_link_gbyte > 0;
+  if (!given)
     return make_error(
         ErrorCode::not_found, known.error().what,
         "write into the site file node.gpu_tflops (bf16, dense), node.gpu_memory, network.gpu_memory_gbyte "
@@ -228,6 +228,9 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
   const bool given = begins_with_a_model(stage);
   const bool known = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
   if (given && !origins.problem.empty()) return make_error(ErrorCode::invalid_input, origins.problem);
+  if (stage.kind == "reward")
+    return make_error(ErrorCode::unsupported, format("stage {} trains a reward model", stage.id()),
+                      "step times are predicted for pretrain, sft and align");
   if (!known || (given && !origins.model))
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
                       "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes "

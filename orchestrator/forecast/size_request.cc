@@ -36,7 +36,12 @@ const FieldTable<BudgetRequest>& budget_request_fields() {
           .field("batch_tokens", &Q::batch_tokens,
                  {.unit = "tokens", .help = "of a step, about: it has to be divided among the ranks", .min = 1})
           .field("key_value_heads", &Q::key_value_heads, {.help = "at most", .min = 1})
-          .field("head_dim", &Q::head_dim, {.help = "of the shape; half of it for narrow models", .min = 2});
+          .field("head_dim", &Q::head_dim, {.help = "of the shape; half of it for narrow models", .min = 2})
+          .field(
+              "proxy", &Q::proxy,
+              {.help = "hidden_size of a narrower model to tune instead: its shape, and what becomes of its settings; "
+                       "0: none",
+               .min = 0});
   return table;
 }
 
@@ -54,7 +59,7 @@ Result<SizeRequest> size_request(const BudgetRequest& q, const SiteConfig& given
   SizeRequest size;
   size.given = {q.parameters, q.tokens, q.days, q.gpus, q.tflops};
   size.given.tokens_per_parameter = q.tokens_per_parameter;
-  size.mfu = q.mfu, size.batch_tokens = q.batch_tokens;
+  size.mfu = q.mfu, size.batch_tokens = q.batch_tokens, size.proxy_width = q.proxy;
   size.wish.vocab_size = q.vocab_size, size.wish.sequence_length = q.sequence_length;
   size.wish.key_value_heads = q.key_value_heads, size.wish.head_dim = q.head_dim;
   if (!q.folder.empty()) {

@@ -19,6 +19,7 @@ struct BudgetRequest {
   std::string precision = "bf16";
   std::int64_t vocab_size = 128'256, sequence_length = 8192, batch_tokens = 1 << 22;
   std::int64_t key_value_heads = 8, head_dim = 128;
+  std::int64_t proxy = 0;  // hidden_size of a narrower model to tune instead
 };
 const FieldTable<BudgetRequest>& budget_request_fields();
 

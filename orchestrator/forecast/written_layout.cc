@@ -28,9 +28,9 @@ void write_pipeline(const Value& settings, const TrainingLayout& layout, Value& 
     pipeline.set("schedule", "auto");
   if (const Value* own = group_of(settings, "pipeline")) {
     if (own->get_integer("group") != 0) pipeline.set("group", 0);
-    const Value* dealt = own->find("stage_layers");
-    if (dealt && dealt->is_array() && dealt->size() > 0 &&
-        static_cast<std::int64_t>(dealt->size()) != std::int64_t{dims.pp} * dims.vp)
+    const Value* by_hand = own->find("stage_layers");
+    if (by_hand && by_hand->is_array() && by_hand->size() > 0 &&
+        static_cast<std::int64_t>(by_hand->size()) != std::int64_t{dims.pp} * dims.vp)
       pipeline.set("stage_layers", Value::make_array());
   }
   if (pipeline.size() > 0) written.set("pipeline", std::move(pipeline));

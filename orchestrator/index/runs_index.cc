@@ -86,7 +86,7 @@ Result<KnownRuns> known_runs(SqlDatabase& database) {
 struct Look {
   bool same = false;
   std::size_t looks = 0;
-  std::vector<const KnownEvents*> told;  // of unchanged runs: stages whose events have grown
+  std::vector<const KnownEvents*> grown;  // of unchanged runs: stages whose events have grown
 };
 
 Look look_at_known(const std::string& run_dir, const KnownRun& known) {
@@ -103,7 +103,7 @@ Look look_at_known(const std::string& run_dir, const KnownRun& known) {
   if (!look.same) return look;
   for (const KnownEvents& events : known.events) {
     ++look.looks;
-    if (text_of(stamp_of(join_path(run_dir, events.stage.events))) != events.stamp) look.told.push_back(&events);
+    if (text_of(stamp_of(join_path(run_dir, events.stage.events))) != events.stamp) look.grown.push_back(&events);
   }
   return look;
 }
@@ -233,11 +233,11 @@ Result<bool> RunsIndex::bring_up_to_date(const RunsIndexOptions& options, std::i
     if (found != known.end()) looks[i] = look_at_known(join_path(runs_dir_, names[i]), found->second);
   });
   std::vector<std::size_t> to_read;
-  std::vector<KnownEvents> told;
+  std::vector<KnownEvents> grown;
   for (std::size_t i = 0; i < names.size(); ++i) {
     work_.looks += looks[i].looks;
     if (!looks[i].same) to_read.push_back(i);
-    for (const KnownEvents* events : looks[i].told) told.push_back(*events);
+    for (const KnownEvents* events : looks[i].grown) grown.push_back(*events);
   }
 
   LH_TRY(Writer writer, Writer::make(database_));
@@ -262,14 +262,14 @@ Result<bool> RunsIndex::bring_up_to_date(const RunsIndexOptions& options, std::i
     }
     if (options.progress) options.progress(from + count, to_read.size());
   }
-  parallel_for(told.size(), std::min<int>(options.threads, static_cast<int>(told.size())),
-               [&](std::size_t i) { read_stage_progress(join_path(runs_dir_, told[i].run_name), told[i].stage); });
-  for (const KnownEvents& events : told) LH_CHECK(writer.put_progress(events.stage, events.run, events.ordinal));
+  parallel_for(grown.size(), std::min<int>(options.threads, static_cast<int>(grown.size())),
+               [&](std::size_t i) { read_stage_progress(join_path(runs_dir_, grown[i].run_name), grown[i].stage); });
+  for (const KnownEvents& events : grown) LH_CHECK(writer.put_progress(events.stage, events.run, events.ordinal));
   for (const std::string& name : names) known.erase(name);
   for (const auto& [name, run] : known) LH_CHECK(writer.remove(run.id));
   LH_CHECK(database_.run("COMMIT"));
   work_.runs = runs;
-  return changed || !told.empty() || !known.empty();
+  return changed || !grown.empty() || !known.empty();
 }
 
 namespace {

@@ -79,7 +79,7 @@ Block find_block(const std::string& table, const std::string& run) {
   return block;
 }
 
-std::string tick_words(const SiteConfig& site, const DriverContext& context) {
+std::string tick_command(const SiteConfig& site, const DriverContext& context) {
   const int minutes = std::max(1, static_cast<int>(std::lround(site.driver_interval.value / 60)));
   const double stay_s = std::min(site.driver_stay.value, minutes * 60 - scrontab_margin_s);
   return format("exec {} tick {} {}\n", shell_quote(join_path(context.programs, "longhaul")),
@@ -116,19 +116,19 @@ std::string driver_job_name(const std::string& run) {
 }
 
 Result<std::string> driver_job_script(const Site& site, const DriverContext& context, const std::string& name,
-                                      const std::function<std::string(double)>& words) {
+                                      const std::function<std::string(double)>& tick_arguments) {
   LH_TRY(const DriverJob job, plan_driver(site));
   std::string text = "#!/bin/bash\n# Drives the run " + one_line(context.run) +
                      " from inside of a small job, behind which the next one is queued until the run has ended.\n";
   text += "#SBATCH --job-name=" + sbatch_job_name("lh-" + name + "-" + context.run) + "\n";
   for (const Directive& directive : job.directives) {
-    LH_TRY(const std::string word, sbatch_quoted(directive.value));
-    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
+    LH_TRY(const std::string quoted, sbatch_quoted(directive.value));
+    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + quoted) + "\n";
   }
   text += "#SBATCH --open-mode=append\n#SBATCH --output=" +
           sbatch_file_pattern(join_path(context.run_dir, "driver/" + name + ".log")) + "\n";
   return text + format("exec {} tick {} {}\n", shell_quote(join_path(context.programs, "longhaul")),
-                       shell_quote(context.run_dir), words(job.wall_s));
+                       shell_quote(context.run_dir), tick_arguments(job.wall_s));
 }
 
 Result<std::string> driver_job_script(const Site& site, const DriverContext& context) {
@@ -147,8 +147,8 @@ Result<std::string> scrontab_lines(const Site& site, const DriverContext& contex
   for (const Directive& directive : job.directives) {
     const char* const routing[] = {"partition", "qos", "account", "reservation", "constraint", "time"};
     if (std::find(std::begin(routing), std::end(routing), directive.option) == std::end(routing)) continue;
-    LH_TRY(const std::string word, sbatch_quoted(directive.value));
-    lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
+    LH_TRY(const std::string quoted, sbatch_quoted(directive.value));
+    lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + quoted) + "\n";
   }
   lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + context.run) + "\n";
   lines += "#SCRON --open-mode=append\n#SCRON --output=" +
@@ -163,7 +163,7 @@ std::string tick_script(const Site& site, const DriverContext& context, const st
   std::string text = "#!/bin/sh\n# Ticks the run " + one_line(context.run) + "; its lines in scrontab start this.\n";
   if (!path.empty()) text += "export PATH=" + shell_quote(path) + "\n";
   if (!slurm_conf.empty()) text += "export SLURM_CONF=" + shell_quote(slurm_conf) + "\n";
-  return text + tick_words(site.config, context);
+  return text + tick_command(site.config, context);
 }
 
 std::string without_scrontab_lines(const std::string& table, const std::string& run) {

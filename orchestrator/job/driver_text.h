@@ -30,9 +30,9 @@ bool has_class_for_drivers(const Site& site);
 std::string driver_class_problem(const Site& site);
 
 // A job of one core for an hour, or as long as its class lets it, which ticks the run: of a driver "job" (`name`
-// "driver"), or one that follows a lead. `words`: of the tick, by how long the job may be, in seconds.
+// "driver"), or one that follows a lead. `tick_arguments`: of the tick, by how long the job may be, in seconds.
 Result<std::string> driver_job_script(const Site& site, const DriverContext& context, const std::string& name,
-                                      const std::function<std::string(double)>& words);
+                                      const std::function<std::string(double)>& tick_arguments);
 // driver.sbatch: ticks all the time.
 Result<std::string> driver_job_script(const Site& site, const DriverContext& context);
 

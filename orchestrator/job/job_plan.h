@@ -26,11 +26,11 @@ struct JobPlan : JobShape, JobLength {
   bool requeue = false;   // Slurm may start the same job again
   bool calls_mpi = true;  // its ranks do
   int running_max = 0;    // jobs of its class that run at the same time, for arrays; 0: no limit known
-  // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
-  // the one rank, or calls mpirun.
+  // The arguments before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead
+  // forks the one rank, or calls mpirun.
   std::vector<std::string> launcher;
   std::vector<std::string> agent_launcher;    // one agent a node; empty: none
-  std::vector<std::string> container;         // its words (contracts/records/attempt.h), or none
+  std::vector<std::string> container;         // its arguments (contracts/records/attempt.h), or none
   std::string container_image;                // "": no container
   std::vector<std::string> container_mounts;  // of the site and of the stage; the run's own are added for its jobs
   std::vector<std::string> prologue;          // shell lines of the script, comments included: modules, variables

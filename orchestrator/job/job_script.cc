@@ -18,8 +18,8 @@ struct DirectiveLine {
 
 Result<DirectiveLine> directive_line(const Directive& directive) {
   std::string text = "#SBATCH --" + directive.option;
-  LH_TRY(const std::string word, sbatch_quoted(directive.value));
-  if (!word.empty()) text += "=" + word;
+  LH_TRY(const std::string quoted, sbatch_quoted(directive.value));
+  if (!quoted.empty()) text += "=" + quoted;
   return DirectiveLine{text, one_line(directive.origin)};
 }
 
@@ -42,19 +42,19 @@ std::vector<Directive> all_directives(const JobPlan& plan, const JobScriptContex
   return all;
 }
 
-// "#   srun --mpi=pmix \" and so on, for people. `nodes`: which of the job's, as a word of the shell; "" for all.
+// "#   srun --mpi=pmix \" and so on, for people. `nodes`: which of the job's, as a variable of the shell; "" for all.
 std::string launcher_comment(const std::vector<std::string>& launcher, const std::string& nodes,
                              const std::vector<std::string>& container) {
-  std::vector<std::string> words = launcher;
-  for (std::string word : container) {
-    if (ends_with(word, container_folder_mark)) word.replace(word.size() - 1, 1, "FOLDER");
-    words.push_back(std::move(word));
+  std::vector<std::string> arguments = launcher;
+  for (std::string argument : container) {
+    if (ends_with(argument, container_folder_mark)) argument.replace(argument.size() - 1, 1, "FOLDER");
+    arguments.push_back(std::move(argument));
   }
-  words.emplace_back("PROGRAM");
-  if (!nodes.empty()) words.insert(words.begin() + 1, nodes);
+  arguments.emplace_back("PROGRAM");
+  if (!nodes.empty()) arguments.insert(arguments.begin() + 1, nodes);
   std::string out, line = "#  ";
-  for (const std::string& word : words) {
-    const std::string shown = word == nodes ? word : shell_quoted(word);
+  for (const std::string& argument : arguments) {
+    const std::string shown = argument == nodes ? argument : shell_quoted(argument);
     if (line.size() + shown.size() + 3 > line_max) {
       out += line + " \\\n";
       line = "#     ";

@@ -28,37 +28,37 @@ std::vector<std::string> by_mpirun(const JobPlan& plan, const SiteConfig& site) 
                                       format("--cpus-per-task={}", plan.ranks_per_node * plan.cpus_per_rank)};
   const std::vector<std::string> gpus = step_gpu_options(site, plan.gpus_per_node, plan.gpus_per_node);
   daemons.insert(daemons.end(), gpus.begin(), gpus.end());
-  std::vector<std::string> words = {"mpirun",
-                                    "-np",
-                                    std::to_string(plan.ranks),
-                                    "--map-by",
-                                    format("ppr:{}:node", plan.ranks_per_node),
-                                    "--bind-to",
-                                    "none",
-                                    "--mca",
-                                    "plm_slurm_args",
-                                    join(daemons, " ")};
-  words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
-  return words;
+  std::vector<std::string> arguments = {"mpirun",
+                                        "-np",
+                                        std::to_string(plan.ranks),
+                                        "--map-by",
+                                        format("ppr:{}:node", plan.ranks_per_node),
+                                        "--bind-to",
+                                        "none",
+                                        "--mca",
+                                        "plm_slurm_args",
+                                        join(daemons, " ")};
+  arguments.insert(arguments.end(), site.launcher.options.begin(), site.launcher.options.end());
+  return arguments;
 }
 
 }  // namespace
 
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill) {
   if (site.launcher.kind == "mpirun") return by_mpirun(plan, site);
-  std::vector<std::string> words = {"srun",
-                                    "--mpi=" + (plan.ranks == 1 || !plan.calls_mpi ? "none" : site.launcher.mpi),
-                                    format("--nodes={}", plan.nodes),
-                                    format("--ntasks={}", plan.ranks),
-                                    format("--ntasks-per-node={}", plan.ranks_per_node),
-                                    format("--cpus-per-task={}", plan.cpus_per_rank)};
+  std::vector<std::string> arguments = {"srun",
+                                        "--mpi=" + (plan.ranks == 1 || !plan.calls_mpi ? "none" : site.launcher.mpi),
+                                        format("--nodes={}", plan.nodes),
+                                        format("--ntasks={}", plan.ranks),
+                                        format("--ntasks-per-node={}", plan.ranks_per_node),
+                                        format("--cpus-per-task={}", plan.cpus_per_rank)};
   const std::vector<std::string> gpus = step_gpu_options(site, plan.gpus_per_node, plan.gpus_per_node);
-  words.insert(words.end(), gpus.begin(), gpus.end());
-  if (!site.launcher.cpu_bind.empty()) words.push_back("--cpu-bind=" + site.launcher.cpu_bind);
-  words.emplace_back("--kill-on-bad-exit=1");
-  if (no_kill) words.emplace_back("--no-kill");
-  words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
-  return words;
+  arguments.insert(arguments.end(), gpus.begin(), gpus.end());
+  if (!site.launcher.cpu_bind.empty()) arguments.push_back("--cpu-bind=" + site.launcher.cpu_bind);
+  arguments.emplace_back("--kill-on-bad-exit=1");
+  if (no_kill) arguments.emplace_back("--no-kill");
+  arguments.insert(arguments.end(), site.launcher.options.begin(), site.launcher.options.end());
+  return arguments;
 }
 
 bool srun_starts_container(const std::string& runtime) {
@@ -67,8 +67,8 @@ bool srun_starts_container(const std::string& runtime) {
 
 namespace {
 
-void add_each(std::vector<std::string>& words, const std::string& option, const std::vector<std::string>& mounts) {
-  for (const std::string& mount : mounts) words.insert(words.end(), {option, mount});
+void add_each(std::vector<std::string>& arguments, const std::string& option, const std::vector<std::string>& mounts) {
+  for (const std::string& mount : mounts) arguments.insert(arguments.end(), {option, mount});
 }
 
 // enroot makes a /dev/shm of its own, in which nobody else sees a page.
@@ -81,21 +81,21 @@ std::vector<std::string> by_pyxis(const std::string& image, std::vector<std::str
 // A process of its own beside the ranks of other containers: the agent outside knows it by its number, pages lie in the
 // host's shared memory, ranks reach each other by the host's network.
 std::vector<std::string> by_podman(const std::vector<std::string>& mounts, bool with_gpus) {
-  std::vector<std::string> words = {"podman-hpc", "run",        "--rm",      "--env-host",
-                                    "--net=host", "--ipc=host", "--pid=host"};
-  if (with_gpus) words.emplace_back("--gpu");
-  add_each(words, "--volume", mounts);
-  words.push_back(std::string("--workdir") + container_folder_mark);
-  return words;
+  std::vector<std::string> arguments = {"podman-hpc", "run",        "--rm",      "--env-host",
+                                        "--net=host", "--ipc=host", "--pid=host"};
+  if (with_gpus) arguments.emplace_back("--gpu");
+  add_each(arguments, "--volume", mounts);
+  arguments.push_back(std::string("--workdir") + container_folder_mark);
+  return arguments;
 }
 
 // It shows /dev as it is outside.
 std::vector<std::string> by_shifter(const std::string& image, const std::vector<std::string>& mounts, bool with_gpus) {
-  std::vector<std::string> words = {"shifter", "--image=" + image};
-  if (with_gpus) words.emplace_back("--module=gpu");
-  if (!mounts.empty()) words.push_back("--volume=" + join(mounts, ";"));
-  words.push_back(std::string("--workdir") + container_folder_mark);
-  return words;
+  std::vector<std::string> arguments = {"shifter", "--image=" + image};
+  if (with_gpus) arguments.emplace_back("--module=gpu");
+  if (!mounts.empty()) arguments.push_back("--volume=" + join(mounts, ";"));
+  arguments.push_back(std::string("--workdir") + container_folder_mark);
+  return arguments;
 }
 
 }  // namespace
@@ -103,24 +103,24 @@ std::vector<std::string> by_shifter(const std::string& image, const std::vector<
 std::vector<std::string> container_arguments(const SiteConfig& site, const std::string& image,
                                              const std::vector<std::string>& mounts, bool with_gpus) {
   const std::string& runtime = site.container.runtime;
-  std::vector<std::string> words;
+  std::vector<std::string> arguments;
   bool image_last = true;
   if (runtime == "pyxis") {
-    words = by_pyxis(image, mounts), image_last = false;
+    arguments = by_pyxis(image, mounts), image_last = false;
   } else if (runtime == "cscs-edf") {
-    words.push_back("--environment=" + image), image_last = false;
+    arguments.push_back("--environment=" + image), image_last = false;
   } else if (runtime == "podman-hpc") {
-    words = by_podman(mounts, with_gpus);
+    arguments = by_podman(mounts, with_gpus);
   } else if (runtime == "shifter") {
-    words = by_shifter(image, mounts, with_gpus), image_last = false;
+    arguments = by_shifter(image, mounts, with_gpus), image_last = false;
   } else {  // apptainer and singularity are one
-    words = {runtime, "exec"};
-    if (with_gpus) words.emplace_back("--nv");
-    add_each(words, "--bind", mounts);
+    arguments = {runtime, "exec"};
+    if (with_gpus) arguments.emplace_back("--nv");
+    add_each(arguments, "--bind", mounts);
   }
-  words.insert(words.end(), site.container.options.begin(), site.container.options.end());
-  if (image_last) words.push_back(image);
-  return words;
+  arguments.insert(arguments.end(), site.container.options.begin(), site.container.options.end());
+  if (image_last) arguments.push_back(image);
+  return arguments;
 }
 
 Status mount_own_folders(JobPlan& plan, const SiteConfig& site, const OwnFolders& own) {

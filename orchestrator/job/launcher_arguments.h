@@ -1,4 +1,4 @@
-// The words before a rank's program, as the lead starts it.
+// The arguments before a rank's program, as the lead starts it.
 #pragma once
 
 #include <string>
@@ -23,7 +23,8 @@ bool calls_mpi(const PlannedStage& stage);
 // its job does; an mpirun ends with any node, and the ranks are started again by another one.
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill);
 
-// The container's words (contracts/records/attempt.h): options of srun (pyxis, cscs-edf), or a program of their own.
+// The container's arguments (contracts/records/attempt.h): options of srun (pyxis, cscs-edf), or a program of their
+// own.
 std::vector<std::string> container_arguments(const SiteConfig& site, const std::string& image,
                                              const std::vector<std::string>& mounts, bool with_gpus);
 bool srun_starts_container(const std::string& runtime);

@@ -11,14 +11,14 @@ namespace {
 constexpr std::size_t cause_bytes_max = 1500;
 
 // Causes hold the end of a program's log, whatever it printed.
-std::string told(const std::string& text) {
+std::string safe_excerpt(const std::string& text) {
   std::string out = repair_utf8(redact_secrets(text).substr(0, cause_bytes_max));
   if (text.size() > cause_bytes_max) out += " …";
   return out;
 }
 
 std::string with_reason(const std::string& cause, const std::string& reason) {
-  return told(cause) + (reason.empty() ? "" : "\n" + told(reason));
+  return safe_excerpt(cause) + (reason.empty() ? "" : "\n" + safe_excerpt(reason));
 }
 
 }  // namespace

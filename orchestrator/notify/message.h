@@ -5,7 +5,7 @@
 // It lies below the site, whose files configure it, and knows neither runs nor the ledger.
 //
 // From what happened in a run to the messages that people get. Pure: the same facts give the same messages with the
-// same ids, in every controller, so that two of them do not tell a thing twice.
+// same ids, in every controller, so that two of them do not send a thing twice.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace longhaul {
 
-// A fact of a run's log in this room's words.
+// A fact of a run's log in this room's terms.
 struct RunNews {
   std::string kind;  // of the fact: "epoch", "failed", "retry", "requeued", "run_ended"; others are no news
   std::string stage;

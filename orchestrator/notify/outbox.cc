@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -87,7 +88,9 @@ Status take_back_abandoned(const std::string& run_dir, double after_s) {
     const std::string path = join_path(folder_of(run_dir, "sending"), name);
     const std::int64_t changed = changed_ns(path);
     if (changed < 0 || static_cast<double>(now - changed) * 1e-9 < after_s) continue;
-    if (file_exists(join_path(folder_of(run_dir, "sent"), name)))
+    const auto sent = is_there(join_path(folder_of(run_dir, "sent"), name));
+    if (!sent.ok()) continue;  // another time: it must not go twice
+    if (*sent)
       (void)::unlink(path.c_str());
     else
       (void)::rename(path.c_str(), join_path(folder_of(run_dir, "outbox"), name).c_str());
@@ -95,17 +98,16 @@ Status take_back_abandoned(const std::string& run_dir, double after_s) {
   return {};
 }
 
-// Ours now, or somebody else's.
+// Ours now, or somebody else's. While it is not known whether it was sent it stays where it is.
 bool take(const std::string& run_dir, const std::string& id) {
   const std::string from = path_of(run_dir, "outbox", id), to = path_of(run_dir, "sending", id);
-  if (file_exists(path_of(run_dir, "sent", id))) {  // left again by a controller that came late
-    (void)::unlink(from.c_str());
-    return false;
-  }
+  const auto sent = is_there(path_of(run_dir, "sent", id));
+  if (sent.ok() && *sent) (void)::unlink(from.c_str());  // left again by a controller that came late
+  if (!sent.ok() || *sent) return false;
   if (::link(from.c_str(), to.c_str()) != 0) return false;
   // link(2) looks `from` up before it makes `to`: in between, another sender may have taken, sent and put away the same
   // file. Then it is in sent/ by now, because `to` was free again.
-  if (file_exists(path_of(run_dir, "sent", id))) {
+  if (!is_surely_absent(path_of(run_dir, "sent", id))) {
     (void)::unlink(to.c_str());
     return false;
   }
@@ -217,8 +219,10 @@ class Delivery {
 }  // namespace
 
 Status post_message(const std::string& run_dir, const Message& message) {
-  for (const char* folder : {"sent", "sending", "outbox"})
-    if (file_exists(path_of(run_dir, folder, message.id))) return {};
+  for (const char* folder : {"sent", "sending", "outbox"}) {
+    LH_TRY(const bool left, is_there(path_of(run_dir, folder, message.id)));
+    if (left) return {};
+  }
   for (const char* folder : {"outbox", "sending", "sent"}) LH_CHECK(make_directories(folder_of(run_dir, folder)));
   const Status created =
       create_file_exclusive(path_of(run_dir, "outbox", message.id), to_json_pretty(message_to_value(message)));

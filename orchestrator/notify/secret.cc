@@ -16,7 +16,7 @@ Result<std::string> checked(const std::string& what, const std::string& origin, 
   const bool clean = std::all_of(secret.begin(), secret.end(), [](unsigned char c) { return c > 32 && c != 127; });
   if (secret.empty()) return make_error(ErrorCode::invalid_input, what + ": " + origin + " is empty");
   if (!clean || secret.size() > secret_bytes_max)
-    return make_error(ErrorCode::invalid_input, what + ": " + origin + " is not one word on one line");
+    return make_error(ErrorCode::invalid_input, what + ": " + origin + " is not one value on one line");
   return secret;
 }
 

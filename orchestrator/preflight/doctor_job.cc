@@ -39,10 +39,10 @@ PlannedStage doctor_stage(const SiteConfig& site, const JobClass* job_class, int
 // The same job once more: what a filter wants of it, it has.
 std::vector<std::string> held_submission(const JobPlan& plan, const SiteConfig& site) {
   const auto program = site.programs.find("sbatch");
-  std::vector<std::string> words = {program == site.programs.end() ? "sbatch" : program->second};
+  std::vector<std::string> arguments = {program == site.programs.end() ? "sbatch" : program->second};
   for (const Directive& directive : plan.directives)
-    words.push_back("--" + directive.option + (directive.value.empty() ? "" : "=" + directive.value));
-  return words;
+    arguments.push_back("--" + directive.option + (directive.value.empty() ? "" : "=" + directive.value));
+  return arguments;
 }
 
 bool has_ended(const std::string& state) {
@@ -81,8 +81,8 @@ class OneJob {
 class DoctorRun {
  public:
   DoctorRun(const DoctorJob& job, SlurmPort& port, const DoctorLimits& limits, const std::atomic<bool>& stop,
-            Clock& clock, const DoctorTold& told)
-      : job_(job), port_(port), limits_(limits), stop_(stop), clock_(clock), told_(told) {}
+            Clock& clock, const DoctorProgress& report)
+      : job_(job), port_(port), limits_(limits), stop_(stop), clock_(clock), report_(report) {}
 
   Result<std::vector<DoctorFact>> run() {
     SlurmSubmission submission;
@@ -90,7 +90,7 @@ class DoctorRun {
     if (!job_.comment.empty()) submission.options = {{"comment", job_.comment}};
     LH_TRY(const std::string id, port_.submit({submission}).front());
     OneJob one(port_, id);
-    told_("job " + id + " is submitted: " + job_.script);
+    report_("job " + id + " is submitted: " + job_.script);
     LH_CHECK(wait_for_start(one));
     LH_CHECK(wait_for_facts(one));
     LH_CHECK(measure_cancel(one));
@@ -98,7 +98,7 @@ class DoctorRun {
   }
 
  private:
-  Status stopped() const { return make_error(ErrorCode::aborted, "told to stop; the job is cancelled"); }
+  Status stopped() const { return make_error(ErrorCode::aborted, "asked to stop; the job is cancelled"); }
 
   void look_at_comment(const SlurmJob& seen) {
     if (job_.comment.empty()) {
@@ -125,7 +125,7 @@ class DoctorRun {
         if (!std::exchange(commented, true)) look_at_comment(job);
         if (job.state == "RUNNING" || one.ended()) return {};
         const std::string line = format("job {} waits{}{}", one.id(), job.reason.empty() ? "" : ": ", job.reason);
-        if (line != last) told_(line);
+        if (line != last) report_(line);
         last = line;
       } else if (seen.ok()) {
         return {};  // already forgotten: its files say more
@@ -138,14 +138,14 @@ class DoctorRun {
   }
 
   Status wait_for_facts(OneJob& one) {
-    std::size_t told = 0;
+    std::size_t reported = 0;
     for (const Deadline deadline(clock_, static_cast<std::int64_t>(limits_.look_s * 1e3));;
          clock_.sleep_ms(std::min<std::int64_t>(limits_.poll_ms, 500))) {
       if (stop_.load(std::memory_order_relaxed)) return stopped();
       const bool done = file_exists(doctor_done_path(job_.folder));
       const auto facts = read_doctor_facts(job_.folder);
-      for (; facts.ok() && told < facts->size(); ++told)
-        told_(format("{}: {}", (*facts)[told].name, (*facts)[told].answer));
+      for (; facts.ok() && reported < facts->size(); ++reported)
+        report_(format("{}: {}", (*facts)[reported].name, (*facts)[reported].answer));
       const bool over = !done && one.look().ok() && one.ended();
       if (done || over || deadline.passed()) {
         if (facts.ok()) facts_.insert(facts_.end(), facts->begin(), facts->end());
@@ -181,7 +181,7 @@ class DoctorRun {
   const DoctorLimits& limits_;
   const std::atomic<bool>& stop_;
   Clock& clock_;
-  const DoctorTold& told_;
+  const DoctorProgress& report_;
   std::vector<DoctorFact> facts_;
 };
 
@@ -211,8 +211,8 @@ Result<DoctorJob> doctor_job(const Site& site, const std::string& job_class, con
   order.node_local = site.config.paths.node_local;
   order.modules = site.config.modules;
   // The plugin is what is to be tried, also where a command of one rank would go without.
-  for (std::string& word : order.launcher)
-    if (starts_with(word, "--mpi=")) word = "--mpi=" + order.mpi;
+  for (std::string& argument : order.launcher)
+    if (starts_with(argument, "--mpi=")) argument = "--mpi=" + order.mpi;
   return job;
 }
 
@@ -257,8 +257,9 @@ std::vector<DoctorFact> facts_of_request(const DoctorJob& job, const Site& site,
 }
 
 Result<std::vector<DoctorFact>> run_doctor_job(const DoctorJob& job, SlurmPort& port, const DoctorLimits& limits,
-                                               const std::atomic<bool>& stop, Clock& clock, const DoctorTold& told) {
-  return DoctorRun(job, port, limits, stop, clock, told).run();
+                                               const std::atomic<bool>& stop, Clock& clock,
+                                               const DoctorProgress& report) {
+  return DoctorRun(job, port, limits, stop, clock, report).run();
 }
 
 }  // namespace longhaul

@@ -27,17 +27,18 @@ Result<DoctorJob> doctor_job(const Site& site, const std::string& job_class, con
 // Its folder with script and order. `worker`: path of longhaul-worker.
 Status write_doctor_job(const DoctorJob& job, const std::string& worker);
 
-// What the wait tells, a line each: "job 7 waits: Priority", a fact.
-using DoctorTold = std::function<void(const std::string&)>;
+// What the wait reports, a line each: "job 7 waits: Priority", a fact.
+using DoctorProgress = std::function<void(const std::string&)>;
 struct DoctorLimits {
   double queue_s = 1800;  // until it starts
   double look_s = 420;    // from then on
   std::int64_t poll_ms = 2'000;
 };
 // Submits, waits, cancels, and adds what is seen from outside. Whatever happens, no job is left. unavailable, timeout,
-// aborted (`stop`), invalid_input: Slurm refuses it, in its own words.
+// aborted (`stop`), invalid_input: Slurm refuses it, in its own message.
 Result<std::vector<DoctorFact>> run_doctor_job(const DoctorJob& job, SlurmPort& port, const DoctorLimits& limits,
-                                               const std::atomic<bool>& stop, Clock& clock, const DoctorTold& told);
+                                               const std::atomic<bool>& stop, Clock& clock,
+                                               const DoctorProgress& report);
 
 // What of the site file the job has shown to be right by having run: its routing, how it asked for GPUs and for an
 // allocation that outlives a node. Each with its key. Pure; `found`: what the job has reported.

@@ -9,15 +9,15 @@
 namespace longhaul {
 namespace {
 
-bool launcher_has(const std::vector<std::string>& launcher, const std::string& word) {
-  return std::find(launcher.begin(), launcher.end(), word) != launcher.end();
+bool launcher_has(const std::vector<std::string>& launcher, const std::string& argument) {
+  return std::find(launcher.begin(), launcher.end(), argument) != launcher.end();
 }
 
 bool needs_mpi(const JobPlan& job, const std::string& mpi) {
-  const std::string word = "--mpi=" + mpi;
-  return launcher_has(job.launcher, word) || std::any_of(job.steps.begin(), job.steps.end(), [&](const JobStep& step) {
-           return launcher_has(step.launcher, word);
-         });
+  const std::string argument = "--mpi=" + mpi;
+  return launcher_has(job.launcher, argument) ||
+         std::any_of(job.steps.begin(), job.steps.end(),
+                     [&](const JobStep& step) { return launcher_has(step.launcher, argument); });
 }
 
 bool has_agents(const JobPlan& job) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "contracts/settings/job/resumable.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/forecast/checkpoint_forecast.h"
 #include "orchestrator/forecast/processor_memory.h"
@@ -135,18 +136,18 @@ TrainingForecast forecast_of_phases(const RunPlan& plan, const PlannedStage& sta
     longest.problem = phases.error().message();
     return longest;
   }
-  std::vector<std::string> told;
+  std::vector<std::string> step_times;
   double all_seconds = 0, memory = 0;
   for (const PlannedPhase& phase : phases->phases) {
     PlannedStage alone = stage;
     if (auto one = phase_alone(stage.settings, phase.name); one.ok()) alone.settings = std::move(*one);
     TrainingForecast f = forecast_of(plan, alone, site, ranks_per_node, basis, search);
     if (!f.problem.empty()) return f;
-    told.push_back(format("{} {:.3g} s", phase.name, f.seconds()));
+    step_times.push_back(format("{} {:.3g} s", phase.name, f.seconds()));
     all_seconds += f.duration(), memory = std::max(memory, f.memory);
-    if (told.size() == 1 || f.duration() > longest.duration()) longest = std::move(f);
+    if (step_times.size() == 1 || f.duration() > longest.duration()) longest = std::move(f);
   }
-  longest.notes.push_back(format("trains in phases, a step of which takes: {}", join(told, ", ")));
+  longest.notes.push_back(format("trains in phases, a step of which takes: {}", join(step_times, ", ")));
   longest.gpu_hours *= all_seconds / longest.duration(), longest.energy_kwh *= all_seconds / longest.duration();
   longest.all_seconds = all_seconds, longest.memory = memory, longest.steps = phases->steps;
   return longest;
@@ -167,7 +168,7 @@ std::vector<TrainingForecast> plan_forecasts(const RunPlan& plan, const SiteConf
   std::vector<TrainingForecast> forecasts;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const PlannedStage& stage = plan.stages[i];
-    if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") continue;
+    if (!trains(stage.kind)) continue;
     const int ranks_per_node = i < jobs.size() ? jobs[i].ranks_per_node : 0;
     const auto& forecast = stage.settings.find("phase") ? forecast_of_phases : forecast_of;
     const SiteConfig granted = i < jobs.size() ? with_granted_memory(site, jobs[i]) : site;

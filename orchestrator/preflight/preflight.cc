@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t modules_deadline_ms = 60'000;
 constexpr int no_module_command = 99;
-constexpr std::size_t module_words_max = 300;
+constexpr std::size_t module_message_max = 300;
 
 const Directive* find_directive(const JobPlan& job, const std::string& option) {
   const auto found = std::find_if(job.directives.begin(), job.directives.end(),
@@ -27,9 +27,12 @@ const Directive* find_directive(const JobPlan& job, const std::string& option) {
 
 class ClusterCheck {
  public:
-  ClusterCheck(const ClusterWord& word, Diagnostics& diagnostics)
-      : partitions_(word.partitions), reservations_(word.reservations), slurm_(word.slurm), diagnostics_(diagnostics) {
-    for (const QueueAnswer& answer : word.answers) answers_.emplace(answer.stage, &answer);
+  ClusterCheck(const ClusterAnswers& cluster, Diagnostics& diagnostics)
+      : partitions_(cluster.partitions),
+        reservations_(cluster.reservations),
+        slurm_(cluster.slurm),
+        diagnostics_(diagnostics) {
+    for (const QueueAnswer& answer : cluster.answers) answers_.emplace(answer.stage, &answer);
   }
 
   std::vector<std::string> not_looked_at() const { return {not_looked_at_.begin(), not_looked_at_.end()}; }
@@ -139,7 +142,7 @@ class ClusterCheck {
   }
   void problem(const std::string& key, const std::string& what, const std::string& hint) {
     found_ = true;
-    if (told_.insert(what).second) diagnostics_.add(stage_->place_of(key), what, hint);
+    if (reported_.insert(what).second) diagnostics_.add(stage_->place_of(key), what, hint);
   }
 
   const std::vector<SlurmPartition>& partitions_;
@@ -150,7 +153,7 @@ class ClusterCheck {
   const PlannedStage* stage_ = nullptr;
   const QueueAnswer* answer_ = nullptr;  // to that stage; nullptr: not asked
   bool found_ = false;                   // a problem of that stage
-  std::set<std::string> told_, not_looked_at_;
+  std::set<std::string> reported_, not_looked_at_;
 };
 
 bool has_other_processors(const Site& site) {
@@ -160,7 +163,7 @@ bool has_other_processors(const Site& site) {
 
 // The first of them that does not load, and what `module` says of it; "" if they do, or nobody can say.
 struct MissingModule {
-  std::string name, words;
+  std::string name, message;
 };
 MissingModule first_missing_module(const std::vector<std::string>& modules) {
   SpawnSpec spec;
@@ -176,20 +179,20 @@ MissingModule first_missing_module(const std::vector<std::string>& modules) {
                "longhaul"};
   spec.argv.insert(spec.argv.end(), modules.begin(), modules.end());
   const auto done = run_captured(std::move(spec), modules_deadline_ms);
-  const bool told = done.ok() && done->status.code == 1 && done->status.signal == 0;
-  if (!told || std::find(modules.begin(), modules.end(), done->out) == modules.end()) return {};
-  std::vector<std::string> words;
+  const bool one_failed = done.ok() && done->status.code == 1 && done->status.signal == 0;
+  if (!one_failed || std::find(modules.begin(), modules.end(), done->out) == modules.end()) return {};
+  std::vector<std::string> lines;
   const std::size_t begin = done->err.rfind('\036');
   for (const std::string& line : split(done->err.substr(begin == std::string::npos ? 0 : begin + 1), '\n'))
-    if (!trim(line).empty()) words.push_back(trim(line));
-  return {done->out, repair_utf8(join(words, "; ").substr(0, module_words_max))};
+    if (!trim(line).empty()) lines.push_back(trim(line));
+  return {done->out, repair_utf8(join(lines, "; ").substr(0, module_message_max))};
 }
 
 }  // namespace
 
 std::vector<std::string> check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                                               const ClusterWord& word, Diagnostics& diagnostics) {
-  ClusterCheck check(word, diagnostics);
+                                               const ClusterAnswers& cluster, Diagnostics& diagnostics) {
+  ClusterCheck check(cluster, diagnostics);
   for (std::size_t i = 0; i < jobs.size(); ++i) check.check(plan.stages[i], jobs[i]);
   return check.not_looked_at();
 }
@@ -197,16 +200,16 @@ std::vector<std::string> check_against_cluster(const RunPlan& plan, const std::v
 Result<std::vector<std::string>> check_with_slurm(SlurmPort& port, const RunPlan& plan,
                                                   const std::vector<JobPlan>& jobs, const std::string& runs_dir,
                                                   Diagnostics& diagnostics) {
-  ClusterWord word;
-  LH_TRY(word.partitions, port.partitions());
+  ClusterAnswers cluster;
+  LH_TRY(cluster.partitions, port.partitions());
   const bool reserved = std::any_of(jobs.begin(), jobs.end(),
                                     [](const JobPlan& job) { return find_directive(job, "reservation") != nullptr; });
   if (reserved) {
-    LH_TRY(word.reservations, port.reservations());
+    LH_TRY(cluster.reservations, port.reservations());
   }
-  word.answers = ask_queue(port, plan, jobs, runs_dir).answers;
-  if (auto slurm = port.configuration(); slurm.ok()) word.slurm = *std::move(slurm);
-  return check_against_cluster(plan, jobs, word, diagnostics);
+  cluster.answers = ask_queue(port, plan, jobs, runs_dir).answers;
+  if (auto slurm = port.configuration(); slurm.ok()) cluster.slurm = *std::move(slurm);
+  return check_against_cluster(plan, jobs, cluster, diagnostics);
 }
 
 void check_gpus_with_slurm(SlurmPort& port, const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
@@ -249,21 +252,22 @@ void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site) 
 void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {
   if (has_other_processors(site)) return;
   std::map<std::vector<std::string>, MissingModule> missing;  // of each list of modules
-  std::set<std::string> told;
+  std::set<std::string> named;
   for (const PlannedStage& stage : plan.stages) {
     std::vector<std::string> modules = site.config.modules;
     modules.insert(modules.end(), stage.common.job.modules.begin(), stage.common.job.modules.end());
     if (modules.empty()) continue;
     auto known = missing.find(modules);
     if (known == missing.end()) known = missing.emplace(modules, first_missing_module(modules)).first;
-    const auto& [name, words] = known->second;
-    if (name.empty() || !told.insert(name).second) continue;
+    const auto& [name, message] = known->second;
+    if (name.empty() || !named.insert(name).second) continue;
     const bool of_site =
         std::find(site.config.modules.begin(), site.config.modules.end(), name) != site.config.modules.end();
     const auto origin = site.origins.find("modules");
     const SourcePos place =
         of_site && origin != site.origins.end() ? origin->second.where : stage.place_of("job.modules");
-    diagnostics.add(place, "`module load " + name + "` fails on " + host_name() + (words.empty() ? "" : ": " + words),
+    diagnostics.add(place,
+                    "`module load " + name + "` fails on " + host_name() + (message.empty() ? "" : ": " + message),
                     "try: module avail " + shell_quoted(name.substr(0, name.find('/'))));
   }
 }

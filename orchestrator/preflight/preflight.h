@@ -20,7 +20,7 @@
 namespace longhaul {
 
 // What a cluster says of itself, and of each job as if it were submitted now (`sbatch --test-only`).
-struct ClusterWord {
+struct ClusterAnswers {
   std::vector<SlurmPartition> partitions;
   std::vector<SlurmReservation> reservations;
   std::vector<QueueAnswer> answers;  // of queue_estimate.h; empty: not asked
@@ -32,7 +32,7 @@ struct ClusterWord {
 // Returns what could not be looked at, a sentence each: a partition or reservation that Slurm does not show to
 // everybody (PrivateData) is not taken for one that is not there.
 std::vector<std::string> check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
-                                               const ClusterWord& word, Diagnostics& diagnostics);
+                                               const ClusterAnswers& cluster, Diagnostics& diagnostics);
 
 // Asks the cluster and checks. unavailable: it does not answer now; Slurm will say it when the jobs are submitted.
 // `runs_dir`: of the runs, as for ask_queue(). Returns what could not be looked at, as check_against_cluster().
@@ -46,7 +46,7 @@ void check_gpus_with_slurm(SlurmPort& port, const Site& site, const RunPlan& pla
                            Diagnostics& diagnostics);
 
 // A class without a limit takes that of its partition; a site without classes, that of the default partition: every job
-// then asks for a time, and is told before it ends. Partitions of jobs that a filter routes are not known.
+// then asks for a time, and is warned before it ends. Partitions of jobs that a filter routes are not known.
 void take_walls_from(const std::vector<SlurmPartition>& partitions, Site& site);
 
 // Loads the modules of every job as its script will, in a shell of their own. Where this host has no `module`, or

@@ -38,7 +38,7 @@ void check_promised_gpus(const Site& site, const RunPlan& plan, const std::vecto
                          const std::vector<SlurmPartition>& partitions, const std::vector<SlurmNode>& nodes,
                          Diagnostics& diagnostics) {
   if (site.config.ask.gpu_request == "none") return;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobPlan& job = jobs[i];
     const PlannedStage& stage = plan.stages[i];
@@ -55,7 +55,7 @@ void check_promised_gpus(const Site& site, const RunPlan& plan, const std::vecto
     const std::string says = by_stage ? format("stage.{}.job.gpus_per_node = {}", stage.stage, job.gpus_per_node)
                                       : format("site '{}': {} = {}", site.config.name, key,
                                                gpus_of_class(site.config, of_class ? *one : JobClass()));
-    if (!told.insert(says + has).second) continue;
+    if (!reported.insert(says + has).second) continue;
     const SourcePos place =
         by_stage || origin == site.origins.end() ? stage.place_of("job.gpus_per_node") : origin->second.where;
     diagnostics.add(

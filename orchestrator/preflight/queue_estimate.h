@@ -14,7 +14,7 @@ struct QueueAnswer {
   std::string stage;  // its id; its name, where all of its variants ask for the same
   std::int64_t start_s = 0;
   std::string nodes, partition;
-  std::string refused;    // Slurm's words, when it would not take the job
+  std::string refused;    // Slurm's message, when it would not take the job
   bool for_good = false;  // of a refusal: not only for now
 };
 

@@ -53,7 +53,7 @@ class DeviceDecider {
   std::string site_text() const { return "site '" + config_.name + "'"; }
 
   void problem(const PlannedStage& stage, const std::string& what, const std::string& hint) {
-    if (told_.insert(what).second) diagnostics_.add(stage.place_of("device"), what, hint);
+    if (reported_.insert(what).second) diagnostics_.add(stage.place_of("device"), what, hint);
   }
   // Of GPUs that idle or are missing: an error, or a warning where the user has allowed it.
   void refuse(const PlannedStage& stage, const std::string& what, const std::string& remedy) {
@@ -61,7 +61,7 @@ class DeviceDecider {
     problem(stage, what, remedy + allow_device_text);
   }
   void warn(const std::string& text) {
-    if (told_.insert(text).second) warnings_.push_back(text);
+    if (reported_.insert(text).second) warnings_.push_back(text);
   }
 
   // The trials of a tune or search stage are those of another stage, in jobs as its own common keys ask for them.
@@ -226,7 +226,7 @@ class DeviceDecider {
   const RunPlan& plan_;
   Diagnostics& diagnostics_;
   std::vector<std::string>& warnings_;
-  std::set<std::string> told_;                  // of variants, once
+  std::set<std::string> reported_;              // of variants, once
   std::map<std::string, bool> experts_behind_;  // by the stage that makes the model
 };
 

@@ -16,7 +16,7 @@ namespace longhaul {
 TimeoutHierarchy job_timeouts(const Site& site, const PlannedStage& stage, const JobPlan& job,
                               const SlurmConfiguration* slurm = nullptr);
 
-// All contradictions that somebody can mend. What nobody can is the lead's to tell of, when it comes to that.
+// All contradictions that somebody can mend. What nobody can is the lead's to report, when it comes to that.
 void check_timeouts(const Site& site, const PlannedStage& stage, const JobPlan& job, Diagnostics& diagnostics,
                     const SlurmConfiguration* slurm = nullptr);
 // Of every stage, with what Slurm says; `jobs` in the order of the plan's stages. What several stages share is said

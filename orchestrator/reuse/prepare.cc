@@ -45,9 +45,12 @@ Result<std::string> digest_file(const std::string& path, const std::string& name
 
 }  // namespace
 
-Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files) {
+Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files, const FilesRead& read) {
   Xxh3Stream digest;
+  std::size_t count = 0;
   const auto note = [&](std::string path, InputFile seen, const std::string& digest_of_it) {
+    ++count;
+    if (read) read(count);
     if (!files) return;
     seen.path = std::move(path);
     seen.digest = digest_of_it;
@@ -144,7 +147,7 @@ bool may_pass(const Error& error) {
 }  // namespace
 
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root,
-                            const ArtifactTrust& trust) {
+                            const ArtifactTrust& trust, const FilesRead& read) {
   PreparedStage prepared;
   LedgerStage stage;
   for (const PlannedInput& input : planned.inputs) {
@@ -173,7 +176,7 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
     } else {
       taken.paths = input.paths;
       InputFiles files{.input = input.name};
-      auto digest = digest_raw_input(input.paths, &files);
+      auto digest = digest_raw_input(input.paths, &files, read);
       prepared.raw_files.push_back(std::move(files));
       if (!digest.ok() && may_pass(digest.error()))
         return unknown_for_now(digest.error().with_context("input " + input.name));

@@ -7,6 +7,8 @@
 // From a planned stage whose needs are met to the task that the engine gets: inputs chosen and digested, key computed.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 
 #include "contracts/tasks/task.h"
@@ -20,7 +22,10 @@ namespace longhaul {
 // and contents. Contents are digested whole up to 16 MiB a file and 256 MiB an input; larger files, and those after the
 // budget is used up, count by size, time of change, and their first and last 64 KiB.
 // `files`: gets each of them with a digest of its own.
-Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files = nullptr);
+// `read`: called after each file with the number of those read so far, for who waits.
+using FilesRead = std::function<void(std::size_t files)>;
+Result<std::string> digest_raw_input(const std::vector<std::string>& paths, InputFiles* files = nullptr,
+                                     const FilesRead& read = {});
 
 // `cores`: of the machine, shared by the ranks where the stage does not say how many threads it wants.
 Task make_task(const PlannedStage& planned, const std::string& run_name, const LedgerStage& stage, int cores);
@@ -31,6 +36,6 @@ double time_left_s(const PlannedStage& planned, const LedgerStage& stage);
 // Chooses sources, digests raw inputs, computes the key and looks for an artifact of that key. `deploy` is never taken
 // from an earlier run: what it makes is a running server, not files.
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root,
-                            const ArtifactTrust& trust = artifact_trust(""));
+                            const ArtifactTrust& trust = artifact_trust(""), const FilesRead& read = {});
 
 }  // namespace longhaul

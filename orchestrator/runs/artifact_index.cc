@@ -76,7 +76,7 @@ Status verify_anothers(const std::string& folder, uid_t owner, const Manifest& m
       problems.push_back(join_path(folder, file.path) + " differs from its manifest's digest");
   }
   if (problems.empty()) return {};
-  return make_error(ErrorCode::corrupt, join(problems, "; "), "the stage is run instead; tell its owner");
+  return make_error(ErrorCode::corrupt, join(problems, "; "), "the stage is run instead; inform its owner");
 }
 
 // That this user has verified this artifact: a file of their own, beside the pointers.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/toml.h"
@@ -44,15 +45,15 @@ struct Change {
 
 Result<Change> parse_change(const std::string& set) {
   const std::size_t equals = set.find('=');
-  std::vector<std::string> words = split(set.substr(0, equals), '.');
-  if (equals == std::string::npos || words.size() < 3 || words[0] != "stage")
+  std::vector<std::string> path = split(set.substr(0, equals), '.');
+  if (equals == std::string::npos || path.size() < 3 || path[0] != "stage")
     return make_error(ErrorCode::invalid_input, "--set " + set + " is not stage.NAME.KEY=VALUE",
                       "a fork changes the settings of stages; params were replaced when its run was made");
   LH_TRY(const Value parsed, parse_toml("value = " + set.substr(equals + 1), "--set " + set));
   const Value* value = parsed.find("value");
   if (!value || parsed.size() != 1)
     return make_error(ErrorCode::invalid_input, "--set " + set + ": the value is not one TOML value");
-  return Change{set, words[1], {words.begin() + 2, words.end()}, *value};
+  return Change{set, path[1], {path.begin() + 2, path.end()}, *value};
 }
 
 bool has_field(const std::vector<FieldInfo>& fields, const std::string& name) {
@@ -143,8 +144,27 @@ Result<ForkRequest> parse_fork_from(const std::string& text) {
     if (error != std::errc() || end != step.data() + step.size() || request.step < 0)
       return make_error(ErrorCode::invalid_input, "--from " + text + ": '" + step + "' is not a step", "STAGE@STEP");
   }
-  if (request.stage.empty()) return make_error(ErrorCode::invalid_input, "--from names no stage", "STAGE[@STEP]");
   return request;
+}
+
+Result<std::string> meant_fork_stage(const std::vector<std::string>& saved, const std::vector<std::string>& sets,
+                                     const std::string& meant) {
+  if (saved.empty())
+    return make_error(ErrorCode::not_found, "no stage of the run has a checkpoint",
+                      "none was saved yet, or gc deleted them: longhaul checkpoints lists them");
+  const auto name_of = [](const std::string& id) { return id.substr(0, id.find('/')); };
+  std::vector<std::string> changed;  // of the first stage that is, all variants
+  for (const std::string& id : saved) {
+    if (!changed.empty() && name_of(id) != name_of(changed.front())) break;
+    const std::string prefix = "stage." + name_of(id) + ".";
+    if (std::ranges::any_of(sets, [&](const std::string& set) { return starts_with(set, prefix); }))
+      changed.push_back(id);
+  }
+  if (changed.size() > 1)
+    return make_error(ErrorCode::invalid_input, "several variants have a checkpoint: " + join(changed, ", "),
+                      "name one: --from " + changed.front());
+  if (!changed.empty()) return changed.front();
+  return std::ranges::find(saved, meant) != saved.end() ? meant : saved.back();
 }
 
 Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std::int64_t step) {
@@ -215,12 +235,8 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   RunOrigin origin;
   LH_TRY(origin.workflow_text, read_file(join_path(run_dir, "workflow.toml")));
   LH_TRY(origin.site_text, read_file(join_path(run_dir, "site.toml")));
-  if (const std::string constants = join_path(run_dir, constants_file_name); file_exists(constants)) {
-    LH_TRY(origin.constants_text, read_file(constants));
-  }
-  if (const std::string measured = join_path(run_dir, measured_file_name); file_exists(measured)) {
-    LH_TRY(origin.measured_text, read_file(measured));
-  }
+  LH_TRY(origin.constants_text, text_if_there(join_path(run_dir, constants_file_name)));
+  LH_TRY(origin.measured_text, text_if_there(join_path(run_dir, measured_file_name)));
   origin.workflow_path = old.workflow_path;
   origin.artifact_root = old.artifact_root;
   origin.programs_dir = programs_dir;

@@ -15,8 +15,14 @@ struct ForkRequest {
   std::vector<std::string> sets;              // stage.NAME.KEY=VALUE
   std::vector<std::string> environment = {};  // of the fork's jobs on a cluster (state/submit_environment.h)
 };
-// "pretrain@400", "sft/lr=1e-05".
+// "pretrain@400", "sft/lr=1e-05"; "" and "@400" leave the stage open (meant_fork_stage()).
 Result<ForkRequest> parse_fork_from(const std::string& text);
+
+// The stage that a fork goes on from where nobody names one, of the ids that have a checkpoint, in the order of the
+// plan: the first that one of `sets` changes; else `meant`, which any command would take, if it is among them; else the
+// last. not_found: there is none. invalid_input: the sets change a matrix, whose variants have one each.
+Result<std::string> meant_fork_stage(const std::vector<std::string>& saved, const std::vector<std::string>& sets,
+                                     const std::string& meant);
 
 // The plan with the changes; pure. Refused with all reasons: what the checkpoint fixes (the model's shape, the seed,
 // the data before it), an end that lies before the checkpoint, and what validation would refuse.

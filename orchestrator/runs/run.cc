@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 
 #include "base/digest/hash.h"
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
@@ -23,8 +25,12 @@ namespace {
 
 constexpr std::size_t stamp_length = 20;  // "20260302-041109-1a2b"
 
+// Yes also where the file system gives an error: a run that is passed over has its artifacts taken for garbage, one
+// that cannot be read is reported. What is closed to us is no run of ours.
 bool is_run(const std::string& folder) {
-  return file_exists(join_path(folder, "resolved.toml"));
+  struct stat info{};
+  if (::lstat(join_path(folder, "resolved.toml").c_str(), &info) == 0) return true;
+  return errno != ENOENT && errno != ENOTDIR && errno != EACCES;
 }
 
 // A hard link keeps the program's bytes for the run although its name is replaced later; across file systems, or where
@@ -58,7 +64,8 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
                                                 {"longhaul-engine", engine_needed}};
   for (const auto& [name, needed] : programs) {
     const std::string path = join_path(from, name);
-    if (file_exists(path))
+    LH_TRY(const bool there, is_there(path));
+    if (there)
       LH_CHECK(bring_program(path, join_path(to, name)));
     else if (needed)
       return make_error(ErrorCode::not_found, "no program " + path, "build or install " + name + " beside longhaul");

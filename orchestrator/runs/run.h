@@ -1,7 +1,8 @@
 // Room orchestrator/runs
 // Runs on disk: created, found, forked, deleted, and the artifacts that they share.
 // run.h creates and finds; artifact_index.h finds artifacts by key and checks whose they are.
-// garbage.h and trash.h delete; fork.h starts from a checkpoint; request_files.h reads what people ask.
+// garbage.h and trash.h delete; purge.h knows what a site itself removes in time; fork.h
+// starts from a checkpoint; request_files.h reads what people ask.
 // It submits nothing: jobs and rounds are above it.
 //
 // A run on disk: creating it, finding it, asking something of it. See docs/architecture.md, section 4.

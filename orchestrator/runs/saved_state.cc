@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/digest/hash.h"
@@ -41,7 +42,10 @@ Result<std::string> digest_saved_state(const std::string& state_dir) {
   Xxh3Stream digest;
   for (const std::string& name : *names) {
     struct stat info{};
-    if (::stat(join_path(state_dir, name).c_str(), &info) != 0) continue;
+    if (::stat(join_path(state_dir, name).c_str(), &info) != 0) {
+      if (errno == ENOENT) continue;  // removed meanwhile, or a link to nothing
+      return errno_error(ErrorCode::io, "cannot look at " + join_path(state_dir, name), errno);
+    }
     digest.update(format("{}\n{} {}.{:09}\n", name, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
   }
   return digest.hex128().substr(0, 16);

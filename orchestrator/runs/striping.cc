@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::int64_t lfs_deadline_ms = 30'000;
 
-std::string words_of(const RunOutput& output) {
+std::string output_text(const RunOutput& output) {
   for (const std::string* said : {&output.err, &output.out})
-    if (const std::string words = repair_utf8(trim(*said)); !words.empty()) return replace_all(words, "\n", "; ");
+    if (const std::string text = repair_utf8(trim(*said)); !text.empty()) return replace_all(text, "\n", "; ");
   return output.status.text();
 }
 
@@ -47,7 +47,7 @@ Status stripe_folder(const std::string& folder, const Striping& striping) {
   if (done.ok() && done->status.success()) return {};
   return make_error(ErrorCode::unsupported,
                     format("the site's {} cannot be had for {}: {}", asked, folder,
-                           done.ok() ? words_of(*done) : done.error().message()),
+                           done.ok() ? output_text(*done) : done.error().message()),
                     "put `runs` of the site file on Lustre, or leave paths.stripe_count and paths.stripe_size out");
 }
 

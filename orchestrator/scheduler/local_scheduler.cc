@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/process_signal.h"
 #include "base/text/text.h"
@@ -60,7 +61,9 @@ std::vector<Result<std::string>> LocalScheduler::submit(const std::vector<JobSpe
 }
 
 Result<std::string> LocalScheduler::enqueue(const JobSpec& spec) {
-  if (!file_exists(spec.worker))
+  const auto has_worker = is_there(spec.worker);
+  if (!has_worker.ok()) return make_error(ErrorCode::unavailable, has_worker.error().message());  // asked again
+  if (!*has_worker)
     return make_error(ErrorCode::not_found, "no worker program " + spec.worker,
                       "the run's bin/ folder is incomplete; create the run again");
   if (spec.slots > slots_ && !jobs_.contains(spec.key))
@@ -231,7 +234,8 @@ Status LocalScheduler::cancel(const std::string& id) {
   Job& job = found->second;
   const Status refused = refuse_leads(job.spec, "cancelled", "cancelled before it started");
   if (refused.ok() || refused.error().code != ErrorCode::conflict) return refused;
-  if (file_exists(record_path(job.spec))) return {};
+  LH_TRY(const bool recorded, is_there(record_path(job.spec)));
+  if (recorded) return {};
   LH_TRY(const LeadClaim claim, read_claim(claim_path(job.spec)));
   if (claim.host != host_name())
     return make_error(ErrorCode::unavailable, "job " + id + " is led on " + claim.host, "cancel from that machine");

@@ -9,7 +9,7 @@ std::string array_task_key(const std::string& key, int task) {
 }
 
 Status Scheduler::exclude_only(const std::string& id, const std::vector<std::string>&) {
-  return make_error(ErrorCode::unsupported, "job " + id + " cannot be told which hosts to leave out");
+  return make_error(ErrorCode::unsupported, "job " + id + " cannot be given hosts to leave out");
 }
 
 const char* to_string(JobState state) {

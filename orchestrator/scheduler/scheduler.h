@@ -10,7 +10,8 @@
 //     in this process or in one that was killed, and also when the answer to the first submission was lost;
 //   - snapshot answers for all our jobs in one question, however many there are; an ended or lost job never changes
 //     again; a running one may be queued again by the scheduler, and `restarts` has grown then;
-//   - "not found" is not "failed": a job that the scheduler has forgotten is told by its record, by accounting, or lost
+//   - "not found" is not "failed": a job that the scheduler has forgotten is known by its record, by accounting, or
+//   lost
 //     after a while, never at once;
 //   - cancel of a queued job ends it without ever starting; of a running one asks its lead; of an ended one does
 //     nothing.
@@ -85,7 +86,7 @@ struct JobInfo {
   std::optional<JobRecord> record;  // ended: the lead's own
   std::string cause;                // lost: what is known about it
   SchedulerEnd end = SchedulerEnd::none;
-  std::string reason;     // queued: why it waits, in the scheduler's word ("Resources")
+  std::string reason;     // queued: why it waits, as the scheduler gives it ("Resources")
   bool held = false;      // queued, and never to start by itself ("launch failed requeued held")
   std::string advice;     // queued, and not to start by itself for a reason that a person should know; "" otherwise
   bool given_up = false;  // queued, and the scheduler has tried it often enough: only another job may start
@@ -128,7 +129,7 @@ class Scheduler {
   void ask_before_acting(MayAct may_act) { may_act_ = std::move(may_act); }
   // One answer per spec, in order: the job's id (of an array: without the task). Errors: invalid_input (it will never
   // have it: nothing to try again), io, not_found (no such worker), unavailable (try again later: the controller of the
-  // scheduler does not answer, or it refuses the job for now: words/refusals.h tells which).
+  // scheduler does not answer, or it refuses the job for now: names/refusals.h says which).
   virtual std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) = 0;
   // All jobs submitted through this folder or account that the scheduler still knows, and all of `open` that it does
   // not know any more; oldest first. unavailable: it does not answer; nothing is known then.

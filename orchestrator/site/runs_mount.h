@@ -9,7 +9,7 @@
 namespace longhaul {
 
 // "" where it does; else what is wrong with the mount, and what to ask for. NFS alone: its clients keep names and times
-// of files for as long as they are told to (nfs(5): nocto, actimeo, acdirmax, acregmax).
+// of files for as long as the mount options say (nfs(5): nocto, actimeo, acdirmax, acregmax).
 std::string runs_mount_problem(const Mount& mount);
 
 }  // namespace longhaul

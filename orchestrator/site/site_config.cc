@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 
 #include "base/files/files.h"
@@ -14,6 +15,19 @@ namespace longhaul {
 namespace {
 
 constexpr int inheritance_max = 8;
+
+// A file of that name here, a name that is nearly it, or names that begin so.
+std::string unknown_site_hint(const std::string& name, const std::vector<std::string>& folders) {
+  const std::string file = name + ".toml";
+  if (file_exists(file)) return "a site file is named by its path: --site ./" + file;
+  const std::vector<std::string> known = site_names(folders);
+  std::vector<std::string> meant;
+  if (const std::string nearest = nearest_word(name, known); !nearest.empty()) meant.push_back(nearest);
+  if (meant.empty())
+    std::copy_if(known.begin(), known.end(), std::back_inserter(meant),
+                 [&](const std::string& one) { return !name.empty() && starts_with(one, name + "-"); });
+  return (meant.empty() ? "" : "did you mean '" + join(meant, "' or '") + "'? ") + "known sites: " + join(known, ", ");
+}
 
 Result<std::string> find_site_file(const std::string& name, const std::vector<std::string>& folders) {
   if (name.find('/') != std::string::npos && !ends_with(name, ".toml"))
@@ -28,10 +42,7 @@ Result<std::string> find_site_file(const std::string& name, const std::vector<st
     if (file_exists(path)) return path;
   }
   if (name == "local") return std::string();
-  const std::vector<std::string> known = site_names(folders);
-  const std::string nearest = nearest_word(name, known);
-  return make_error(ErrorCode::not_found, "there is no site '" + name + "'",
-                    (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "known sites: " + join(known, ", "));
+  return make_error(ErrorCode::not_found, "there is no site '" + name + "'", unknown_site_hint(name, folders));
 }
 
 // Relative paths of a site file start at its folder.
@@ -183,7 +194,7 @@ void move_old_keys(Layer& layer, Diagnostics& diagnostics) {
   }
 }
 
-// After all files: the nearest that tells of a value counts.
+// After all files: the nearest that reports a value counts.
 void take_verified(const Layer& layer, Value& merged, Site& site, Diagnostics& diagnostics) {
   for (const VerifiedValue& one : verified_values(layer.verified, diagnostics)) {
     const Value* said = at_path(merged, one.key);
@@ -201,11 +212,23 @@ void take_verified(const Layer& layer, Value& merged, Site& site, Diagnostics& d
   }
 }
 
+// "account=me" as TOML has it; what is TOML already, or no plain word, stays as it is.
+std::string with_quotes(const std::string& set) {
+  const std::size_t equals = set.find('=');
+  if (equals == std::string::npos || parse_toml(set + "\n", "").ok()) return set;
+  const std::string word = trim(set.substr(equals + 1));
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/';
+  });
+  return is_plain ? set.substr(0, equals + 1) + "\"" + word + "\"" : set;
+}
+
 Result<Layer> override_layer(const std::vector<std::string>& sets) {
   Layer layer;
   layer.name = "--set";
   std::string text;
-  for (const std::string& set : sets) {
+  for (const std::string& given : sets) {
+    const std::string set = with_quotes(given);
     if (auto one = parse_toml(set + "\n", "--set site." + set); !one.ok() || one->size() != 1)
       return make_error(ErrorCode::invalid_input, "--set site." + set + " is not KEY=VALUE with a TOML value",
                         "text needs quotes: --set 'site.account=\"name\"'");
@@ -287,7 +310,7 @@ void check_program_paths(const Value& programs, Diagnostics& diagnostics) {
   }
 }
 
-// It stands behind --mpi= on a command line; which words there are knows srun.
+// It stands behind --mpi= on a command line; which values there are knows srun.
 void check_mpi_name(const std::string& mpi, const Value& launcher, Diagnostics& diagnostics) {
   const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '+'; };
   const Value* said = launcher.find("mpi");
@@ -329,11 +352,6 @@ Status read_layers(const std::string& name, const std::vector<std::string>& fold
 }
 
 }  // namespace
-
-const std::vector<std::string>& site_meta_keys() {
-  static const std::vector<std::string> keys = {"inherits", "sources", "read_on", "unverified", "verified", "origins"};
-  return keys;
-}
 
 std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table) {
   std::vector<std::pair<std::string, const Value*>> leaves;

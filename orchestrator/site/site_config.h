@@ -52,7 +52,4 @@ std::vector<std::string> site_names(const std::vector<std::string>& folders);
 // Paths of the leaves of a table with their values: "ask.memory", "environment.NCCL_NET".
 std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table);
 
-// Keys of a file that say something about the file and not about the site.
-const std::vector<std::string>& site_meta_keys();  // inherits, sources, read_on, unverified, verified, origins
-
 }  // namespace longhaul

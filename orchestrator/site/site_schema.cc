@@ -15,7 +15,7 @@ const FieldTable<JobClass>& job_class_fields() {
           .field("kinds", &C::kinds,
                  {.help = "stage kinds that go here unless a stage names another class; \"cpu\": stages on processors; "
                           "\"driver\": the small jobs and scrontab lines that drive runs; a class without GPUs that "
-                          "names none takes stages on processors, one that names other words (\"transfer\") no stages"})
+                          "names none takes stages on processors, one that names others (\"transfer\") no stages"})
           .field("partition", &C::partition, {.help = "empty: the scheduler's default"})
           .field("qos", &C::qos, {.help = "quality of service"})
           .field("account", &C::account, {.help = "that pays; empty: as the site says"})
@@ -93,7 +93,7 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
                           "`srun --mpi=list` says which there are, and jobs with another one are refused"})
           .field("cpu_bind", &L::cpu_bind,
                  {.help = "srun --cpu-bind=; empty: as srun likes, and ranks on GPUs put themselves beside those"})
-          .field("options", &L::options, {.help = "further options of srun or mpirun, a word each"});
+          .field("options", &L::options, {.help = "further options of srun or mpirun, one an entry"});
   return table;
 }
 
@@ -105,7 +105,7 @@ const FieldTable<ContainerRules>& container_rules_fields() {
                  {.help = "what starts containers; cscs-edf: srun --environment=FILE",
                   .choices = {"none", "pyxis", "apptainer", "singularity", "podman-hpc", "shifter", "cscs-edf"}})
           .field("mounts", &C::mounts, {.help = "SRC:DST folders that every container sees"})
-          .field("options", &C::options, {.help = "further words for the runtime"});
+          .field("options", &C::options, {.help = "further arguments for the runtime"});
   return table;
 }
 
@@ -237,7 +237,7 @@ const FieldTable<SiteConfig>& site_fields() {
                        "the umask decides"})
           .field("private", &S::is_private,
                  {.help = "runs are readable for nobody else, whatever the umask; without it, and without group and "
-                          "readers, the umask decides, which `longhaul doctor` tells"})
+                          "readers, the umask decides, which `longhaul doctor` reports"})
           .field(
               "artifacts", &S::artifacts,
               {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})
@@ -280,8 +280,9 @@ const FieldTable<SiteConfig>& site_fields() {
               "submit_deadline", &S::submit_deadline,
               {.help = "of one submission; one without an answer is believed lost after half as long again", .min = 2})
           .field("submit_patience", &S::submit_patience,
-                 {.help = "with a submission that is refused in words that are not known to pass: after this long its "
-                          "stage fails",
+                 {.help =
+                      "with a submission that is refused with a message that is not known to pass: after this long its "
+                      "stage fails",
                   .min = 0})
           .field("max_submitted", &S::max_submitted,
                  {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})

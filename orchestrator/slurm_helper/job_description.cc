@@ -13,7 +13,7 @@
 namespace longhaul {
 namespace {
 
-// The word before the name of a generic resource changed.
+// The prefix of the name of a generic resource changed.
 constexpr bool slash_gres = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0);
 constexpr const char* gres_prefix = slash_gres ? "gres/" : "gres:";
 

@@ -113,7 +113,7 @@ class SaidByLibrary {
   SaidByLibrary& operator=(const SaidByLibrary&) = delete;
 
   // ": line; line"; "" where nothing was said, or stderr is no file.
-  std::string words() const {
+  std::string message() const {
     char text[1024];
     const ssize_t count = from_ < 0 ? 0 : ::pread(fd_, text, sizeof text, from_);
     std::string said;
@@ -310,7 +310,7 @@ class Helper {
     const SaidByLibrary library;
     if (slurm_submit_batch_job(&description.message(), &response) != SLURM_SUCCESS) {
       const int number = errno;
-      const Error error = slurm_error("cannot submit " + job.script + library.words(), number);
+      const Error error = slurm_error("cannot submit " + job.script + library.message(), number);
       return is_connection_error(number) ? not_answered(error) : error;
     }
     Value value = Value::make_table();

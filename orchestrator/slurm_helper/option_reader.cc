@@ -25,7 +25,7 @@ std::optional<time_t> point_in_time(const std::string& text) {
   return found == 0 ? std::nullopt : std::optional<time_t>(found);
 }
 
-// "BEGIN,END" as the bits that slurmctld knows; nothing where a word is none of them.
+// "BEGIN,END" as the bits that slurmctld knows; nothing where a name is none of them.
 std::optional<std::uint16_t> mail_types(const std::string& names) {
   static const std::map<std::string, unsigned> types = {
       {"NONE", 0U},
@@ -44,8 +44,8 @@ std::optional<std::uint16_t> mail_types(const std::string& names) {
       {"ARRAY_TASKS", MAIL_ARRAY_TASKS},
   };
   unsigned wanted = 0;
-  for (const std::string& word : split(names, ',')) {
-    const auto found = types.find(word);
+  for (const std::string& name : split(names, ',')) {
+    const auto found = types.find(name);
     if (found == types.end()) return std::nullopt;
     wanted |= found->second;
   }

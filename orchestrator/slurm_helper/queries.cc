@@ -148,7 +148,7 @@ Value job_row(const slurm_job_info_t& job) {
   row.number("restarts", job.restart_cnt);
   row.flag("held", job.priority == 0 && state == "PENDING");
   row.number("submitted_s", job.submit_time);
-  // Of a waiting job the library tells when it may start, and of a running one when it must end.
+  // Of a waiting job the library says when it may start, and of a running one when it must end.
   const bool started = state != "PENDING";
   const bool ended = started && state != "RUNNING" && state != "SUSPENDED";
   if (started) row.number("started_s", job.start_time);

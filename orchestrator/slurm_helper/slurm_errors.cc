@@ -47,8 +47,8 @@ bool is_connection_error(int number) {
 }
 
 Error slurm_error(const std::string& what, int number) {
-  const char* words = slurm_strerror(number);
-  const std::string text = format("{}: {} (Slurm error {})", what, words ? words : "no reason given", number);
+  const char* message = slurm_strerror(number);
+  const std::string text = format("{}: {} (Slurm error {})", what, message ? message : "no reason given", number);
   if (number == SLURM_PROTOCOL_VERSION_ERROR)
     return make_error(
         ErrorCode::unsupported, text,

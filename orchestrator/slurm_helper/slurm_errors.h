@@ -1,4 +1,4 @@
-// Slurm's error numbers as ours: what a caller has to tell apart (slurm_port.h), with Slurm's own words.
+// Slurm's error numbers as ours: what a caller has to distinguish (slurm_port.h), with Slurm's own message.
 #pragma once
 
 #include <string>

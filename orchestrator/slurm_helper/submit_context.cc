@@ -28,9 +28,9 @@ constexpr Limit limits[] = {{"CPU", RLIMIT_CPU},     {"FSIZE", RLIMIT_FSIZE},   
 
 // "ALL", "NONE", or names with or without RLIMIT_ in front, separated by commas.
 bool names_limit(const std::string& list, const char* name) {
-  for (std::string word : split(list, ',')) {
-    word = trim(word);
-    if (word == "ALL" || word == name || word == std::string("RLIMIT_") + name) return true;
+  for (std::string one : split(list, ',')) {
+    one = trim(one);
+    if (one == "ALL" || one == name || one == std::string("RLIMIT_") + name) return true;
   }
   return false;
 }

@@ -47,14 +47,14 @@ ExportOption parse_export(const std::string& option) {
   ExportOption made;
   made.everything = option.empty() || option == "ALL" || option == "all";
   if (made.everything || option == "NONE") return made;
-  for (const std::string& word : split(option, ',')) {
-    const std::size_t equals = word.find('=');
-    if (word == "ALL") {
+  for (const std::string& name : split(option, ',')) {
+    const std::size_t equals = name.find('=');
+    if (name == "ALL") {
       made.all = true;
     } else if (equals != std::string::npos) {
-      made.set[word.substr(0, equals)] = word.substr(equals + 1);
-    } else if (!word.empty()) {
-      made.named.push_back(word + "=");
+      made.set[name.substr(0, equals)] = name.substr(equals + 1);
+    } else if (!name.empty()) {
+      made.named.push_back(name + "=");
     }
   }
   return made;

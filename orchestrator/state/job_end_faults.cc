@@ -12,7 +12,7 @@ double seconds_between(std::int64_t from_ms, std::int64_t to_ms) {
   return static_cast<double>(std::max<std::int64_t>(0, to_ms - from_ms)) * 1e-3;
 }
 
-// Done at that event; -1: it tells of no step.
+// Done at that event; -1: it reports no step.
 std::int64_t step_of(const Event& event) {
   if (event.kind == "metric") return event.fields.get_integer("step", -1);
   if (event.kind == "progress" && event.fields.get_string("unit") == "steps")
@@ -43,21 +43,21 @@ bool is_faulty_end(const Fact& end) {
   return group != FaultGroup::none && group != FaultGroup::wall_time;
 }
 
-bool told_by_lead(const Fact& end, const std::vector<Event>& events) {
-  bool told = false;
+bool reported_by_lead(const Fact& end, const std::vector<Event>& events) {
+  bool reported = false;
   for (const Event& event : events) {
     if (event.wall_ms > end.wall_ms) break;
-    if (event.kind == "launched") told = false;
+    if (event.kind == "launched") reported = false;
     if (event.kind != fault_event_kind) continue;
     const std::string tier = event.fields.get_string("tier");
     if (tier == to_string(RestartTier::skip)) continue;  // and the launch goes on
-    told = tier == to_string(RestartTier::new_job) || tier == to_string(RestartTier::stop);
+    reported = tier == to_string(RestartTier::new_job) || tier == to_string(RestartTier::stop);
   }
-  return told;
+  return reported;
 }
 
 std::vector<GoodputFact> facts_of_end(const Fact& end, const std::vector<Event>& events) {
-  if (!is_faulty_end(end) || told_by_lead(end, events)) return {};
+  if (!is_faulty_end(end) || reported_by_lead(end, events)) return {};
   const LastSign last = last_sign(end.wall_ms, events);
   if (last.at_ms == 0) return {};  // it had not begun
   GoodputFact fault;

@@ -1,4 +1,4 @@
-// Ends of jobs that no lead could tell of: its process was killed, its host lost, the allocation taken. The controller
+// Ends of jobs that no lead could know of: its process was killed, its host lost, the allocation taken. The controller
 // knows of them by what it wrote into the run's log; what they cost follows from that and from the events of the
 // attempts before and after. Pure.
 #pragma once
@@ -19,7 +19,7 @@ namespace longhaul {
 bool is_faulty_end(const Fact& end);
 // Whether the lead itself reported this end before it came (event `fault`, tier `new_job` or `stop`). `events` are
 // those of the attempt, by time.
-bool told_by_lead(const Fact& end, const std::vector<Event>& events);
+bool reported_by_lead(const Fact& end, const std::vector<Event>& events);
 
 // What the accounting has to know of it: a fault that was detected when the controller knew, counted from the attempt's
 // last recorded activity, and the end of the job. Nothing where a lead has reported it.

@@ -36,9 +36,9 @@ std::span<const Transition> stage_transitions();
 // queue for what does not come by itself.
 struct HeldUp {
   std::string by;             // "limit", "busy", "unknown" (to_string(Refusal)); "queue"; "" for nothing
-  std::string cause;          // the scheduler's words
+  std::string cause;          // the scheduler's message
   std::string advice;         // for a person
-  std::int64_t since_ms = 0;  // the first of these words, of whatever kind
+  std::int64_t since_ms = 0;  // the first of these messages, of whatever kind
 };
 
 struct LedgerAttempt {
@@ -47,13 +47,13 @@ struct LedgerAttempt {
   std::string job;      // the scheduler's id, "" until submitted
   std::string refused;  // why the scheduler would not have it
   bool cancel_wanted = false, cancel_sent = false;
-  bool given_up = false;  // its end is our own word: the scheduler still has the job until the cancellation is sent
+  bool given_up = false;  // its end is our own decision: the scheduler still has the job until the cancellation is sent
   bool release_wanted = false;
   int releases = 0, restarts = 0;  // of a held job; by the scheduler
   std::string fault, cause;        // how it ended, if badly
   bool made_progress = false;
   std::int64_t saved_step = no_saved_step;  // newest whole checkpoint of the stage, when this one had ended
-  std::string saved;                        // of a program that tells of none: digest of what the stage kept then
+  std::string saved;                        // of a program that reports none: digest of what the stage kept then
   std::int64_t step = -1;                   // newest that it reached, -1: not known
   std::string node;                         // the only one that it ran on, or that was lost under it
   std::int64_t ended_ms = 0;
@@ -147,7 +147,7 @@ struct RunLedger {
   std::vector<LedgerOrder> orders;      // as they were accepted
   std::vector<LedgerNotice> notices;    // in order
   bool cancel_requested = false;
-  bool ended = false;  // run_ended was the last word
+  bool ended = false;  // run_ended was the last fact
   RunState state = RunState::running;
   std::int64_t ended_ms = 0, epoch = 0;
   std::string driver_host;

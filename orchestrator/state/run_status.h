@@ -39,7 +39,7 @@ struct StageStatus {
   std::string why;             // it ran, and was not taken from an earlier run; "": not known
   std::string waits_for;       // "milestone 500 of pretrain": while it waits for one; "" otherwise
   // Why it gets no further, though nothing has failed: by "limit", "busy", "unknown" (its submission is refused for
-  // now) or "queue"; since when, in the scheduler's words, and what a person can do. "" by: nothing.
+  // now) or "queue"; since when, as the scheduler gives it, and what a person can do. "" by: nothing.
   std::string held_up_by, held_up, held_up_advice;
   std::int64_t held_up_since_ms = 0;
   std::string folder;              // stages/<id> below the run

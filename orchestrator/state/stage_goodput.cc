@@ -56,7 +56,7 @@ class TimeEvents {
   void add(std::string_view line) {
     const std::string_view head = line.substr(0, 160);  // t, ms, kind and rank come first (event_line)
     if (head.find("\"kind\":\"metric\"") != std::string_view::npos) return add_metric(line);
-    // Progress in steps counts where a program tells no metrics of its own.
+    // Progress in steps counts where a program reports no metrics of its own.
     if (head.find("\"kind\":\"progress\"") != std::string_view::npos && metrics_) return;
     flush();
     if (auto event = parse_event(line); event.ok()) events_.push_back(std::move(*event));
@@ -137,9 +137,9 @@ std::int64_t clock_ahead_ms(const std::string& folder, std::int64_t submitted_ms
                             std::int64_t now_ms) {
   const auto claim = read_claim(join_path(folder, claim_file_name(0)));
   if (!claim.ok() || started_ms <= 0) return 0;
-  const std::int64_t told = claim->started_ms;
-  const bool may_be = told >= submitted_ms - clock_slack_ms && told <= now_ms + clock_slack_ms;
-  return may_be ? 0 : told - started_ms;
+  const std::int64_t claimed_ms = claim->started_ms;
+  const bool may_be = claimed_ms >= submitted_ms - clock_slack_ms && claimed_ms <= now_ms + clock_slack_ms;
+  return may_be ? 0 : claimed_ms - started_ms;
 }
 
 std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<Event>& events,
@@ -172,11 +172,11 @@ std::optional<StageWarning> warning_of(const Fact& fact) {
   std::vector<std::string> hosts;
   for (const Value& host : used->as_array())
     if (host.is_string()) hosts.push_back(host.as_string());
-  WarningEvent told;
-  told.kind = "suspect_used";
-  told.host = join(hosts, ", ");
-  told.text = format("attempt {} may use it though it is under suspicion: {}", fact.attempt, fact.text("why"));
-  return StageWarning{fact.wall_ms, fact.attempt, std::move(told), false, 0, false};
+  WarningEvent warning;
+  warning.kind = "suspect_used";
+  warning.host = join(hosts, ", ");
+  warning.text = format("attempt {} may use it though it is under suspicion: {}", fact.attempt, fact.text("why"));
+  return StageWarning{fact.wall_ms, fact.attempt, std::move(warning), false, 0, false};
 }
 
 bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms) {

@@ -144,7 +144,7 @@ class EvidenceReader {
     }
     add_rate(stage.common.nodes == 1 ? "link_rate" : "nic_rate", best_rate(*found, "send", "") / 1e9);
     for (const BenchmarkResult& part : found->results) {
-      if (part.what == "stream") continue;  // its rate is all that it tells
+      if (part.what == "stream") continue;  // its rate is all that it shows
       const auto predicted = [part, ranks, on_node, threads = asked_.threads](const TimeConstants& constants) {
         const auto place =
             processor_place(constants, threads, on_node, part.precision == "f32" ? Precision::f32 : Precision::bf16);

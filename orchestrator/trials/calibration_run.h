@@ -1,5 +1,5 @@
 // A calibration as an ordinary run: a workflow of benchmarks and of tune stages, one for each model, whose candidates
-// are the trainings to be timed; and what its folders tell when it has ended. What is run and what is made of it is
+// are the trainings to be timed; and what its folders say when it has ended. What is run and what is made of it is
 // decided in autotune/calibrate.
 #pragma once
 

@@ -86,11 +86,11 @@ Result<JobInfo> InlineStages::advance(const RunLedger& ledger, const LedgerStage
 void InlineStages::report_trials(const LedgerStage& stage, Work& work, const Value& trials, double done, double total,
                                  const char* unit) const {
   const std::string text = to_json_pretty(trials);
-  if (text == work.told) return;
-  work.told = text;
+  if (text == work.written_text) return;
+  work.written_text = text;
   if (const Status written = write_file_renamed(join_path(stage_folder(run_dir_, stage.id), trials_file_name), text);
       !written.ok())
-    log_.warn("event=trials_not_told error='" + written.error().message() + "'");
+    log_.warn("event=trials_not_written error='" + written.error().message() + "'");
   work.events->progress(std::min(done, total), std::max(1.0, total), unit);
 }
 

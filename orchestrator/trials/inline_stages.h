@@ -42,7 +42,7 @@ class InlineStages : public InlineStageRunner {
 
     std::int64_t started_ms = 0;
     std::unique_ptr<EventWriter> events;
-    std::string told;  // trials.json, as it was written last
+    std::string written_text;  // trials.json, as it was written last
   };
   struct Turn {
     enum class Next { again, wait, succeeded, failed };

@@ -34,7 +34,7 @@ class RungRuns {
   // One run of them. A trial that cannot be planned, or that the site would not take, has crashed at once, with the
   // reason.
   Status submit(std::span<const hyper::TrialStart> starts);
-  // Moves open runs on as far as they go without waiting, then tells what is known, by trial. Starts that were
+  // Moves open runs on as far as they go without waiting, then says what is known, by trial. Starts that were
   // cancelled with their run are left out, as if nobody had submitted them.
   Result<std::vector<hyper::Trial>> poll();
 

@@ -77,7 +77,7 @@ Result<InlineStages::Turn> SearchStages::turn(const LedgerStage& stage, const Pl
   const bool whole_rungs = work.halving.settings().method == "rounds";
   const hyper::Decision decision =
       work.halving.decide(history, whole_rungs ? 1 : std::max(0, work.places - work.runs->running()));
-  tell(stage, work, history, decision.finished);
+  write_standings(stage, work, history, decision.finished);
   if (decision.finished) {
     if (work.runs->open()) return Turn{};
     if (!work.halving.best(history)) return Turn{Turn::Next::failed, failure_text(decision, history, work)};
@@ -118,8 +118,8 @@ Status SearchStages::publish(const LedgerStage& stage, const PlannedStage& plann
 }
 
 // For status and for people: what is known of each trial, and how far the work is.
-void SearchStages::tell(const LedgerStage& stage, Work& work, const std::vector<hyper::Trial>& history,
-                        bool finished) const {
+void SearchStages::write_standings(const LedgerStage& stage, Work& work, const std::vector<hyper::Trial>& history,
+                                   bool finished) const {
   Value list = Value::make_array();
   for (const auto& one : hyper::trial_standings(work.halving, history, work.runs->reasons(), finished))
     list.push_back(standing_for_status(one, work.halving.settings().metric));

@@ -26,7 +26,8 @@ class SearchStages final : public InlineStages {
                                   const Work& work);
   Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                  const std::vector<hyper::Trial>& history) const;
-  void tell(const LedgerStage& stage, Work& work, const std::vector<hyper::Trial>& history, bool finished) const;
+  void write_standings(const LedgerStage& stage, Work& work, const std::vector<hyper::Trial>& history,
+                       bool finished) const;
 };
 
 }  // namespace longhaul

@@ -31,7 +31,7 @@ class TrialRuns final : public TrialRunner {
   // One round of those that are new. A trial that cannot be planned, or that the site would not take, is over at once
   // (refused), with the reason.
   Status submit(std::span<const Trial> trials) override;
-  // Moves the open round on as far as it goes without waiting, then tells what is known. Trials of a round that was
+  // Moves the open round on as far as it goes without waiting, then says what is known. Trials of a round that was
   // cancelled before they were over are left out, as if nobody had submitted them.
   Result<std::vector<TrialResult>> poll() override;
   // As `longhaul tell RUN stop-after`: after the step that is being computed.

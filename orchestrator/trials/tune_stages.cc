@@ -168,7 +168,7 @@ Result<InlineStages::Turn> TuneStages::turn(const LedgerStage& stage, const Plan
   Work& work = static_cast<Work&>(own);
   LH_TRY(const std::vector<TrialResult> results, work.runs->poll());
   const ConfirmationDecision decision = decide_confirmation(work.candidates, results, work.limits);
-  tell(stage, work, results, decision);
+  write_standings(stage, work, results, decision);
   for (const std::string& name : decision.stop) LH_CHECK(work.runs->stop(name));
   if (decision.finished) {
     if (work.runs->open()) return Turn{};
@@ -224,8 +224,8 @@ void TuneStages::keep_for_later(const LedgerStage& stage, const Work& work,
 }
 
 // For status and for people: what is known of each candidate, and how far the work is.
-void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
-                      const ConfirmationDecision& decision) const {
+void TuneStages::write_standings(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
+                                 const ConfirmationDecision& decision) const {
   Value list = Value::make_array();
   int over = 0;
   for (const CandidateVerdict& verdict : decision.candidates) {

@@ -28,8 +28,8 @@ class TuneStages final : public InlineStages {
   Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                  const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const;
   void keep_for_later(const LedgerStage& stage, const Work& work, const ConfirmationDecision& decision) const;
-  void tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
-            const ConfirmationDecision& decision) const;
+  void write_standings(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
+                       const ConfirmationDecision& decision) const;
 };
 
 }  // namespace longhaul

@@ -14,12 +14,12 @@ bool publishes(const StageKind& kind) {
 }
 
 std::string some_of(const std::vector<std::int64_t>& steps) {
-  std::vector<std::string> words;
+  std::vector<std::string> shown;
   for (const std::int64_t step : steps) {
-    if (words.size() == 6) return join(words, ", ") + format(", ... {}", steps.back());
-    words.push_back(std::to_string(step));
+    if (shown.size() == 6) return join(shown, ", ") + format(", ... {}", steps.back());
+    shown.push_back(std::to_string(step));
   }
-  return join(words, ", ");
+  return join(shown, ", ");
 }
 
 }  // namespace

@@ -7,9 +7,12 @@
 #include <cctype>
 #include <set>
 
+#include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/toml.h"
+#include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/hyper_search.h"
+#include "orchestrator/workflow/command_files.h"
 #include "orchestrator/workflow/graph.h"
 #include "orchestrator/workflow/milestone_inputs.h"
 #include "orchestrator/workflow/plan_writer.h"
@@ -31,9 +34,11 @@ WorkflowHeader read_header(const Value& root, const std::string& path, Diagnosti
   for (const ValueMember& member : root.as_table()) {
     if (std::find(sections.begin(), sections.end(), member.key) == sections.end()) {
       const std::string nearest = nearest_word(member.key, sections);
-      diagnostics.add(
-          member.key_pos, "unknown section '" + member.key + "'",
-          nearest.empty() ? "a workflow has [workflow], [params] and [stage.NAME]" : "did you mean '" + nearest + "'?");
+      const bool is_stage = member.value.is_table() && member.value.find("kind") != nullptr;
+      diagnostics.add(member.key_pos, "unknown section '" + member.key + "'",
+                      is_stage          ? "write [stage." + member.key + "]"
+                      : nearest.empty() ? "a workflow has [workflow], [params] and [stage.NAME]"
+                                        : "did you mean '" + nearest + "'?");
     } else if (!member.value.is_table()) {
       diagnostics.add(member.value.pos, member.key + " is " + member.value.kind_name() + ", expected a table");
     }
@@ -70,6 +75,7 @@ class Planner {
   int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
   void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
   void link_finders(int index, const VariantDraft& variant, std::vector<int>& needs);
+  std::string in_folder(const std::string& path) const;
   void check_fit();
   WrittenStages written();
 
@@ -128,6 +134,12 @@ int Planner::stage_index(const std::string& name, const SourcePos& where, const 
   std::vector<std::string> names;
   for (const StageDraft& draft : drafts_) names.push_back(draft.name);
   const std::string nearest = nearest_word(name, names);
+  const std::string path = join_path(request_.folder, name);
+  if (nearest.empty() && what.find(".inputs.") != std::string::npos && files_.expand(path).ok()) {
+    diagnostics_.add(where, what + " names the stage '" + name + "', which does not exist",
+                     "@ is for stages; of the file or folder here write \"" + name + "\"");
+    return -1;
+  }
   diagnostics_.add(where, what + " names the stage '" + name + "', which does not exist",
                    nearest.empty()
                        ? "stages: " + join(std::vector<std::string>(
@@ -146,7 +158,13 @@ void Planner::check_consumption(const StageDraft& draft, const StageInputText& i
                      input.kinds.empty() ? "it takes paths only" : "it takes: " + join(input.kinds, ", "));
   if (from.is_matrix && !from.has_best && input.milestone == 0)
     diagnostics_.add(input.where, what + " names '" + from.name + "', a matrix of several results",
-                     "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
+                     "add best = { metric = \"" +
+                         std::string(from.kind && trains(from.kind->name) ? "heldout_loss" : "...") +
+                         "\", mode = \"min\" } to [stage." + from.name + "]");
+  if (from.kind && from.kind->name != "command" && input.within == "out")
+    diagnostics_.add(input.where,
+                     what + " names a file 'out' in the artifact of '" + from.name + "', and there is none",
+                     "the artifact itself is \"@" + from.name + "\"");
 }
 
 // The stages that find what this one does not say. A search tries its trials with the layout that was found for the
@@ -311,21 +329,29 @@ void Planner::link() {
   plan_.stages = PlanWriter(request_.folder, files_, drafts_, index_, diagnostics_).write(order.order);
 }
 
+// A path as the workflow has it, absolute.
+std::string Planner::in_folder(const std::string& path) const {
+  return starts_with(path, "/") ? path : absolute_path(join_path(request_.folder, path));
+}
+
 void Planner::check_fit() {
   std::vector<FittedStage> stages;
   for (const StageDraft& draft : drafts_) {
     if (draft.variants.empty() || !draft.variants.front().is_sound) continue;
     for (const VariantDraft& variant : draft.variants) {
+      if (draft.kind->name == "command" && variant.common.job.container.empty())
+        check_command_files("stage." + draft.name, variant.written, variant.settings, files_, diagnostics_);
       FittedStage stage{draft.name, draft.kind->name, &variant.settings, &variant.written, {}, {}, {}, variant.dims};
       for (const StageInputText& input : variant.inputs) {
         stage.inputs.push_back(input.name);
         if (input.name == "model") stage.model_from = input.stage;
+        if (input.name == "model" && input.paths.size() == 1) stage.model_folder = in_folder(input.paths.front());
         if (input.name == "tokens" || input.name == "corpus") stage.text_from = input.stage;
       }
       if (variant.is_sound) stages.push_back(std::move(stage));
     }
   }
-  check_stages_fit(stages, diagnostics_);
+  check_stages_fit(stages, files_, diagnostics_);
 }
 
 WrittenStages Planner::written() {

@@ -13,6 +13,8 @@
 #include "base/files/owned_files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/evaluation/task_folder.h"
+#include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/tuning_row_keys.h"
 
@@ -26,17 +28,6 @@ constexpr const char* packed_endings[] = {".gz", ".bz2", ".xz", ".zst"};
 
 std::string documents_hint() {
   return "documents are .html .htm .xhtml .txt .text .md .jsonl .ndjson .json, each also with .gz .bz2 .xz .zst";
-}
-
-bool is_document(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* ending : packed_endings)
-    if (ends_with(name, ending)) {
-      name.resize(name.size() - std::string_view(ending).size());
-      break;
-    }
-  return std::any_of(std::begin(document_endings), std::end(document_endings),
-                     [&](const char* ending) { return ends_with(name, ending); });
 }
 
 Error wrong_input(ErrorCode code, std::string what, std::string hint) {
@@ -54,7 +45,7 @@ Status check_documents_folder(const std::string& folder, std::size_t entries_max
     if (++entries > entries_max) return {};
     if (at->is_directory(error)) continue;
     const std::string name = at->path().filename().string();
-    if (is_document(name)) return {};
+    if (is_document_name(name)) return {};
     ++files;
     other = name;
   }
@@ -68,7 +59,7 @@ Status check_documents_folder(const std::string& folder, std::size_t entries_max
 
 Status check_documents(const std::string& path, const RawInputLimits& limits) {
   if (is_directory(path)) return check_documents_folder(path, limits.entries);
-  if (is_document(file_name(path))) return {};
+  if (is_document_name(file_name(path))) return {};
   return wrong_input(ErrorCode::invalid_input, path + " is of no known type", documents_hint());
 }
 
@@ -169,6 +160,17 @@ Status check_row(const std::string& line, RowUse use, const std::vector<std::str
   return form.ok() ? Status() : form.error();
 }
 
+// Of a file of rows that is in another form; "": it may be JSON Lines.
+std::string rows_form_hint(const std::string& path, const std::string& text) {
+  const std::string each = "write each row as a JSON object in a line of its own";
+  if (ends_with(path, ".csv") || ends_with(path, ".tsv")) return "a table of text is not read; " + each;
+  if (ends_with(path, ".parquet") || starts_with(text, "PAR1")) return "Parquet is not read; " + each;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '[')
+    return "this is one JSON list; " + each + ": jq -c '.[]' " + shell_quoted(file_name(path)) + " > rows.jsonl";
+  return {};
+}
+
 Status check_rows(const std::string& path, RowUse use, const std::vector<std::string>& ignore,
                   const RawInputLimits& limits) {
   const std::string text = beginning_of(path, limits.row_bytes);
@@ -183,7 +185,10 @@ Status check_rows(const std::string& path, RowUse use, const std::vector<std::st
     ++number;
     if (trim(line).empty()) continue;
     const Status fits = check_row(line, use, ignore);
-    if (!fits.ok()) return fits.error().with_context(format("{}:{}: error", path, number));
+    if (fits.ok()) continue;
+    Error error = fits.error().with_context(format("{}:{}: error", path, number));
+    if (std::string hint = rows_form_hint(path, text); !hint.empty()) error.hint = std::move(hint);
+    return error;
   }
   return {};
 }
@@ -198,6 +203,12 @@ std::string rows_file(const std::string& path, const std::vector<std::string>& n
 
 RowUse row_use(const PlannedStage& stage) {
   if (stage.kind == "sft") return TuningRowUse::instruction;
+  if (stage.kind == "reward") {
+    const std::string method = stage.settings.get_string("method", RewardForm().method);
+    return method == "attributes" ? TuningRowUse::rated
+           : method == "process"  ? TuningRowUse::steps
+                                  : TuningRowUse::reward;
+  }
   const std::string method = stage.settings.get_string("method", AlignSettings().method);
   if (learns_from_rollouts(method)) return std::nullopt;
   for (const AlignMethod& one : align_methods())
@@ -209,7 +220,11 @@ std::vector<std::string> row_file_names(RowUse use, const std::string& input) {
   const bool data = input == "data";
   if (use == TuningRowUse::instruction)
     return data ? std::vector<std::string>{"train.jsonl"} : std::vector<std::string>{"heldout.jsonl", "answers.jsonl"};
-  const std::string of = !use ? "prompts" : use == TuningRowUse::labelled ? "labels" : "pairs";
+  const std::string of = !use                            ? "prompts"
+                         : use == TuningRowUse::labelled ? "labels"
+                         : use == TuningRowUse::rated    ? "ratings"
+                         : use == TuningRowUse::steps    ? "steps"
+                                                         : "pairs";
   const std::string set = data ? "train" : "heldout";
   return {of + "-" + set + ".jsonl", of + ".jsonl", set + ".jsonl"};
 }
@@ -219,6 +234,9 @@ std::vector<std::string> ignored_keys(const Value& settings) {
   if (const Value* list = settings.find("ignore"); list && list->is_array())
     for (const Value& key : list->as_array())
       if (key.is_string()) keys.push_back(key.as_string());
+  // Attributes of a reward model are keys that rows have beside their form.
+  if (const Value* attributes = settings.find("attribute"); attributes && attributes->is_table())
+    for (const ValueMember& one : attributes->as_table()) keys.push_back(one.key);
   return keys;
 }
 
@@ -233,8 +251,61 @@ Status check_tuning_data(const std::string& path, const PlannedStage& stage, con
   return check_rows(file, use, ignored_keys(stage.settings), limits);
 }
 
+// Questions of an evaluate stage: rows of the form that each of its tasks reads, in the file that the task looks for.
+Status check_questions(const std::string& path, const PlannedStage& stage, const RawInputLimits& limits) {
+  struct Reader {
+    const char* task;
+    std::vector<std::string> files;
+    TuningRowUse use;
+  };
+  static const std::vector<Reader> readers = {
+      {"answer_loss", {"answers.jsonl", "heldout.jsonl"}, TuningRowUse::instruction},
+      {"preference", {"pairs.jsonl", "pairs-heldout.jsonl"}, TuningRowUse::preference},
+      {"reward", {"pairs.jsonl", "pairs-heldout.jsonl"}, TuningRowUse::reward}};
+  const Value* tasks = stage.settings.find("tasks");
+  for (const Reader& reader : readers) {
+    const bool asked = tasks != nullptr && tasks->is_array() &&
+                       std::any_of(tasks->as_array().begin(), tasks->as_array().end(),
+                                   [&](const Value& task) { return task == Value(reader.task); });
+    if (!asked) continue;
+    const std::string file = rows_file(path, reader.files);
+    if (file.empty())
+      return wrong_input(
+          ErrorCode::not_found,
+          format("{} holds none of {}, which the task \"{}\" reads", path, join(reader.files, ", "), reader.task),
+          "name the file of rows itself, or one of these in the folder");
+    LH_CHECK(check_rows(file, reader.use, ignored_keys(stage.settings), limits));
+  }
+  return {};
+}
+
+// The tasks that the stage names, as their files describe them; a name that no file has is at fault where it is
+// written.
+void check_harness(const PlannedStage& stage, const PlannedInput& input, const WrittenStages& written,
+                   Diagnostics& diagnostics) {
+  std::vector<std::string> names;
+  const Value* tasks = stage.settings.find("tasks");
+  if (tasks == nullptr || !tasks->is_array()) return;
+  const auto& built_in = built_in_evaluations();
+  for (const Value& task : tasks->as_array())
+    if (task.is_string() && std::find(built_in.begin(), built_in.end(), task.as_string()) == built_in.end())
+      names.push_back(task.as_string());
+  if (names.empty()) return;
+  Diagnostics found;
+  const Value* run_code = stage.settings.find("run_code");
+  const bool allowed = run_code != nullptr && run_code->is_bool() && run_code->as_bool();
+  check_code_is_allowed(evaluation_tasks(input.paths, names, found), allowed, found);
+  for (Error error : found.errors()) {
+    if (!error.where || error.where->file.empty()) {
+      error = error.with_context("stage." + stage.stage);
+      error.where = written.place(stage, {"tasks"});
+    }
+    diagnostics.add(std::move(error));
+  }
+}
+
 bool is_model_input(const std::string& name) {
-  return name == "model" || name == "baseline";
+  return name == "model" || name == "baseline" || name == "reward";
 }
 
 Status check_path(const PlannedStage& stage, const PlannedInput& input, const std::string& path,
@@ -248,8 +319,11 @@ Status check_path(const PlannedStage& stage, const PlannedInput& input, const st
   if (kind == "pretrain")
     return check_has(path, {"tokenizer.json", "train.bin", "train.idx"},
                      "tokens are a folder as the stage kind tokenize makes it");
-  if ((kind == "sft" || kind == "align") && (input.name == "data" || input.name == "heldout"))
+  if (trains(kind) && (input.name == "data" || input.name == "heldout"))
     return check_tuning_data(path, stage, input.name, limits);
+  // Of several files each task finds its own by their names, and it is the stage that looks.
+  if (kind == "evaluate" && input.name == "data" && input.paths.size() == 1)
+    return check_questions(path, stage, limits);
   return {};
 }
 
@@ -266,13 +340,29 @@ std::set<std::string> stages_behind_commands(const RunPlan& plan) {
 
 }  // namespace
 
+bool is_document_name(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* ending : packed_endings)
+    if (ends_with(name, ending)) {
+      name.resize(name.size() - std::string_view(ending).size());
+      break;
+    }
+  return std::any_of(std::begin(document_endings), std::end(document_endings),
+                     [&](const char* ending) { return ends_with(name, ending); });
+}
+
 void check_raw_inputs(const RunPlan& plan, const WrittenStages& written, const RawInputLimits& limits,
                       Diagnostics& diagnostics) {
   std::set<std::tuple<std::string, std::string, std::string>> seen;  // kind, input, path
+  std::set<std::string> first_of_stage;
   const std::set<std::string> filled_later = stages_behind_commands(plan);
   for (const PlannedStage& stage : plan.stages) {
     if (filled_later.contains(stage.id())) continue;
     for (const PlannedInput& input : stage.inputs) {
+      if (stage.kind == "evaluate" && input.name == "harness") {
+        if (first_of_stage.insert(stage.stage).second) check_harness(stage, input, written, diagnostics);
+        continue;
+      }
       // Where one of many files has no known type, the others may be meant: the stage counts it.
       const bool one = input.paths.size() == 1;
       for (const std::string& path : input.paths) {

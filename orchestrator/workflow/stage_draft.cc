@@ -5,10 +5,12 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/settings/stages/hyper_search.h"
+#include "orchestrator/workflow/command_files.h"
 #include "orchestrator/workflow/command_steps.h"
 #include "orchestrator/workflow/layout/stage_layout.h"
 #include "orchestrator/workflow/milestone_inputs.h"
 #include "orchestrator/workflow/source/stage_text.h"
+#include "orchestrator/workflow/source/written_hints.h"
 #include "orchestrator/workflow/trials/search_plan.h"
 #include "orchestrator/workflow/trials/tune_plan.h"
 #include "resiliency/stage_timeouts.h"
@@ -42,16 +44,8 @@ StageDraft StageDrafter::draft_stage(const ValueMember& member) {
   }
   draft.kind = find_stage_kind(kind->as_string());
   if (!draft.kind) {
-    const std::string nearest = nearest_word(kind->as_string(), kind_names);
     diagnostics_.add(kind->pos, "unknown stage kind '" + kind->as_string() + "'",
-                     nearest.empty() ? "one of: " + join(kind_names, ", ") : "did you mean '" + nearest + "'?");
-    return draft;
-  }
-  if (!draft.kind->unavailable.empty()) {
-    Error refused = make_error(ErrorCode::unsupported,
-                               "stage kind '" + draft.kind->name + "' cannot run: " + draft.kind->unavailable);
-    refused.where = kind->pos;
-    diagnostics_.add(refused);
+                     kind_hint(kind->as_string(), kind_names));
     return draft;
   }
   const bool is_finder = draft.kind->name == "tune" || draft.kind->name == search_kind_name;
@@ -108,11 +102,16 @@ VariantDraft StageDrafter::draft_variant(const StageDraft& draft, const MatrixVa
                      "only the kind 'command' has steps");
     table.erase("step");
   }
-  result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
+  Diagnostics of_settings;
+  result.settings = draft.kind->resolve(table, where, stage_keys, of_settings);
+  for (const Error& error : of_settings.errors())
+    diagnostics_.add(with_table_hint(error, draft.kind->fields, table, where));
   result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
   if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
-  if (is_command && diagnostics_.size() == before)
+  if (is_command && diagnostics_.size() == before) {
+    complete_workdir(result.settings, !result.common.job.container.empty(), request_.folder);
     check_command(where, table, result.settings, result.common, diagnostics_);
+  }
   const Value* faults = table.find("faults");
   const bool is_readable = diagnostics_.size() == before;  // a layout of wrong numbers would only repeat the news
   if (is_readable && draft.kind->name != "tune" && draft.kind->name != search_kind_name)

@@ -5,9 +5,13 @@
 #include <unordered_map>
 
 #include "base/text/text.h"
+#include "base/value/json.h"
+#include "contracts/evaluation/task_folder.h"
 #include "contracts/model/adapter_list.h"
+#include "contracts/model/hf_config.h"
 #include "contracts/plan/layout_check.h"
 #include "contracts/records/milestone.h"
+#include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/inference.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/workflow/layout/feature_check.h"
@@ -18,7 +22,8 @@ namespace {
 
 class FitCheck {
  public:
-  FitCheck(const std::vector<FittedStage>& stages, Diagnostics& diagnostics) : diagnostics_(diagnostics) {
+  FitCheck(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics)
+      : files_(files), diagnostics_(diagnostics) {
     for (const FittedStage& stage : stages) by_name_.emplace(stage.name, &stage);
   }
 
@@ -26,7 +31,7 @@ class FitCheck {
     if (stage.settings->find("steps") && stage.settings->find("epochs")) check_steps(stage);
     check_milestones(stage);
     check_model(stage);
-    if (stage.kind == "sft" || stage.kind == "align") check_length(stage, "sequence_length");
+    if (trains(stage.kind) && stage.kind != "pretrain") check_length(stage, "sequence_length");
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "quantize" && has(stage, "tokens"))
       check_heldout(stage, {"inputs.tokens", "inputs"}, "measures the perplexity");
@@ -72,32 +77,54 @@ class FitCheck {
              format("at most {}: use {} or more", milestones_max, (steps - 1) / milestones_max + 1));
   }
 
-  // Settings of the pretraining that makes the model which this stage takes; tuning and conversion keep the shape. Null
-  // where that is not known.
-  const Value* model_of(const FittedStage& stage) const {
+  // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
+  // conversion keep the shape. Nothing where that is not known.
+  std::optional<ModelShape> model_of(const FittedStage& stage) {
     const FittedStage* at = &stage;
     for (;;) {
       const auto from = by_name_.find(at->model_from);
       if (from == by_name_.end()) break;
       at = from->second;
     }
-    if (at == &stage || at->kind != "pretrain" || has(*at, "model")) return nullptr;
-    return at->settings->find("model");
+    if (!at->model_folder.empty()) return shape_in(at->model_folder);
+    if (at == &stage || at->kind != "pretrain" || has(*at, "model")) return std::nullopt;
+    const Value* model = at->settings->find("model");
+    if (model == nullptr) return std::nullopt;
+    Diagnostics reported;  // where it is trained
+    const auto shape = resolve_shape(model_shape_fields().parse(*model, "", reported));
+    return reported.empty() && shape.ok() ? std::optional(*shape) : std::nullopt;
+  }
+
+  std::optional<ModelShape> shape_in(const std::string& folder) {
+    const auto known = imported_.find(folder);
+    if (known != imported_.end()) return known->second;
+    const std::string path = folder + "/config.json";
+    const auto text = files_.read(path);
+    const auto config = text.ok() ? parse_json(*text, path) : Result<Value>(text.error());
+    const auto read = config.ok() ? read_hf_config(*config, path) : Result<HfConfig>(config.error());
+    return imported_[folder] = read.ok() ? std::optional(read->shape) : std::nullopt;
   }
 
   // Longest sequence of that model.
-  std::optional<std::int64_t> longest_of(const FittedStage& stage) const {
-    const Value* model = model_of(stage);
-    return model ? std::optional(model->get_integer("max_position_embeddings")) : std::nullopt;
+  std::optional<std::int64_t> longest_of(const FittedStage& stage) {
+    const auto model = model_of(stage);
+    return model ? std::optional(model->max_position_embeddings) : std::nullopt;
+  }
+
+  // Its numbers without its kind: all weights would be trained.
+  void check_adapter(const FittedStage& stage) {
+    const Value* written = stage.written->find("adapter");
+    if (written == nullptr || !written->is_table() || written->size() == 0 || written->find("kind") != nullptr) return;
+    add(stage, {"adapter." + written->as_table().front().key},
+        format("adapter.{} is set, and no adapter.kind: all weights would be trained", written->as_table().front().key),
+        "add kind = \"lora\"");
   }
 
   // What the engine, which knows the model by then, would refuse of a stage that takes it.
   void check_model(const FittedStage& stage) {
-    const Value* model = model_of(stage);
-    if (!model) return;
-    Diagnostics reported;  // where it is trained
-    const auto shape = resolve_shape(model_shape_fields().parse(*model, "", reported));
-    if (!reported.empty() || !shape.ok()) return;
+    check_adapter(stage);
+    const auto shape = model_of(stage);
+    if (!shape) return;
     const auto asked = engine_case_of_stage(stage.kind, *stage.settings, *shape, stage.dims);
     if (!asked) return;
     check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
@@ -121,10 +148,12 @@ class FitCheck {
   void check_length(const FittedStage& stage, const char* key) {
     const auto longest = longest_of(stage);
     const std::int64_t length = stage.settings->get_integer(key);
+    if (!stage.written->find(key)) return;  // a default follows the model (preflight/sequence_lengths.h)
     if (longest && length > *longest)
-      add(stage, {key, "kind"},
+      add(stage, {key},
           format("{} = {} is longer than the model's max_position_embeddings = {}", key, length, *longest),
-          format("use at most {}, or raise model.max_position_embeddings where it is trained", *longest));
+          format("use at most {}", *longest) +
+              (stage.model_from.empty() ? "" : ", or raise model.max_position_embeddings where it is trained"));
   }
 
   // Where the curate stage behind these tokens is set to hold nothing out there is nothing to measure on.
@@ -143,7 +172,25 @@ class FitCheck {
             (stage.kind == "evaluate" ? "the task bits_per_byte" : "the input tokens"));
   }
 
+  // A reward model is measured as one, and nothing else is.
+  void check_measured(const FittedStage& stage) {
+    const auto parsed = evaluate_fields().parse(*stage.settings, "");
+    const EvaluateSettings settings = parsed.ok() ? *parsed : EvaluateSettings();
+    if (const Status fits = longhaul::check_evaluate(settings); !fits.ok())
+      add(stage, {"tasks"}, fits.error().what, fits.error().hint);
+    const auto from = by_name_.find(stage.model_from);
+    if (from == by_name_.end()) return;
+    const bool judges = from->second->kind == "reward";
+    if (judges && !measures_rewards(settings))
+      add(stage, {"inputs.model", "inputs"}, "stage." + from->first + " makes a reward model, which writes no text",
+          "use tasks = [\"reward\"]");
+    if (!judges && measures_rewards(settings))
+      add(stage, {"tasks"}, "the task \"reward\" measures a reward model, and stage." + from->first + " makes none",
+          "a language model's own preferences are the task \"preference\"");
+  }
+
   void check_evaluate(const FittedStage& stage) {
+    check_measured(stage);
     check_length(stage, "context_length");
     std::int64_t context = stage.settings->get_integer("context_length");
     if (context == 0) context = longest_of(stage).value_or(0);
@@ -154,6 +201,9 @@ class FitCheck {
     for (const Value& task : stage.settings->find("tasks")->as_array()) {
       if (task.as_string() == "bits_per_byte")
         check_heldout(stage, {"tasks", "inputs.tokens", "inputs"}, "the task \"bits_per_byte\" measures");
+      const auto& built_in = built_in_evaluations();
+      // Of others the files are looked at, with the inputs (raw_inputs.h).
+      if (std::find(built_in.begin(), built_in.end(), task.as_string()) == built_in.end()) continue;
       const std::string needed = task.as_string() == "bits_per_byte" ? "tokens" : "data";
       if (!has(stage, needed))
         add(stage, {"tasks"}, "the task \"" + task.as_string() + "\" needs the input '" + needed + "'",
@@ -162,14 +212,16 @@ class FitCheck {
     }
   }
 
+  const FileView& files_;
   Diagnostics& diagnostics_;
-  std::unordered_map<std::string, const FittedStage*> by_name_;  // the first variant: the shape is that of all
+  std::unordered_map<std::string, std::optional<ModelShape>> imported_;  // by folder
+  std::unordered_map<std::string, const FittedStage*> by_name_;          // the first variant: the shape is that of all
 };
 
 }  // namespace
 
-void check_stages_fit(const std::vector<FittedStage>& stages, Diagnostics& diagnostics) {
-  FitCheck check(stages, diagnostics);
+void check_stages_fit(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics) {
+  FitCheck check(stages, files, diagnostics);
   for (const FittedStage& stage : stages) check.check(stage);
 }
 

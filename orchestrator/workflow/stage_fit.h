@@ -8,6 +8,7 @@
 #include "base/error/diagnostics.h"
 #include "base/value/value.h"
 #include "contracts/layout/parallel_dims.h"
+#include "orchestrator/workflow/source/file_view.h"
 
 namespace longhaul {
 
@@ -20,9 +21,11 @@ struct FittedStage {  // one variant of a stage in which nothing else is wrong
   std::string model_from;           // the stage whose model it takes, "" if that is a path or none
   std::string text_from;            // the same of its tokens, or of its corpus where it is a tokenize stage
   ParallelDims dims = {};           // its layout; with a tune stage's until it is known, replicas
+  std::string model_folder = {};    // of a model that is there; "": a stage makes it, or it takes none
 };
 
-// The stages do not wait for each other in a loop.
-void check_stages_fit(const std::vector<FittedStage>& stages, Diagnostics& diagnostics);
+// The stages do not wait for each other in a loop. Of `files` config.json of models that are there is read; one that
+// cannot be is nobody's problem here (layout/imported_model.h).
+void check_stages_fit(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics);
 
 }  // namespace longhaul

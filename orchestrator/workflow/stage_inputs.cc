@@ -113,6 +113,14 @@ const StageInput* known_input(const StageKind& kind, const std::vector<BlendName
   return std::ranges::find(blend, name, &BlendName::name) != blend.end() ? &*kind.blended : nullptr;
 }
 
+// What was written, as the kind's first input.
+std::string inputs_example(const StageKind& kind, const Value& given) {
+  const std::string name = kind.inputs.empty() ? "data" : kind.inputs.front().name;
+  const Value& one = given.is_array() && given.size() == 1 ? given.as_array().front() : given;
+  if (!one.is_string()) return "for example inputs = { " + name + " = \"@corpus\" }";
+  return "write inputs = { " + name + " = \"" + one.as_string() + "\" }";
+}
+
 }  // namespace
 
 std::vector<StageInputText> read_stage_inputs(const std::string& stage, const StageKind& kind, const Value& table,
@@ -121,7 +129,7 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
   const Value* given = table.find("inputs");
   if (given && !given->is_table()) {
     diagnostics.add(given->pos, "stage." + stage + ".inputs is " + given->kind_name() + ", expected a table",
-                    "for example { corpus = \"@corpus\" }");
+                    inputs_example(kind, *given));
     return inputs;
   }
   const std::vector<BlendName> blend = blend_names(kind, table);

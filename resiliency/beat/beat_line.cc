@@ -13,19 +13,19 @@ namespace longhaul {
 namespace {
 
 enum class Operand { none, number, name, optional_name };
-struct WordOf {
+struct KeywordOf {
   const char* text;
-  BeatLine::Word word;
+  BeatLine::Keyword keyword;
   Operand operand;
 };
-constexpr std::array<WordOf, 8> beat_words = {{{"step", BeatLine::Word::step, Operand::number},
-                                               {"section", BeatLine::Word::section, Operand::name},
-                                               {"epoch", BeatLine::Word::epoch, Operand::number},
-                                               {"enqueued", BeatLine::Word::enqueued, Operand::name},
-                                               {"completed", BeatLine::Word::completed, Operand::name},
-                                               {"waits", BeatLine::Word::waits, Operand::optional_name},
-                                               {"progress", BeatLine::Word::progress, Operand::none},
-                                               {"done", BeatLine::Word::done, Operand::number}}};
+constexpr std::array<KeywordOf, 8> beat_keywords = {{{"step", BeatLine::Keyword::step, Operand::number},
+                                                     {"section", BeatLine::Keyword::section, Operand::name},
+                                                     {"epoch", BeatLine::Keyword::epoch, Operand::number},
+                                                     {"enqueued", BeatLine::Keyword::enqueued, Operand::name},
+                                                     {"completed", BeatLine::Keyword::completed, Operand::name},
+                                                     {"waits", BeatLine::Keyword::waits, Operand::optional_name},
+                                                     {"progress", BeatLine::Keyword::progress, Operand::none},
+                                                     {"done", BeatLine::Keyword::done, Operand::number}}};
 
 Error refused(std::string what, std::string hint = {}) {
   return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
@@ -46,15 +46,15 @@ Result<BeatLine> parse_beat_line(std::string_view text) {
   const std::string line = trim(text);
   const std::size_t space = line.find(' ');
   const std::string first = line.substr(0, space), rest = space == std::string::npos ? "" : trim(line.substr(space));
-  const auto known =
-      std::find_if(beat_words.begin(), beat_words.end(), [&](const WordOf& word) { return first == word.text; });
-  if (known == beat_words.end()) {
-    std::vector<std::string> words;
-    for (const WordOf& word : beat_words) words.emplace_back(word.text);
-    return refused("no such word", "there are " + join(words, " "));
+  const auto known = std::find_if(beat_keywords.begin(), beat_keywords.end(),
+                                  [&](const KeywordOf& keyword) { return first == keyword.text; });
+  if (known == beat_keywords.end()) {
+    std::vector<std::string> keywords;
+    for (const KeywordOf& keyword : beat_keywords) keywords.emplace_back(keyword.text);
+    return refused("no such keyword", "there are " + join(keywords, " "));
   }
   BeatLine parsed;
-  parsed.word = known->word;
+  parsed.keyword = known->keyword;
   switch (known->operand) {
     case Operand::none:
       if (!rest.empty()) return refused(first + " stands alone");
@@ -79,27 +79,27 @@ Status apply_beat_line(const BeatLine& line, HeartbeatPage& page) {
     if (id < 0) return refused(format("there are {} names of communicators already", beat_communicators_max));
     return id;
   };
-  switch (line.word) {
-    case BeatLine::Word::step: page.step(line.number); break;
-    case BeatLine::Word::epoch: page.epoch(line.number); break;
-    case BeatLine::Word::section: {
+  switch (line.keyword) {
+    case BeatLine::Keyword::step: page.step(line.number); break;
+    case BeatLine::Keyword::epoch: page.epoch(line.number); break;
+    case BeatLine::Keyword::section: {
       const int id = page.section(line.name);
       if (id == 0 && line.name != "start")
         return refused(format("there are {} names of sections already", beat_sections_max - 1));
       page.enter(id);
       break;
     }
-    case BeatLine::Word::enqueued: {
+    case BeatLine::Keyword::enqueued: {
       LH_TRY(const int id, communicator());
       page.enqueued(id);
       break;
     }
-    case BeatLine::Word::completed: {
+    case BeatLine::Keyword::completed: {
       LH_TRY(const int id, communicator());
       page.completed(id);
       break;
     }
-    case BeatLine::Word::waits:
+    case BeatLine::Keyword::waits:
       if (line.name.empty()) {
         page.waits(beat_waits_nowhere);
       } else {
@@ -107,8 +107,8 @@ Status apply_beat_line(const BeatLine& line, HeartbeatPage& page) {
         page.waits(id);
       }
       break;
-    case BeatLine::Word::progress: page.progress(); break;
-    case BeatLine::Word::done:
+    case BeatLine::Keyword::progress: page.progress(); break;
+    case BeatLine::Keyword::done:
       if (line.number < 1 || line.number > page.orders())
         return refused(format("there is no order {}; so far there were {}", line.number, page.orders()));
       if (line.number > page.orders_obeyed()) page.obeyed(line.number);
@@ -152,17 +152,17 @@ BeatOrders beat_orders(const HeartbeatPage& page) {
   return now;
 }
 
-std::vector<std::string> order_lines(const BeatOrders& told, const BeatOrders& now) {
-  if (now.orders <= told.orders) return {};
+std::vector<std::string> order_lines(const BeatOrders& sent, const BeatOrders& now) {
+  if (now.orders <= sent.orders) return {};
   std::vector<std::string> what;
   const auto collect = [&](const BeatOrders& since) {
     if (now.checkpoint_interval != since.checkpoint_interval)
       what.push_back(format("checkpoint_interval {}", now.checkpoint_interval));
     if (now.learning_rate != since.learning_rate) what.push_back(format("lr {}", now.learning_rate));
     if (now.stop_after != since.stop_after) what.push_back(format("stop_after {}", now.stop_after));
-    if (now.checkpoints > told.checkpoints) what.emplace_back("checkpoint");
+    if (now.checkpoints > sent.checkpoints) what.emplace_back("checkpoint");
   };
-  collect(told);
+  collect(sent);
   if (what.empty()) collect(BeatOrders{});
   std::vector<std::string> lines;
   const auto count = static_cast<std::int64_t>(what.size());

@@ -18,13 +18,13 @@
 //   order 6 checkpoint_interval 50   steps between checkpoints from now on
 //   order 7 lr 0.00025               the peak of the learning rate from now on
 //   fault LOCK_GIL                   a test of this stage asks for it (contracts/settings/job/named_fault.h); said once
-//   refused 3 REASON                 the third line of this connection meant nothing; only the first few are told
+//   refused 3 REASON                 the third line of this connection meant nothing; only the first few are reported
 //
 // A program that never reads loses nothing but the orders. A line ends with \n and has at most 127 bytes before it;
 // what is longer, unknown or malformed is refused and counted, and changes nothing.
 //
-// The alternative, a datagram per line, would keep lines apart by itself, but a shell has no word for it, and nothing
-// would tell the worker that a program has gone.
+// The alternative, a datagram per line, would keep lines apart by itself, but a shell has no command for it, and
+// nothing would show the worker that a program has gone.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ inline constexpr std::size_t beat_line_max = 127;         // without its end
 inline constexpr std::size_t beat_socket_path_max = 107;  // unix(7): sun_path without its zero
 
 struct BeatLine {
-  enum class Word { step, section, epoch, enqueued, completed, waits, progress, done };
-  Word word = Word::progress;
+  enum class Keyword { step, section, epoch, enqueued, completed, waits, progress, done };
+  Keyword keyword = Keyword::progress;
   std::int64_t number = 0;  // step, epoch, done
   std::string name;         // section, enqueued, completed, waits
 };
@@ -74,12 +74,12 @@ struct BeatOrders {
   double learning_rate = 0;
 };
 BeatOrders beat_orders(const HeartbeatPage& page);
-// The lines for somebody who has been told `told`: what is new, or, where an order repeated a value, all that holds.
-// Each has a number of its own, and the last is the newest order's. Empty: nothing to tell.
-std::vector<std::string> order_lines(const BeatOrders& told, const BeatOrders& now);
+// The lines for somebody to whom `sent` has been sent: what is new, or, where an order repeated a value, all that
+// holds. Each has a number of its own, and the last is the newest order's. Empty: nothing to send.
+std::vector<std::string> order_lines(const BeatOrders& sent, const BeatOrders& now);
 
 // Where the socket of a rank lies: beside its page or, where that path would be too long for a socket, in a folder of
-// this node's memory whose name is made of that path. Programs are told by beat_socket_variable.
+// this node's memory whose name is made of that path. Programs read it from beat_socket_variable.
 std::string beat_socket_path(const std::string& beat_folder, int rank);
 
 }  // namespace longhaul

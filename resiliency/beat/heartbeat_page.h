@@ -77,7 +77,7 @@ struct BeatPageLayout {
   std::atomic<std::int32_t> waits_for;      // the launch's rank whose message it waits for; -1: a collective
   std::atomic<std::uint32_t> polls;         // grows while the rank itself looks whether its wait is over
   std::atomic<std::int64_t> computed_ns;    // in steps that are done, without waiting for other ranks; grows
-  std::atomic<std::int64_t> written_bytes;  // of saves, as far as the rank that waits for them has told; grows
+  std::atomic<std::int64_t> written_bytes;  // of saves, as far as the rank that waits for them has reported; grows
   std::int32_t reserved3[2];
   char section_names[beat_sections_max][beat_name_bytes];
   Communicator communicator[beat_communicators_max];
@@ -151,7 +151,7 @@ class HeartbeatPage {
   void enter(int section);
   void step(std::int64_t step);
   void epoch(std::int64_t epoch);
-  // A step is done: so long it computed, without waiting for other ranks. What stragglers are told by.
+  // A step is done: so long it computed, without waiting for other ranks. Stragglers are found by it.
   void computed(std::int64_t nanoseconds);
   // So many bytes of saves are written by now, as the rank sees them that waits for their end.
   void wrote(std::int64_t bytes) { page_->written_bytes.store(bytes, std::memory_order_relaxed); }
@@ -167,7 +167,7 @@ class HeartbeatPage {
   }
   void* memory() const { return page_; }
   void progress() { touch(); }  // nothing of the above changed, and yet the rank is at work
-  // Another process than this one, whose words are passed on (beat_line.h). Signals and stacks are for this one.
+  // Another process than this one, whose lines are passed on (beat_line.h). Signals and stacks are for this one.
   void process(std::int64_t pid) { page_->pid.store(pid, std::memory_order_relaxed); }
   // From now on the rank waits in this communicator (beat_waits_nowhere: no longer), for all members or, where
   // `peer` >= 0, for that rank of the launch.
@@ -183,7 +183,7 @@ class HeartbeatPage {
   std::int64_t end_by_ns() const { return page_->end_by_ns.load(std::memory_order_relaxed); }
   // The word itself, for those who look at it again and again (CommOptions::newest_epoch). Lives as long as the page.
   const std::atomic<std::int64_t>& restart_word() const { return page_->restart_epoch; }
-  // Read before the values; obeyed(that) afterwards tells the worker that they were acted upon.
+  // Read before the values; obeyed(that) afterwards shows the worker that they were acted upon.
   std::int64_t orders() const { return page_->orders.load(std::memory_order_acquire); }
   void obeyed(std::int64_t orders) { page_->orders_obeyed.store(orders, std::memory_order_release); }
 

@@ -17,14 +17,14 @@ std::int64_t seconds_to_ms(double seconds) {
 }
 
 GoodputFact fact_of_fault(const Event& event, GoodputFact fact) {
-  const FaultEvent told = fault_event_of(event);
+  const FaultEvent fault = fault_event_of(event);
   fact.kind = GoodputFact::Kind::fault;
-  fact.step = told.step;
-  fact.part_ms = seconds_to_ms(told.detect_s);
-  fact.fault = told.fault_class;
-  fact.tier = told.tier;
-  fact.goes_on = told.tier == to_string(RestartTier::skip);
-  fact.processes_stay = told.tier == to_string(RestartTier::skip) || told.tier == to_string(RestartTier::in_process);
+  fact.step = fault.step;
+  fact.part_ms = seconds_to_ms(fault.detect_s);
+  fact.fault = fault.fault_class;
+  fact.tier = fault.tier;
+  fact.goes_on = fault.tier == to_string(RestartTier::skip);
+  fact.processes_stay = fault.tier == to_string(RestartTier::skip) || fault.tier == to_string(RestartTier::in_process);
   return fact;
 }
 
@@ -53,7 +53,7 @@ std::optional<GoodputFact> fact_of(const Event& event) {
   } else if (event.kind == fault_event_kind) {
     // What is only noted, or was seen on the way, interrupts nothing.
     if (event.fields.get_string("tier").empty()) return {};
-    if (is_roll_back(event.fields)) return {};  // told of after it, where the training is at work again
+    if (is_roll_back(event.fields)) return {};  // reported after it, where the training is at work again
     return fact_of_fault(event, fact);
   } else if (event.kind == stopped_event_kind) {
     fact.kind = Kind::stopped;
@@ -66,7 +66,7 @@ std::optional<GoodputFact> fact_of(const Event& event) {
   return fact;
 }
 
-// The engine's own word, written when all ranks are back: the lead's comes later, in the middle of what is done again.
+// The engine's own event, written when all ranks are back: the lead's comes later, in the middle of what is done again.
 void add_roll_back(const Event& event, std::vector<GoodputFact>& facts) {
   const RollBackEvent back = roll_back_event_from_value(event.fields);
   GoodputFact fault;

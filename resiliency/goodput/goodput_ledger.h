@@ -35,7 +35,7 @@ struct GoodputFact {
     step,         // `step` is done
     stalled,      // a save held the training up for part_ms
     fault,        // verdict; part_ms ago it happened; step: the newest done, -1 if not known
-    stopped,      // saved as it was told to, after `step`: its ranks end
+    stopped,      // saved as it was asked to, after `step`: its ranks end
     ranks_ended,  //
     job_ended,    //
   };

@@ -86,12 +86,11 @@ FileSystemReading FileSystemProbe::look(std::int64_t deadline_ms) {
     return reading;
   }
   if (child_ == 0) {
-    FileSystemReading told_of;
-    ask_(path_.c_str(), told_of);
-    const ProbeAnswer answer{told_of.error, told_of.free_bytes, told_of.total_bytes, told_of.free_inodes,
-                             told_of.total_inodes};
-    const ssize_t told = ::write(ends[1], &answer, sizeof answer);
-    ::_exit(told == static_cast<ssize_t>(sizeof answer) ? 0 : 1);
+    FileSystemReading asked;
+    ask_(path_.c_str(), asked);
+    const ProbeAnswer answer{asked.error, asked.free_bytes, asked.total_bytes, asked.free_inodes, asked.total_inodes};
+    const ssize_t written = ::write(ends[1], &answer, sizeof answer);
+    ::_exit(written == static_cast<ssize_t>(sizeof answer) ? 0 : 1);
   }
   out.reset();
   ProbeAnswer answer;

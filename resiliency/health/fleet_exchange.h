@@ -1,7 +1,7 @@
 // Which hosts exchange with which before a job's first launch, and what that says of each host's network. Pure.
 //
 // Every host sends to a few others at increasing distances in a ring, all hosts at once: the traffic of a ring
-// all-reduce, with more than one partner for each host. Of a pair that is slow one alone cannot tell which end is at
+// all-reduce, with more than one partner for each host. Of a pair that is slow one alone cannot know which end is at
 // fault; a host that is slow with all of its partners, in one direction or in both, is.
 #pragma once
 

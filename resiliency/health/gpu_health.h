@@ -1,7 +1,7 @@
 // Whether a GPU is fit to train on, judged from one reading, and from the one before it where a count matters. What
 // only shows over several readings is in gpu_trend.h.
 //
-// Counters of errors since the driver was loaded tell what was; only their growth tells what is. So a first reading
+// Counters of errors since the driver was loaded say what was; only their growth says what is. So a first reading
 // with uncorrected errors is a warning, and growth is a fault.
 #pragma once
 
@@ -20,7 +20,7 @@ struct GpuProcess {
   std::uint64_t bytes = 0;
 };
 
-// What a device does not support, or the driver does not tell, is absent.
+// What a device does not support, or the driver does not report, is absent.
 struct GpuReading {
   int index = 0;
   std::string uuid, pci;
@@ -50,16 +50,16 @@ struct GpuLimits {
   // it a fault (nvidia-resiliency-ext, NVLink window check, there with readings a minute apart).
   int nvlink_window = 30, nvlink_flagged_max = 15;
 
-  // What follows is told as a warning and ends nothing (gpu_trend.h).
-  // So many corrected memory errors within the window are told. NVIDIA's DCGM warns at 10 in what its health watch
+  // What follows is reported as a warning and ends nothing (gpu_trend.h).
+  // So many corrected memory errors within the window are reported. NVIDIA's DCGM warns at 10 in what its health watch
   // looks at, which its source calls a placeholder; that the window is an hour is our own choice.
   unsigned long long corrected_max = 10;
   std::int64_t corrected_window_ms = 3'600'000;
   // "CRC errors only matter at rates of 100+ per second" (DCGM, dcgm_gpu_hardware_limits.h).
   double nvlink_crc_per_s_max = 100;
-  // A clock below this share of its maximum, while the GPU is busy and tells no reason for it: the share below which
+  // A clock below this share of its maximum, while the GPU is busy and reports no reason for it: the share below which
   // nvidia-resiliency-ext calls a GPU a straggler (identify_stragglers), there of its speed. Our own: what counts as
-  // busy, and after how many looks in a row it is told.
+  // busy, and after how many looks in a row it is reported.
   double clock_share_min = 0.75;
   unsigned busy_min_pct = 50;
   int slow_clock_looks = 3;

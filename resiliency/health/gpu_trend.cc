@@ -60,16 +60,15 @@ void GpuTrend::judge_links(const GpuReading& now, std::int64_t now_ms, HealthFin
 }
 
 void GpuTrend::judge_clock(const GpuReading& now, HealthFindings& findings) {
-  const bool told = now.sm_clock_mhz && now.sm_clock_max_mhz && now.clock_reasons && now.busy_pct;
-  const bool slow = told && *now.clock_reasons == 0 && *now.busy_pct >= limits_.busy_min_pct &&
+  const bool known = now.sm_clock_mhz && now.sm_clock_max_mhz && now.clock_reasons && now.busy_pct;
+  const bool slow = known && *now.clock_reasons == 0 && *now.busy_pct >= limits_.busy_min_pct &&
                     *now.sm_clock_mhz < limits_.clock_share_min * *now.sm_clock_max_mhz;
   slow_looks_ = slow ? slow_looks_ + 1 : 0;
   if (slow_looks_ < limits_.slow_clock_looks) return;
-  findings.push_back(health_finding(
-      "gpu_clock", FaultClass::gpu_slowed, gpu_name(now),
-      format(
-          "its clock is at {} of {} MHz for {} looks, it is busy, and the driver tells no reason: locked by somebody?",
-          *now.sm_clock_mhz, *now.sm_clock_max_mhz, slow_looks_)));
+  findings.push_back(health_finding("gpu_clock", FaultClass::gpu_slowed, gpu_name(now),
+                                    format("its clock is at {} of {} MHz for {} looks, it is busy, and the driver "
+                                           "reports no reason: locked by somebody?",
+                                           *now.sm_clock_mhz, *now.sm_clock_max_mhz, slow_looks_)));
 }
 
 void GpuTrend::judge_power(const GpuReading& now, HealthFindings& findings) {

@@ -1,4 +1,4 @@
-// What only several readings of a GPU tell: errors that are corrected and grow more, links that repeat themselves, a
+// What only several readings of a GPU report: errors that are corrected and grow more, links that repeat themselves, a
 // clock that stays low for no reason, power that stays at its limit. Pure; times are given.
 #pragma once
 

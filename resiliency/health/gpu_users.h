@@ -1,6 +1,6 @@
 // Who uses the GPUs, and who of them is foreign: neither a process of the job nor one that a job needs.
 //
-// Told as a warning only, so what cannot be known is let pass: a process that this host does not show (of another
+// Reported as a warning only, so what cannot be known is let pass: a process that this host does not show (of another
 // container, or hidden by hidepid), and GPUs that may be another job's.
 #pragma once
 

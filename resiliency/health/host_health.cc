@@ -78,7 +78,7 @@ void HostHealth::look_at_gpus(HealthFindings& findings) {
 }
 
 void HostHealth::judge_gpus(HealthFindings& findings) {
-  for (int seen = 0; seen < 1000; ++seen) {  // a storm of events is told in part
+  for (int seen = 0; seen < 1000; ++seen) {  // a storm of events is reported in part
     const auto event = nvml_->wait_event(0);
     if (!event) break;
     findings.push_back(finding_of(*event));
@@ -106,11 +106,12 @@ GpuUse HostHealth::settled_use(std::vector<GpuReading>& readings) {
   const auto is_new = [this](int pid) { return foreign_.count(pid) == 0; };
   std::set<int> foreign;
   for (const std::int64_t began_ms = steady_ms(); std::any_of(readings.begin(), readings.end(), in_use);) {
-    const auto told = options_.job_pids();
-    if (told)
-      use = users_.judge(readings, *told, read_host_processes(options_.proc_root), options_.gpus_expected, steady_ms());
+    const auto job_pids = options_.job_pids();
+    if (job_pids)
+      use = users_.judge(readings, *job_pids, read_host_processes(options_.proc_root), options_.gpus_expected,
+                         steady_ms());
     foreign = foreign_users(readings, use);
-    if ((told && std::none_of(foreign.begin(), foreign.end(), is_new)) ||
+    if ((job_pids && std::none_of(foreign.begin(), foreign.end(), is_new)) ||
         steady_ms() - began_ms >= options_.foreign_settle_ms)
       break;
     std::this_thread::sleep_for(std::chrono::milliseconds(settle_look_ms));

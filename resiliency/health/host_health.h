@@ -4,7 +4,7 @@
 // nvml_library.h reads GPUs; file_system_probe.h asks file systems that may hang; host_figures.h measures speed.
 // It judges readings and leaves no host: that is the lead's decision, by the policies in resiliency.
 //
-// All checks of one host together: reads, compares with the reading before, and tells what is wrong. Called by
+// All checks of one host together: reads, compares with the reading before, and says what is wrong. Called by
 // `longhaul-worker health` once, and by whoever watches a host again and again; the GPU library stays loaded between.
 #pragma once
 
@@ -36,8 +36,8 @@ struct HostHealthOptions {
   std::vector<std::pair<std::string, std::string>> environment;
   int cores = 0;                      // of a rank; 0: not known
   std::optional<std::set<int>> ours;  // pids that may use any GPU, and no others may; nothing: as job_pids says
-  // The newest word about the job's processes on this host (gpu_users.h); nothing: there was none yet. Without it, or
-  // a word, processes are not judged.
+  // The newest message about the job's processes on this host (gpu_users.h); nothing: there was none yet. Without it,
+  // or a message, processes are not judged.
   std::function<std::optional<std::set<int>>()> job_pids;
   // Who is foreign at first sight, for ranks start and end while a look is under way, is looked at again for so long.
   std::int64_t foreign_settle_ms = 3'000;
@@ -51,7 +51,7 @@ class HostHealth {
  public:
   explicit HostHealth(HostHealthOptions options);
   HealthFindings look();
-  // Waits `ms` for what the GPU's driver tells by itself: its XIDs, as they come. Earlier only when one came.
+  // Waits `ms` for what the GPU's driver reports by itself: its XIDs, as they come. Earlier only when one came.
   HealthFindings wait(std::int64_t ms);
   std::size_t gpus() const { return gpus_.size(); }  // of the last look
   // Where simulated GPUs have what they say from; "": they are real, or there are none.
@@ -70,7 +70,7 @@ class HostHealth {
   std::vector<GpuReading> gpus_;
   std::map<int, GpuTrend> trends_;
   GpuUsers users_;
-  std::set<int> foreign_;  // of the last look: told of already
+  std::set<int> foreign_;  // of the last look: reported already
   std::optional<MemoryReading> memory_;
   std::vector<PortReading> ports_;
   std::vector<FileSystemProbe> folders_;

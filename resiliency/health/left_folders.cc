@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/files/owned_folder.h"
 #include "base/text/text.h"
@@ -61,7 +62,8 @@ std::int64_t bytes_below(const std::string& folder) {
 
 // What is not there has been removed, or its file system is not there: only below a folder of our own is it the former.
 bool was_removed(std::string path) {
-  while (path.size() > 1 && !is_directory(path)) path = parent_path(path);
+  for (; path.size() > 1 && !is_directory(path); path = parent_path(path))
+    if (!is_surely_absent(path)) return false;
   struct stat info{};
   return path != "/" && ::stat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }

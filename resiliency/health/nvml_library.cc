@@ -133,12 +133,12 @@ GpuReading NvmlLibrary::Loaded::read(int index) const {
   nvml::Utilization used{};
   if (utilization(device, &used) == nvml::success) reading.busy_pct = used.gpu;
   unsigned long long reasons = 0;
-  const nvml::Return reasons_told = clock_reasons(device, &reasons);
-  if (reasons_told == nvml::success) reading.clock_reasons = reasons;
+  const nvml::Return reasons_status = clock_reasons(device, &reasons);
+  if (reasons_status == nvml::success) reading.clock_reasons = reasons;
   read_counters(device, reading);
   read_fields(device, reading);
   read_processes(device, reading);
-  reading.lost = reasons_told == nvml::gpu_is_lost;
+  reading.lost = reasons_status == nvml::gpu_is_lost;
   return reading;
 }
 
@@ -186,12 +186,12 @@ void NvmlLibrary::Loaded::read_processes(nvml::Device device, GpuReading& readin
   std::vector<nvml::ProcessInfo> room(32);
   for (int tries = 0; tries < 4; ++tries) {  // more may start between two calls
     unsigned running = static_cast<unsigned>(room.size());
-    const nvml::Return told = processes(device, &running, room.data());
-    if (told == nvml::insufficient_size) {
+    const nvml::Return status = processes(device, &running, room.data());
+    if (status == nvml::insufficient_size) {
       room.resize(running + 32);
       continue;
     }
-    if (told != nvml::success) return;
+    if (status != nvml::success) return;
     for (unsigned i = 0; i < running && i < room.size(); ++i)
       reading.processes.push_back({static_cast<int>(room[i].pid), room[i].used_bytes});
     return;
@@ -219,8 +219,8 @@ Result<NvmlLibrary> NvmlLibrary::open(const std::string& path) {
   if (const auto script = reinterpret_cast<const char* (*)()>(::dlsym(loaded->library.get(), nvml_script_function)))
     loaded->script = script();
   unsigned devices = 0;
-  if (const nvml::Return told = loaded->count(&devices); told != nvml::success)
-    return make_error(ErrorCode::unavailable, path + " does not tell the number of GPUs: " + loaded->text(told));
+  if (const nvml::Return status = loaded->count(&devices); status != nvml::success)
+    return make_error(ErrorCode::unavailable, path + " does not give the number of GPUs: " + loaded->text(status));
   loaded->devices.assign(devices, nullptr);
   for (unsigned i = 0; i < devices; ++i)
     if (loaded->handle(i, &loaded->devices[i]) != nvml::success) loaded->devices[i] = nullptr;

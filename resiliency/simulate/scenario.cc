@@ -7,6 +7,7 @@
 #include "base/error/diagnostics.h"
 #include "base/text/text.h"
 #include "base/toml.h"
+#include "resiliency/taxonomy/fault_table.h"
 
 namespace longhaul {
 namespace {
@@ -54,6 +55,10 @@ const FieldTable<SimTraining>& training_fields() {
                  {.help = "at most so many lose a rank with one host", .min = 1, .max = 1024})
           .field("operator", &SimTraining::operator_s,
                  {.help = "until somebody has seen to a training that the policy stopped", .min = 0})
+          .field("restarts", &SimTraining::restarts,
+                 {.help = "resiliency.restarts: launches after faults, without a new checkpoint in between", .min = 0})
+          .field("host_suspicion", &SimTraining::host_suspicion,
+                 {.help = "resiliency.host_suspicion: a host with two faults is left when another is there"})
           .field(
               "patience", &SimTraining::patience,
               {.help = "with a file system or a network that stands still: as long as resiliency.startup", .min = 0});
@@ -107,11 +112,20 @@ const FieldTable<SimRestarts>& restarts_fields() {
   return table;
 }
 
+std::vector<std::string> names_of_classes() {
+  std::vector<std::string> names;
+  for (const FaultInfo& info : fault_table) names.emplace_back(info.name);
+  return names;
+}
+
 const FieldTable<SimFault>& sim_fault_fields() {
   static const auto table =
       FieldTable<SimFault>()
           .field("count", &SimFault::count,
                  {.help = "seen in observed.gpus over observed.length", .min = 0, .required = true})
+          .field("class", &SimFault::fault_class,
+                 {.help = "of the table of faults (faults.md), which says scope, group and whom it accuses",
+                  .choices = names_of_classes()})
           .field("scope", &SimFault::scope,
                  {.help = "what it belongs to; file_system: the shared one, for which every rank waits",
                   .choices = {"rank", "gpu", "host", "link", "job", "user", "file_system"}})
@@ -121,6 +135,7 @@ const FieldTable<SimFault>& sim_fault_fields() {
           .field("all_ranks_alive", &SimFault::all_ranks_alive, {.help = "no process has ended"})
           .field("loses_host", &SimFault::loses_host, {.help = "no rank can run there any more"})
           .field("skippable", &SimFault::skippable, {.help = "leaving the step out cures it"})
+          .field("culprit", &SimFault::culprit, {.help = "false: nobody can see which host it is"})
           .field("hosts", &SimFault::hosts,
                  {.unit = "hosts",
                   .help = "side by side that it hits: a rack, those of a switch",
@@ -286,6 +301,43 @@ class ScenarioCheck {
 };
 
 }  // namespace
+
+FaultGroup SimFault::group_of_budget() const {
+  if (!fault_class.empty()) return longhaul::group_of(fault_class_of(fault_class));
+  if (group == "application") return FaultGroup::application;
+  if (group == "preemption") return FaultGroup::preemption;
+  return group == "memory" ? FaultGroup::memory : FaultGroup::infrastructure;
+}
+
+FaultScope SimFault::scope_of() const {
+  if (is_of_storage() || !fault_class.empty()) return info_of(stands_for()).scope;
+  for (int one = 0; one <= static_cast<int>(FaultScope::user); ++one)
+    if (scope == to_string(static_cast<FaultScope>(one))) return static_cast<FaultScope>(one);
+  return FaultScope::rank;
+}
+
+bool SimFault::is_of_storage() const {
+  return scope == "file_system";
+}
+
+FaultClass SimFault::stands_for() const {
+  if (!fault_class.empty()) return fault_class_of(fault_class);
+  if (is_of_storage()) return FaultClass::file_system;
+  const FaultGroup pays = group_of_budget();
+  if (pays == FaultGroup::preemption) return FaultClass::preempted;
+  if (pays == FaultGroup::memory) return FaultClass::out_of_memory;
+  const bool of_program = pays == FaultGroup::application;
+  if (loses_host && !of_program) return FaultClass::host_unreachable;
+  switch (scope_of()) {
+    case FaultScope::rank: return of_program ? FaultClass::crash : FaultClass::frozen;
+    case FaultScope::gpu: return of_program ? FaultClass::gpu_program : FaultClass::gpu_memory_contained;
+    case FaultScope::host: return of_program ? FaultClass::hang : FaultClass::ranks_not_started;
+    case FaultScope::link: return of_program ? FaultClass::hang : FaultClass::nccl_error;
+    case FaultScope::job: return of_program ? FaultClass::mpi_error : FaultClass::connection_lost;
+    case FaultScope::user: break;
+  }
+  return of_program ? FaultClass::exception : FaultClass::connection_lost;
+}
 
 const SimTier& SimRestarts::of(RestartTier tier) const {
   switch (tier) {

@@ -3,7 +3,7 @@
 // Every latency of a scenario is either measured, and `[measured]` says by what, or assumed, and every output says so.
 //
 // The scaling rule, for scenarios whose latencies were measured on a small machine (scaling.measured_hosts > 0):
-//   detect       stays: every node watches its own ranks and tells the lead over a connection of its own
+//   detect       stays: every node watches its own ranks and reports to the lead over a connection of its own
 //   stop, start  grow with the depth of a tree over the hosts: x log2(hosts) / log2(measured_hosts)
 //   start        and then takes the time to make communicators, proportional to the GPUs: scaling.communicators at
 //                scaling.communicators_gpus
@@ -38,13 +38,15 @@ struct SimCluster {
 };
 
 struct SimTraining {
-  Seconds length{0};         // wall time from the first step on
-  Seconds step{1};           // with all replicas
-  int replicas = 1;          // data-parallel
-  int replicas_min = 1;      // fewer are not worth it
-  int replicas_by_host = 1;  // at most so many lose a rank with one host
-  Seconds operator_s{3600};  // until somebody has seen to a training that stopped
-  Seconds patience{600};     // with what stands still and is no host's fault: as long as the stage's `startup`
+  Seconds length{0};           // wall time from the first step on
+  Seconds step{1};             // with all replicas
+  int replicas = 1;            // data-parallel
+  int replicas_min = 1;        // fewer are not worth it
+  int replicas_by_host = 1;    // at most so many lose a rank with one host
+  Seconds operator_s{3600};    // until somebody has seen to a training that stopped
+  int restarts = 3;            // resiliency.restarts: after faults of one cause, without a new checkpoint in between
+  bool host_suspicion = true;  // resiliency.host_suspicion
+  Seconds patience{600};       // with what stands still and is no host's fault: as long as the stage's `startup`
 };
 
 // Saves of one kind.
@@ -78,15 +80,25 @@ struct SimRestarts {
 
 struct SimFault {
   std::string name;
-  double count = 0;           // seen in observed.gpus over observed.length
+  double count = 0;  // seen in observed.gpus over observed.length
+  // A class of the table of faults (taxonomy/fault_table.h), which has scope, group and whom it accuses; "": none, and
+  // the two below say what it is.
+  std::string fault_class;
   std::string scope = "gpu";  // FaultScope, or "file_system": the shared one
   std::string group = "infrastructure";
   bool all_ranks_alive = false;
   bool loses_host = false;  // no rank can run there any more
   bool skippable = false;
-  int hosts = 1;  // so many side by side are hit: a rack, those of a switch
+  bool culprit = true;  // whose fault it is can be seen; false: no host is named
+  int hosts = 1;        // so many side by side are hit: a rack, those of a switch
   Seconds detect{1};
   Seconds lasts{0};  // it passes by itself after that, and all that it stopped goes on; 0: it does not
+
+  // Of one without a class, the one of the table that is most like it by scope and group.
+  FaultClass stands_for() const;
+  FaultScope scope_of() const;
+  FaultGroup group_of_budget() const;
+  bool is_of_storage() const;  // that all hosts share
 };
 
 struct SimObserved {

@@ -29,6 +29,15 @@ double TrainingProgress::interval_s() const {
   return static_cast<double>(most_frequent_saves().every_steps()) * step_s_;
 }
 
+std::int64_t TrainingProgress::newest_copy(double now_s) const {
+  return std::max(global_.whole(now_s), memory_.enabled() ? memory_.whole(now_s) : 0);
+}
+
+void TrainingProgress::begin_job() {
+  window_ = GoodputWindow();
+  window_.note(simulated_ms(now_s_), ledger_.ms(TimeClass::training));
+}
+
 void TrainingProgress::run_with(int replicas) {
   step_s_ = scenario_.training.step.value * scenario_.training.replicas / replicas;
 }

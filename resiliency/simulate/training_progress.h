@@ -27,6 +27,7 @@ class TrainingProgress {
   std::int64_t furthest() const { return furthest_; }  // ever
   const GoodputLedger& ledger() const { return ledger_; }
   const SaveClock& global() const { return global_; }
+  std::int64_t newest_copy(double now_s) const;  // that is whole then, in memory or a checkpoint
   const SaveClock& most_frequent_saves() const { return memory_.enabled() ? memory_ : global_; }
   // Steps done times the time of a step with all replicas, over so much time.
   double effective_after(double seconds) const;
@@ -38,6 +39,7 @@ class TrainingProgress {
   void review();  // what was measured is reported to the choosers of intervals
   void end();     // at the length of the training
 
+  void begin_job();  // another lead, which knows nothing of the goodput before
   // A part of the time in which no steps are done ends at `at_s`, where the clock stands then.
   void wait_until(double at_s) { now_s_ = at_s; }
   void report(GoodputFact::Kind kind, double at_s, double part_s = 0, std::int64_t step = -1);
@@ -51,6 +53,11 @@ class TrainingProgress {
   void add(const GoodputFact& fault) { ledger_.add(fault); }
   // From the newest whole save, those in memory among them or not; how many steps are lost.
   std::int64_t go_back(bool from_memory);
+  // Goes on from before the step that the fault fell into, which is lost alone.
+  std::int64_t leave_step_out() {
+    into_step_s_ = 0;
+    return 0;
+  }
   // With more hosts: nothing is lost.
   void restart_after_save(const SimTier& costs);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "resiliency/restart_decision.h"
 #include "resiliency/retry_policy.h"
 #include "resiliency/saved_progress.h"
 #include "resiliency/simulate/fault_draws.h"
@@ -12,33 +13,16 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t history_kept = 400;  // restarts; older ones use up no budget
-
 // Deadlines of former policies: a hang, an agent's silence, ranks that are not gone after SIGKILL.
 constexpr double former_hang_s = 45, former_silence_s = 4.5, former_gone_s = 10;
-constexpr const char* file_system = "file_system";
 
-// A rank's, where the scenario says the shared file system: no class of the real table has that scope.
-FaultScope scope_named(const std::string& name) {
-  for (int scope = 0; scope <= static_cast<int>(FaultScope::user); ++scope)
-    if (name == to_string(static_cast<FaultScope>(scope))) return static_cast<FaultScope>(scope);
-  return FaultScope::rank;
-}
-FaultGroup group_named(const std::string& name) {
-  if (name == "application") return FaultGroup::application;
-  if (name == "preemption") return FaultGroup::preemption;
-  return name == "memory" ? FaultGroup::memory : FaultGroup::infrastructure;
-}
-FaultClass class_of(FaultGroup group) {
-  if (group == FaultGroup::application) return FaultClass::program;
-  if (group == FaultGroup::preemption) return FaultClass::preempted;
-  return group == FaultGroup::memory ? FaultClass::out_of_memory : FaultClass::node_fail;
-}
-
-// A kind of a scenario names no class of the table: what happens to a process or a machine may be the host's fault.
-Accusation accusation_of(const FaultView& view) {
-  if (view.group == FaultGroup::memory) return Accusation::never;
-  return view.scope == FaultScope::rank || accuses_host(view.scope) ? Accusation::doubtful : Accusation::never;
+ResiliencySettings settings_of(const Scenario& scenario) {
+  ResiliencySettings settings;
+  settings.spares = scenario.cluster.spares;
+  settings.restarts = scenario.training.restarts;
+  settings.host_suspicion = scenario.training.host_suspicion;
+  settings.min_replicas = scenario.training.replicas_min;
+  return settings;
 }
 
 TierOffers offers_of(const Scenario& scenario, const SimHosts& hosts) {
@@ -51,47 +35,49 @@ TierOffers offers_of(const Scenario& scenario, const SimHosts& hosts) {
   offers.swap = offer(restart.swap);
   offers.shrink = offer(restart.shrink);
   offers.new_job = offer(restart.new_job);
-  offers.spares_left = hosts.spares();
+  limit_offers(settings_of(scenario), hosts.spares(), offers);
   offers.dp_replicas = hosts.replicas();
   offers.dp_replicas_min = scenario.training.replicas_min;
   offers.dp_replicas_lost_by_host = scenario.training.replicas_by_host;
   return offers;
 }
 
-// What lead and controller would remember of faults and ends.
+// What lead and controller would remember of faults and ends: the lead's history is of one job, the controller's of all
+// since somebody has seen to the training.
 class PolicyMemory {
  public:
-  const TierHistory& history() const { return history_; }
-  void remember(const FaultView& view, RestartTier tier);
+  // The lead's: what follows this fault.
+  TierDecision decide(const FaultView& view, const TierOffers& offers, const ResiliencySettings& settings);
   // The job has ended; whether the controller tries another. If not, an operator does, and all is forgotten.
-  bool try_again_after(const FaultView& view);
-  void forget() { ends_.clear(), history_.clear(); }
+  bool try_again_after(const FaultView& view, FaultClass fault, bool made_progress);
+  // Those that the next job does without.
   std::vector<std::string> suspects(double now_s);
 
  private:
   TierHistory history_;
+  std::vector<std::string> left_;  // by the lead of this job
   std::vector<PastEnd> ends_;
   std::vector<NodeEvidence> evidence_;
 };
 
-void PolicyMemory::remember(const FaultView& view, RestartTier tier) {
-  history_.push_back(past_restart(view, tier));
-  if (history_.size() > 2 * history_kept)
-    history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(history_kept));
-  if (view.accuses != Accusation::never)
-    for (const std::string& host : view.hosts_lost)
-      evidence_.push_back({host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
-  if (view.hosts_lost.empty() && accuses_host(view.scope) && view.accuses != Accusation::never)
-    evidence_.push_back({view.host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
-  else if (view.hosts_lost.empty() && view.accuses == Accusation::doubtful)
-    evidence_.push_back({view.host, FaultClass::crash, view.at_ms, view.fault, view.cause});
+TierDecision PolicyMemory::decide(const FaultView& view, const TierOffers& offers, const ResiliencySettings& settings) {
+  RestartDecision decided = decide_restart(view, std::move(history_), offers, settings);
+  history_ = std::move(decided.history);
+  const std::vector<std::string>& leave = decided.decision.hosts_to_leave;
+  left_.insert(left_.end(), leave.begin(), leave.end());
+  return std::move(decided.decision);
 }
 
-bool PolicyMemory::try_again_after(const FaultView& view) {
-  ends_.push_back({class_of(view.group), view.cause, view.made_progress, view.host});
+bool PolicyMemory::try_again_after(const FaultView& view, FaultClass fault, bool made_progress) {
+  const std::string lost = view.hosts_lost.empty() ? std::string() : view.hosts_lost.front();
+  add_evidence({lost, fault, view.at_ms, "the simulated job", view.cause, left_}, evidence_);
+  history_.clear(), left_.clear();
+  ends_.push_back({fault, view.cause, made_progress, lost});
   RetryBudgets budgets;
   budgets.resumable = budgets.can_exclude = true;
-  return decide_retry(ends_, budgets).again;
+  const bool again = decide_retry(ends_, budgets).again;
+  if (!again) ends_.clear();
+  return again;
 }
 
 std::vector<std::string> PolicyMemory::suspects(double now_s) {
@@ -104,14 +90,20 @@ std::vector<std::string> PolicyMemory::suspects(double now_s) {
   return names;
 }
 
+// A training begins without a checkpoint. Anything that ranks may go on from, copies on the nodes among it; whole
+// checkpoints, as the lead sees them at each fault, and as the controller does at each end of a job.
+struct SeenProgress {
+  SavedProgress copies{0}, checkpoints{0}, at_ends{0};
+};
+
 class Trial {
  public:
-  Trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days,
-        const FormerPolicies& former)
+  Trial(const Scenario& scenario, FaultDraws draws, double interval_s, bool with_days, const FormerPolicies& former)
       : scenario_(scenario),
         former_(former),
         with_days_(with_days),
-        draws_(scenario, seed, trial),
+        settings_(settings_of(scenario)),
+        draws_(std::move(draws)),
         hosts_(scenario),
         training_(scenario, interval_s) {}
 
@@ -123,10 +115,10 @@ class Trial {
   void meet_fault(double fault_s);
   FaultView view_of(const SimFault& kind, int host, double verdict_s) const;
   void stand_still(const SimFault& kind, int host, double fault_s);
-  void judge(FaultView view, double fault_s, double verdict_s, double not_before_s = 0);
-  void recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s,
-               double not_before_s);
-  double queue_for(const FaultView& view, RestartTier& tier);
+  void judge(const SimFault& kind, FaultView view, double fault_s, double verdict_s, double not_before_s = 0);
+  void recover(const SimFault& kind, const FaultView& view, const TierDecision& decision, double fault_s,
+               double verdict_s, double not_before_s);
+  double queue_for(const SimFault& kind, const FaultView& view, RestartTier& tier);
   void start_new_job(double queue_s);
   void go_on_when_ready();
   void take_hosts_back();
@@ -136,11 +128,12 @@ class Trial {
   const Scenario& scenario_;
   const FormerPolicies former_;
   const bool with_days_;
+  const ResiliencySettings settings_;
   FaultDraws draws_;
   SimHosts hosts_;
   TrainingProgress training_;
   PolicyMemory memory_;
-  SavedProgress progress_{0};  // a training begins without a checkpoint
+  SeenProgress seen_;
   SimulatedTrial result_;
 
   double next_fault_s_ = 0, busy_until_s_ = 0;
@@ -148,19 +141,27 @@ class Trial {
   bool recovering_ = false;  // another fault came before that
 };
 
+// A kind without a class has a group of its own, and a cause by its name.
 FaultView Trial::view_of(const SimFault& kind, int host, double verdict_s) const {
-  FaultView view;
-  view.fault = kind.name;
-  view.group = group_named(kind.group);
-  view.scope = scope_named(kind.scope);
-  view.rank = host * scenario_.cluster.gpus_per_host;
-  view.host = sim_host_name(host);
+  DiagnosedFault found;
+  found.fault = kind.stands_for();
+  found.scope = kind.scope_of();
+  if (kind.culprit) {
+    found.rank = host * scenario_.cluster.gpus_per_host;
+    found.host = sim_host_name(host);
+  }
+  found.cause = accuses_host(found.scope) ? kind.name + " of " + found.host : kind.name;
+  if (kind.loses_host) found.host_lost = found.host;
+  found.of_shared_storage = kind.is_of_storage();
+  if (found.fault == FaultClass::slow_rank) found.slow_host = found.host;
+  found.of_sums = found.fault == FaultClass::silent_corruption;
+  found.at_ms = simulated_ms(verdict_s);
+  FaultView view = longhaul::view_of(found, settings_);
   if (kind.loses_host) view.hosts_lost = hosts_.side_by_side(host, kind.hosts);
+  if (kind.fault_class.empty()) view.fault = kind.name, view.group = kind.group_of_budget();
+  if (kind.lasts.value > 0) view.accuses = Accusation::never;
   view.all_ranks_alive = kind.all_ranks_alive;
   view.skippable = kind.skippable;
-  view.cause = accuses_host(view.scope) || kind.loses_host ? kind.name + " of " + view.host : kind.name;
-  view.accuses = kind.lasts.value > 0 ? Accusation::never : accusation_of(view);
-  view.at_ms = simulated_ms(verdict_s);
   return view;
 }
 
@@ -172,12 +173,12 @@ void Trial::meet_fault(double fault_s) {
   training_.review();
   // A fault that comes before the verdict of the one before is looked at after it.
   const double verdict_s = std::max(training_.now_s(), fault_s + kind.detect.value);
-  judge(view_of(kind, host, verdict_s), fault_s, verdict_s);
+  judge(kind, view_of(kind, host, verdict_s), fault_s, verdict_s);
 }
 
 // What passes by itself. Where it takes too long, the ranks are ended and loaded again when it is over.
 void Trial::stand_still(const SimFault& kind, int host, double fault_s) {
-  const bool of_files = kind.scope == file_system;
+  const bool of_files = kind.is_of_storage();
   const double lasts_s = kind.lasts.value, over_s = std::max(training_.now_s(), fault_s) + lasts_s;
   ++result_.standstills;
   if (of_files) training_.files_stand_still(fault_s, lasts_s);
@@ -189,7 +190,7 @@ void Trial::stand_still(const SimFault& kind, int host, double fault_s) {
     if (former_.standstill_is_a_fault)
       view.hosts_lost = of_files ? hosts_.running_names() : hosts_.side_by_side(host, kind.hosts);
     training_.review();
-    return judge(view, fault_s, verdict_s, over_s);
+    return judge(kind, view, fault_s, verdict_s, over_s);
   }
   next_fault_s_ = draws_.next_after(fault_s, hosts_);
   if (recovering_) {
@@ -200,27 +201,28 @@ void Trial::stand_still(const SimFault& kind, int host, double fault_s) {
   training_.wait_until(over_s);
 }
 
-void Trial::judge(FaultView view, double fault_s, double verdict_s, double not_before_s) {
+void Trial::judge(const SimFault& kind, FaultView view, double fault_s, double verdict_s, double not_before_s) {
   GoodputFact fact = training_.fault(fault_s, verdict_s);
-  const bool further = progress_.saw(training_.global().whole(fault_s));
-  view.made_progress = former_.anything_is_progress || further;
+  const bool copied = seen_.copies.saw(training_.newest_copy(fault_s));
+  view.saved_checkpoint = seen_.checkpoints.saw(training_.global().whole(fault_s));
+  view.made_progress = former_.anything_is_progress || copied || view.saved_checkpoint;
   view.recent = training_.recent_with(fact, verdict_s);
-  const TierDecision decision = decide_tier(view, memory_.history(), offers_of(scenario_, hosts_));
+  const TierDecision decision = memory_.decide(view, offers_of(scenario_, hosts_), settings_);
   fact.processes_stay = decision.tier <= RestartTier::in_process;
   training_.add(fact);
-  recover(view, decision, fault_s, verdict_s, not_before_s);
+  recover(kind, view, decision, fault_s, verdict_s, not_before_s);
 }
 
-// For how long nothing runs before a new job starts; a stop, where the controller tries no other one, needs somebody.
-double Trial::queue_for(const FaultView& view, RestartTier& tier) {
+// For how long nothing runs before a new job starts. Also after a lead's stop the controller is asked, whose budgets
+// are its own; where it tries no other job, somebody has to.
+double Trial::queue_for(const SimFault& kind, const FaultView& view, RestartTier& tier) {
   if (tier != RestartTier::new_job && tier != RestartTier::stop) return 0;
   double queue_s = 0;
-  const bool again = memory_.try_again_after(view);
-  if (tier == RestartTier::stop || !again) {
+  const bool further = seen_.at_ends.saw(seen_.checkpoints.newest()) || former_.anything_is_progress;
+  if (!memory_.try_again_after(view, kind.stands_for(), further)) {
     tier = RestartTier::stop;
     ++result_.operators;
     queue_s = scenario_.training.operator_s.value;
-    memory_.forget();
   }
   return queue_s + scenario_.restart.new_job.queue.value;
 }
@@ -231,16 +233,16 @@ void Trial::start_new_job(double queue_s) {
   training_.report(Kind::submitted, started_s - scenario_.restart.new_job.queue.value);
   training_.wait_until(started_s);
   training_.report(Kind::job_started);
+  training_.begin_job();
   hosts_.renew(memory_.suspects(started_s));
   // Nothing of ours was there to fail while the job waited.
   if (next_fault_s_ < started_s) next_fault_s_ = draws_.next_after(started_s, hosts_);
 }
 
-void Trial::recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s,
-                    double not_before_s) {
+void Trial::recover(const SimFault& kind, const FaultView& view, const TierDecision& decision, double fault_s,
+                    double verdict_s, double not_before_s) {
   RestartTier tier = decision.tier;
-  memory_.remember(view, tier);
-  const double queue_s = queue_for(view, tier);
+  const double queue_s = queue_for(kind, view, tier);
   ++result_.tiers[static_cast<std::size_t>(tier)];
   const SimTier& costs = scenario_.restart.of(tier);
   result_.hosts_left += hosts_.leave(decision.hosts_to_leave, tier, training_.now_s());
@@ -249,10 +251,13 @@ void Trial::recover(const FaultView& view, const TierDecision& decision, double 
   if (tier >= RestartTier::in_job) training_.report(Kind::ranks_ended);
   if (tier >= RestartTier::new_job) start_new_job(queue_s);
   training_.run_with(hosts_.replicas());
-  result_.lost_steps +=
-      training_.go_back(scenario_.saves.memory.enabled && costs.copy == "memory" && tier < RestartTier::new_job);
+  const bool from_memory = scenario_.saves.memory.enabled && costs.copy == "memory" && tier < RestartTier::new_job;
+  const std::int64_t lost = tier == RestartTier::skip ? training_.leave_step_out() : training_.go_back(from_memory);
+  result_.lost_steps += lost;
   load_s_ = costs.load.value;
   busy_until_s_ = std::max(training_.now_s() + costs.start.value, not_before_s) + load_s_;
+  if (draws_.is_played())
+    result_.decisions.push_back({view, decision.hosts_to_leave, tier, decision.reason, lost, busy_until_s_ - fault_s});
   recovering_ = true;
   go_on_when_ready();
 }
@@ -315,7 +320,11 @@ SimulatedTrial Trial::result() {
 
 SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days,
                          const FormerPolicies& former) {
-  return Trial(scenario, seed, trial, interval_s, with_days, former).run();
+  return Trial(scenario, FaultDraws(scenario, seed, trial), interval_s, with_days, former).run();
+}
+
+SimulatedTrial play_faults(const Scenario& scenario, std::vector<PlayedFault> faults) {
+  return Trial(scenario, FaultDraws(scenario, std::move(faults)), 0, false, {}).run();
 }
 
 }  // namespace longhaul

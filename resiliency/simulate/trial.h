@@ -1,5 +1,5 @@
 // One simulated training: a discrete-event model of a cluster that calls the policy code of the real thing,
-// decide_tier, decide_retry, suspect_nodes and IntervalChooser, and accounts for time with the same GoodputLedger.
+// decide_restart, decide_retry, suspect_nodes and IntervalChooser, and accounts for time with the same GoodputLedger.
 //
 // The model. Faults come at exponential distances on the wall clock while the job holds its hosts, also during a
 // recovery, which then starts anew; of which kind and on which host is drawn by their rates (lemons weigh more). A
@@ -9,9 +9,9 @@
 // real thing, a whole checkpoint that is further than any before (saved_progress.h). What passes by itself, a file
 // system or a switch that stands still, is waited for, and no host is blamed. A host that is left returns as a spare
 // after `repair`; a shrunken training takes longer steps (same global batch) and grows again, by a restart after a
-// save, when a host is back. After a stop an operator takes `operator` to start a new job, and the history is
-// forgotten, as after `longhaul resume`. Not modelled: slow ranks that nobody restarts, wall times, faults of spares, a
-// failed save.
+// save, when a host is back. Where a job ends the controller is asked; if it tries no other one, an operator takes
+// `operator` to start it, and the ends before are forgotten, as after `longhaul resume`. A lead's history is of its
+// job. Not modelled: slow ranks that nobody restarts, wall times, faults of spares, a failed save.
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "resiliency/goodput/goodput_ledger.h"
+#include "resiliency/simulate/fault_draws.h"
 #include "resiliency/simulate/scenario.h"
 
 namespace longhaul {
@@ -26,6 +27,16 @@ namespace longhaul {
 struct TrialPoint {
   double day = 0;
   double effective = 0;  // up to then, 0 to 1
+};
+
+// What was decided about one fault.
+struct SimDecision {
+  FaultView fault;  // as the policy saw it
+  std::vector<std::string> hosts_left;
+  RestartTier tier = RestartTier::stop;
+  std::string reason;
+  std::int64_t lost_steps = 0;
+  double loaded_s = 0;  // from the fault until ranks are ready to take steps
 };
 
 struct SimulatedTrial {
@@ -39,6 +50,7 @@ struct SimulatedTrial {
   bool ends = true;                        // its last save can be waited for
   double interval_s = 0;                   // between the most frequent saves, at the end
   std::vector<TrialPoint> days;            // once a day, if asked for
+  std::vector<SimDecision> decisions;      // of faults that were played
 };
 
 // Policies that an earlier version had and this one has not, for comparisons (tests/bench/weeks_bars.cc).
@@ -55,5 +67,8 @@ struct FormerPolicies {
 // interval for the most frequent saves. Pure.
 SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s = 0,
                          bool with_days = false, const FormerPolicies& former = {});
+
+// The same with these faults, in the order of their times, and no others.
+SimulatedTrial play_faults(const Scenario& scenario, std::vector<PlayedFault> faults);
 
 }  // namespace longhaul

@@ -11,7 +11,7 @@ inline constexpr int exit_rerun_to_compare = 16;   // Megatron-LM, core/rerun_st
 inline constexpr int exit_failed_validation = 17;  // the same: failed on result validation
 
 // `own_program`: longhaul-engine, whose other codes mean something. A code above 128 is a shell's or a launcher's way
-// of telling a signal.
+// of reporting a signal.
 FaultClass class_of_exit_code(int code, bool own_program);
 FaultClass class_of_signal(int signal_number);  // `none` for 0
 

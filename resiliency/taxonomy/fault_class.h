@@ -16,7 +16,7 @@ enum class FaultClass {
   program,          // ended by itself with another exit code
   crash,            // a signal that a program raises by itself: SEGV, ABRT, BUS, FPE, ILL
   killed,           // SIGKILL from outside: out of memory, an administrator, a lost parent
-  interrupted,      // was told to stop (SIGTERM) though nobody here asked: shutdown, preemption
+  interrupted,      // was asked to stop (SIGTERM) though nobody here asked: shutdown, preemption
   time_limit,       // passed the stage's own time limit
   disk_full,        // no space or quota left
   lost,             // the lead is gone and left no record: node or lead failure
@@ -31,7 +31,7 @@ enum class FaultClass {
   cancelled,        // we asked for it
   // What the program says of itself.
   no_retry,           // exit code 93: do not run this again
-  rerun_to_compare,   // exit code 16: run again, so that a wrong result can be told from a right one
+  rerun_to_compare,   // exit code 16: run again, so that a wrong result can be distinguished from a right one
   failed_validation,  // exit code 17: a result did not pass its validation
   exception,          // ended by an error that it printed
   cannot_execute,     // the program or a library of it is not there

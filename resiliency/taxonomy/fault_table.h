@@ -2,7 +2,8 @@
 // What kinds of faults there are, how one verdict is reached, and which restart follows.
 // fault_class.h has the names, fault_table.h everything known of each; verdict.h chooses among observations.
 // log_line.h, log_root.h, xid_class.h and exit_class.h read evidence; restart_tier.h chooses the restart.
-// It does not know who has observed a fault: detectors and health lie beside or above it.
+// It does not know who has observed a fault: detectors and health lie beside or above it; what the end of a whole job
+// means is orchestrator/decide's.
 //
 // The one table of fault classes: what each is, how bad, what it belongs to, which budget pays for another try, the
 // cheapest tier that can cure it, whether it speaks against the host, and what a person should do. `longhaul faults`
@@ -10,7 +11,7 @@
 //
 // Sources of the judgements: XIDs, NVIDIA's XID catalogue (taxonomy/xid_class.h); exit codes 16, 17 and 93, the
 // conventions of Megatron-LM's rerun state machine and of nvidia-resiliency-ext (taxonomy/exit_class.h); states, the
-// manual of Slurm (taxonomy/scheduler_class.h).
+// manual of Slurm (orchestrator/decide/job_end.cc).
 #pragma once
 
 #include <array>
@@ -51,7 +52,7 @@ struct FaultInfo {
   const char* remedy;  // for a person
 };
 
-namespace fault_table_words {
+namespace fault_table_rows {
 using enum FaultSeverity;
 using F = FaultClass;
 using S = FaultScope;
@@ -71,7 +72,7 @@ inline constexpr FaultInfo rows[] = {
     {F::killed, "killed", error, S::rank, G::application, T::in_job, A::doubtful,
      "SIGKILL from outside: an administrator, a lost parent, the kernel", "ask the site who ended it"},
     {F::interrupted, "interrupted", error, S::job, G::application, T::in_job, A::never,
-     "told to stop (SIGTERM, SIGINT, SIGHUP) though nobody here asked", "ask the site who ended it"},
+     "asked to stop (SIGTERM, SIGINT, SIGHUP) though nobody here asked", "ask the site who ended it"},
     {F::time_limit, "time_limit", fatal, S::user, G::hopeless, T::stop, A::never,
      "passed the stage's own time limit, or the job's deadline", "raise `time_limit`"},
     {F::disk_full, "disk_full", error, S::job, G::application, T::in_job, A::never,
@@ -100,7 +101,7 @@ inline constexpr FaultInfo rows[] = {
     {F::no_retry, "no_retry", fatal, S::user, G::hopeless, T::stop, A::never,
      "exit code 93: the program asks not to be run again", "its log says why"},
     {F::rerun_to_compare, "rerun_to_compare", error, S::gpu, G::validation, T::swap, A::doubtful,
-     "exit code 16: a result is doubted, and another run has to tell whether it was right", "nothing at the first"},
+     "exit code 16: a result is doubted, and another run has to show whether it was right", "nothing at the first"},
     {F::failed_validation, "failed_validation", error, S::gpu, G::validation, T::swap, A::doubtful,
      "exit code 17: a result did not pass its validation", "test the GPU of the rank that said so"},
     {F::exception, "exception", error, S::user, G::application, T::in_job, A::never,
@@ -210,9 +211,9 @@ constexpr bool in_order() {
   return true;
 }
 static_assert(in_order(), "rows stand in the order of FaultClass, one for each");
-}  // namespace fault_table_words
+}  // namespace fault_table_rows
 
-inline constexpr const auto& fault_table = fault_table_words::rows;
+inline constexpr const auto& fault_table = fault_table_rows::rows;
 inline constexpr std::size_t fault_class_count = std::size(fault_table);
 static_assert(static_cast<std::size_t>(FaultClass::health_silent) + 1 == fault_class_count, "a class without a row");
 

@@ -9,7 +9,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t names_told = 4;  // the newest; a host that nobody can replace may have many
+constexpr std::size_t names_shown = 4;  // the newest; a host that nobody can replace may have many
 
 bool counts(const PastRestart& past, std::int64_t now_ms, const TierBudgets& budgets) {
   return past.accuses != Accusation::never && !past.host.empty() && now_ms - past.at_ms < budgets.lemon_memory_ms;
@@ -57,9 +57,9 @@ LemonVerdict judge(const std::string& host, const TierHistory& counted, const Ti
       if (faults >= doubtful) return {false, other + " has had as many faults of this kind"};
   std::string why = format("its {} fault within {}: ", ordinal(names.size()),
                            human_duration(1e-3 * static_cast<double>(last_ms - first_ms)));
-  if (names.size() > names_told) {
+  if (names.size() > names_shown) {
     why += "..., ";
-    names.erase(names.begin(), names.end() - static_cast<std::ptrdiff_t>(names_told));
+    names.erase(names.begin(), names.end() - static_cast<std::ptrdiff_t>(names_shown));
   }
   return {true, why + join(names, ", ")};
 }

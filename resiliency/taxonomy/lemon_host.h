@@ -11,7 +11,7 @@
 // chance cost a spare, not the training: a bug that crashes any rank in native code is, after its second time on one
 // host, one of the job once it has come twice on another.
 //
-// Compared are classes and not causes: one cause is told in other words in another section. Pure.
+// Compared are classes and not causes: one cause is worded otherwise in another section. Pure.
 #pragma once
 
 #include <string>

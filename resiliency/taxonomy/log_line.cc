@@ -19,10 +19,10 @@ struct LinePattern {
 using F = FaultClass;
 constexpr LineRole root = LineRole::root, cascade = LineRole::cascade, confirmation = LineRole::confirmation;
 
-// The first that fits is taken: a device before the memory, the memory before the disk, what is told in a library's
+// The first that fits is taken: a device before the memory, the memory before the disk, what a library says in its
 // own words before the general words of the system.
 constexpr LinePattern patterns[] = {
-    // Told of others, whatever else such a line quotes.
+    // Reports about others, whatever else such a line quotes.
     {"childfailederror", "", F::program, confirmation},
     {"calledprocesserror", "", F::program, confirmation},
     {"during handling of the above exception", "", F::exception, confirmation},
@@ -72,6 +72,7 @@ constexpr LinePattern patterns[] = {
     {"prte has lost communication", "", F::host_unreachable, cascade},
     {"task launch", "failed on node", F::ranks_not_started, root},
     {"task launch failed", "", F::ranks_not_started, root},
+    {"mpi/pmix", "cannot send message", F::ranks_not_started, root},  // ranks would wait for each other for good
     {"unable to create step for job", "", F::ranks_not_started, root},
     {"application launch failed", "", F::ranks_not_started, confirmation},
     {"was unable to reliably start one or more daemons", "", F::ranks_not_started, root},
@@ -106,7 +107,8 @@ constexpr LinePattern patterns[] = {
     {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/events/silent_corruption.h
     {"longhaul-engine", " left: ", F::connection_lost, cascade},
     {"longhaul-engine", ": stopped after step ", F::interrupted, root},  // a signal, and nobody here had asked
-    {"longhaul-engine", "told to stop", F::interrupted, cascade},
+    {"longhaul-engine", "asked to stop", F::interrupted, cascade},
+    {"longhaul-engine", "told to stop", F::interrupted, cascade},  // until November 2026
     {"keyboardinterrupt", "", F::interrupted, cascade},
     {"address already in use", "", F::port_in_use, root},
     // Kernels.

@@ -1,9 +1,9 @@
 // What one line of a rank's log says about a fault.
 //
 // When one rank fails, a thousand others complain: their lines are true and say nothing of the cause. So every line has
-// a role: `root` tells why, `cascade` is the echo of another rank's fault, `confirmation` says only that something
+// a role: `root` says why, `cascade` is the echo of another rank's fault, `confirmation` says only that something
 // ended. Patterns are plain text that begins at the beginning of a word, compared without case, in the order of one
-// table, the most telling first. Regular expressions were not taken: they are slower, and none was needed.
+// table, the most significant first. Regular expressions were not taken: they are slower, and none was needed.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ const char* to_string(LineRole role);
 struct LineFinding {
   FaultClass fault = FaultClass::none;
   LineRole role = LineRole::root;
-  bool alone = false;  // tells the cause only where its program said nothing of a fault before
+  bool alone = false;  // reports the cause only where its program said nothing of a fault before
   bool operator==(const LineFinding&) const = default;
 };
 

@@ -42,7 +42,7 @@ std::optional<Found> best_of(const LogTail& tail, std::string& scratch) {
     const std::string_view line = cut(tail.text.substr(begin, end - begin));
     begin = end + 1;
     if (line.empty()) continue;
-    if (const std::int64_t told_ms = line_time_ms(line)) at_ms = told_ms;
+    if (const std::int64_t logged_ms = line_time_ms(line)) at_ms = logged_ms;
     const auto finding = classify_line(line, scratch);
     if (!finding || (best && (best->finding.role <= finding->role || finding->alone))) continue;
     best = Found{*finding, &tail, line, at_ms > 0 ? at_ms : tail.ended_ms};

@@ -1,4 +1,4 @@
-// Which line of which rank tells why a launch ended, over the tails of all ranks' logs.
+// Which line of which rank says why a launch ended, over the tails of all ranks' logs.
 //
 // The rule: a root line beats every cascade, a cascade every confirmation; among equals the earliest wins. Times are
 // those in the lines themselves ("2026-03-02T04:11:09.201Z", "2026-03-02 04:11:09,201"); a line without one has that of

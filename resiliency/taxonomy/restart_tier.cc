@@ -29,7 +29,7 @@ class TierClimb {
   RestartTier lowest_tier() const;
   RestartTier highest_tier() const;
   bool host_must_go() const { return !fault_.host.empty() && (host_.lemon || fault_.accuses == Accusation::sure); }
-  std::string told_of_host(const std::vector<std::string>& leave) const;
+  std::string host_clause(const std::vector<std::string>& leave) const;
   int used(RestartTier tier) const;
   int budget(RestartTier tier) const;
   // "" if the tier can be taken, else why not; fills in the hosts that it would leave.
@@ -143,7 +143,7 @@ std::string TierClimb::objection(RestartTier tier, std::vector<std::string>& lea
 }
 
 // What speaks against the culprit's host, and what becomes of it.
-std::string TierClimb::told_of_host(const std::vector<std::string>& leave) const {
+std::string TierClimb::host_clause(const std::vector<std::string>& leave) const {
   if (floor_.below) return "; " + floor_.why;
   const bool leaves = std::find(leave.begin(), leave.end(), fault_.host) != leave.end();
   const bool sure = host_must_go() && !host_.lemon;
@@ -174,7 +174,7 @@ TierDecision TierClimb::decide() {
     leave.erase(std::unique(leave.begin(), leave.end()), leave.end());
     std::string reason = format("{} of scope {}", fault_.fault, to_string(fault_.scope));
     if (!passed.empty()) reason += ": " + join(passed, ", ");
-    reason += told_of_host(leave);
+    reason += host_clause(leave);
     return {tier, leave, std::move(reason), floor_.below};
   }
   return stop(format("{}: {}", fault_.fault, passed.empty() ? "no tier is left" : join(passed, ", ")));

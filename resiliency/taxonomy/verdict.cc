@@ -5,10 +5,7 @@
 #include <tuple>
 
 #include "base/text/text.h"
-#include "resiliency/taxonomy/exit_class.h"
 #include "resiliency/taxonomy/fingerprint.h"
-#include "resiliency/taxonomy/scheduler_class.h"
-#include "resiliency/taxonomy/xid_class.h"
 
 namespace longhaul {
 namespace {
@@ -54,8 +51,8 @@ bool explains(const Observation& other, const Observation& first) {
   return other.source == ObservationSource::health && !other.host.empty() && other.host == first.host;
 }
 
-// A rank that says that it has stopped as it was told was not killed: signal 9 is how its launcher, or its lead, ended
-// those that were left.
+// A rank that says that it has stopped as it was asked to was not killed: signal 9 is how its launcher, or its lead,
+// ended those that were left.
 void set_aside_kills_after_a_stop(std::vector<Observation>& seen) {
   for (Observation& end : seen) {
     if (end.source != ObservationSource::exit || end.fault != FaultClass::killed) continue;
@@ -96,15 +93,6 @@ const char* to_string(ObservationSource source) {
   return "unknown";
 }
 
-Observation observe_exit(int rank, const std::string& host, int code, int signal_number, bool own_program,
-                         std::int64_t at_ms) {
-  const FaultClass fault = signal_number != 0 ? class_of_signal(signal_number) : class_of_exit_code(code, own_program);
-  const std::string how = signal_number != 0 ? format("killed by signal {}", signal_number)
-                          : code == 0        ? std::string("ended well")
-                                             : format("exit code {}", code);
-  return {ObservationSource::exit, fault, rank, host, format("rank {} ended: {}", rank, how), at_ms};
-}
-
 Observation observe_log(const LogRoot& root) {
   Observation seen{ObservationSource::log,
                    root.finding.fault,
@@ -114,31 +102,9 @@ Observation observe_log(const LogRoot& root) {
                    root.ended_ms,
                    root.finding.role,
                    root.widespread};
-  // Such a line tells of another host than its writer's.
+  // Such a line is about another host than its writer's.
   if (seen.fault == FaultClass::node_fail || seen.fault == FaultClass::host_unreachable) seen.rank = -1, seen.host = "";
   return seen;
-}
-
-Observation observe_xid(const std::string& host, int device, int xid, std::int64_t at_ms) {
-  const XidInfo* info = xid_info(xid);
-  return {ObservationSource::health,
-          class_of_xid(xid),
-          -1,
-          host,
-          format("GPU {}: XID {} ({})", device, xid, info ? info->meaning : "not in the table"),
-          at_ms};
-}
-
-std::optional<Observation> observe_scheduler(const std::string& state, const std::string& host, bool we_cancelled,
-                                             std::int64_t at_ms) {
-  const auto fault = class_of_scheduler_state(state, we_cancelled);
-  if (!fault) return std::nullopt;
-  return Observation{ObservationSource::scheduler, *fault, -1, host, "the scheduler says " + state, at_ms};
-}
-
-Observation observe_detector(FaultClass fault, int rank, const std::string& host, const std::string& what,
-                             std::int64_t at_ms) {
-  return {ObservationSource::detector, fault, rank, host, what, at_ms};
 }
 
 Strength strength_of(const Observation& seen) {

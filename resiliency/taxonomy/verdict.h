@@ -7,7 +7,7 @@
 //   1. asked      what somebody meant: cancelled, preempted, wall time and time limits. They explain every death after.
 //   2. agreed     exit codes 93, 16 and 17: the program judged itself.
 //   3. sure       what speaks against a host, GPU or link for sure: the scheduler's node failures, XIDs, health checks.
-//   4. happened   a root line of a log, a signal or telling exit code, a hang, a NaN, a full /dev/shm.
+//   4. happened   a root line of a log, a signal or a known exit code, a hang, a NaN, a full /dev/shm.
 //   5. doubtful   XIDs that are mostly a program's error (13, 31, 43): they also follow when a process is killed.
 //   6. bare       an end that says only that it ended: exit code 1, SIGTERM.
 //   7. echo       cascades and confirmations in logs, and warnings. It accuses no host.
@@ -19,10 +19,11 @@
 //
 // One step more: when the winner is an end or a detection, and the log of the same rank has a root line, or a check of
 // the same host found what explains it, then that is the cause. A SIGKILL with an OOM kill on its host is one of
-// memory. And one before: a rank whose own log says that it has stopped as it was told was not killed, so signal 9 of
-// the same rank is an echo; mpirun tells it of ranks that it has ended itself. And a file system that some hosts find
-// silent, or that gives errors, is an echo where a rank was ended by SIGKILL, for it holds processes and kills none,
-// and where a rank that lives has said what is wrong with it: had it been a file, its words would be of that class.
+// memory. And one before: a rank whose own log says that it has stopped as it was asked to was not killed, so signal 9
+// of the same rank is an echo; mpirun reports it of ranks that it has ended itself. And a file system that some hosts
+// find silent, or that gives errors, is an echo where a rank was ended by SIGKILL, for it holds processes and kills
+// none, and where a rank that lives has said what is wrong with it: had it been a file, its words would be of that
+// class.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +49,7 @@ struct Observation {
   LineRole role = LineRole::root;
   bool widespread = false;  // log: most ranks say the same
 };
-Observation observe_exit(int rank, const std::string& host, int code, int signal_number, bool own_program,
-                         std::int64_t at_ms = 0);
 Observation observe_log(const LogRoot& root);
-Observation observe_xid(const std::string& host, int device, int xid, std::int64_t at_ms = 0);
-std::optional<Observation> observe_scheduler(const std::string& state, const std::string& host, bool we_cancelled,
-                                             std::int64_t at_ms = 0);
-Observation observe_detector(FaultClass fault, int rank, const std::string& host, const std::string& what,
-                             std::int64_t at_ms = 0);
 
 enum class Strength { asked, agreed, sure, happened, doubtful, bare, echo, nothing };
 Strength strength_of(const Observation& seen);

@@ -1,4 +1,4 @@
-// What an XID means: the number by which NVIDIA's driver tells of an event of a GPU, in the kernel's log and through
+// What an XID means: the number by which NVIDIA's driver reports an event of a GPU, in the kernel's log and through
 // NVML (nvmlEventTypeXidCriticalError). Numbers and immediate actions are those of NVIDIA's XID catalogue; what follows
 // from them here is ours: an application's error is restarted where it is, a device that needs a reset is left.
 //

@@ -144,7 +144,7 @@ AgentCost measure(int pages, double seconds, std::int64_t step_ms) {
   const auto never = [] { return false; };
   const auto report = [&] { return (*table)->agents().at("node").report; };
   run_for(10'000, [&] { return static_cast<int>(report().ranks.size()) == pages; });
-  LH_ASSERT(static_cast<int>(report().ranks.size()) == pages, "the agent has not told of its ranks within 10 s");
+  LH_ASSERT(static_cast<int>(report().ranks.size()) == pages, "the agent has not reported its ranks within 10 s");
   run_for(warm_up_ms, never);
   const double cpu_before = report().agent_cpu_s;
   const std::int64_t begun_ns = heard_ns;

@@ -76,7 +76,7 @@ Training train(const ParallelDims& dims, const ThreadsWorld& world, int rank, in
   test::TrainingSetup setup(32, steps, 2, mesh.get(), DType::f32, 8, options);
   Training training;
   const int section = page.section("micro_batch");
-  setup.trainer.on_micro_batch = [&](std::int64_t, int) { page.enter(section), ++training.micro_batches; };
+  setup.trainer.hooks.on_micro_batch = [&](std::int64_t, int) { page.enter(section), ++training.micro_batches; };
   const auto begun = std::chrono::steady_clock::now();
   for (int step = 0; step < steps; ++step) {
     page.step(step);

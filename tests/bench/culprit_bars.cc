@@ -1,5 +1,5 @@
 // The bar of the culprit: of faults drawn over random layouts of a toy training, how many are named rightly, beside
-// what has to be, and of standstills of a file system how many were told to be somebody's fault. Three seeds by
+// what has to be, and of standstills of a file system how many were reported as somebody's fault. Three seeds by
 // default; some hundreds of draws decide nothing, for 99 % of them may be met or missed by the draw. Exit code 1 where
 // a bar is missed.
 //
@@ -39,7 +39,7 @@ bool one_seed(const Asked& asked, std::uint64_t seed) {
   for (int i = 0; i < asked.standstills; ++i)
     if (const std::string wrong = toy::one_standstill(random); !wrong.empty())
       if (++accused <= 5) std::printf("  %s\n", wrong.c_str());
-  std::printf("  %d of %d standstills of a file system were told to be a fault, bar 0: %s\n", accused,
+  std::printf("  %d of %d standstills of a file system were reported as a fault, bar 0: %s\n", accused,
               asked.standstills, accused == 0 ? "met" : "MISSED");
   std::fflush(stdout);
   return met && accused == 0;

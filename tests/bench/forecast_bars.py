@@ -20,10 +20,10 @@ import tempfile
 BAR = 0.20
 
 
-def longhaul(program, *words, **more):
-    done = subprocess.run([program, *words], text=True, stdout=subprocess.PIPE, timeout=3600, **more)
+def longhaul(program, *arguments, **more):
+    done = subprocess.run([program, *arguments], text=True, stdout=subprocess.PIPE, timeout=3600, **more)
     if done.returncode != 0:
-        sys.exit(f"longhaul {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout}")
+        sys.exit(f"longhaul {' '.join(map(str, arguments))}: exit code {done.returncode}\n{done.stdout}")
     return done.stdout
 
 
@@ -66,13 +66,13 @@ def main():
 
 
 def compare(asked, workflow, runs):
-    words = [str(workflow), "--runs-dir", str(runs)] + (["--site", asked.site] if asked.site else [])
+    arguments = [str(workflow), "--runs-dir", str(runs)] + (["--site", asked.site] if asked.site else [])
     for one in asked.set:
-        words += ["--set", one]
-    plan = json.loads(longhaul(asked.longhaul, "plan", *words, "--json"))
+        arguments += ["--set", one]
+    plan = json.loads(longhaul(asked.longhaul, "plan", *arguments, "--json"))
     for line in plan.get("predicted_from", []):
         print(line)
-    longhaul(asked.longhaul, "run", *words)
+    longhaul(asked.longhaul, "run", *arguments)
     run = newest_run(runs)
     status = json.loads(longhaul(asked.longhaul, "status", str(run), "--json"))
     figures = {s["id"]: json.loads((pathlib.Path(s["artifact"]) / "manifest.json").read_text())["figures"]

@@ -33,7 +33,7 @@ double kib_of(const char* field) {
   return at == std::string::npos ? 0 : std::atof(text.c_str() + at + std::string(field).size());
 }
 
-// Of VmHWM. Told to the kernel by hand: no file of ours.
+// Resets VmHWM. Written to the kernel's file directly: no file of ours.
 bool begin_peak_anew() {
   std::FILE* const file = std::fopen("/proc/self/clear_refs", "w");
   const bool written = file && std::fputs("5", file) >= 0;
@@ -55,8 +55,8 @@ Cost cost_of(const HostileJson& hostile, std::size_t bytes) {
     cost.seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
     cost.bytes = 1024 * (kib_of("VmHWM:") - before);
     cost.taken = value.ok();
-    const bool told = ::write(ends[1], &cost, sizeof cost) == sizeof cost;
-    ::_exit(told ? 0 : 2);
+    const bool reported = ::write(ends[1], &cost, sizeof cost) == sizeof cost;
+    ::_exit(reported ? 0 : 2);
   }
   Cost cost;
   if (child < 0 || ::read(ends[0], &cost, sizeof cost) != sizeof cost) std::exit(2);

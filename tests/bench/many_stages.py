@@ -23,14 +23,14 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 GRAPH = 100_000
 WATCHED_S, INTERVAL_S = 20, 2
 STEP = '[stage.s{0}]\nkind = "command"\nargv = ["true"]\n'
-WORDS = {"later": "that begin tomorrow", "free": "free to start"}
+MODES = {"later": "that begin tomorrow", "free": "free to start"}
 LATER = 'job = { options = ["--begin=now+1day"] }\n'
 
 
 def timed(argv, **options):
     """(seconds, CPU seconds, {program: largest resident MiB} of it and its children), of a program that has to succeed."""
     begin = time.monotonic()
-    process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options)
+    process = subprocess.Popen([str(argument) for argument in argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options)
     resident = {}
 
     def look():
@@ -132,7 +132,7 @@ def measure(cluster, programs, count):
         if submitted != count:
             sys.exit(f"{submitted} of {count} were submitted: {run}")
         share = plain / seconds
-        row(f"jobs {WORDS[mode]}: share of the plain libslurm loop's rate", f"{share:.2f}", ">= 0.80", share >= 0.8,
+        row(f"jobs {MODES[mode]}: share of the plain libslurm loop's rate", f"{share:.2f}", ">= 0.80", share >= 0.8,
             f"{count / seconds:.0f} jobs/s, plain loop {count / plain:.0f}; the whole command {whole:.1f} s")
         most = resident["longhaul"]
         row("controller, largest resident size, MiB", f"{most:.0f}", "<= 150", most <= 150, sizes(resident))

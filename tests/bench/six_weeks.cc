@@ -46,8 +46,8 @@ class Day {
   Day(const std::string& folder, AheadClock& clock)
       : clock_(clock), folder_(folder), events_(clock, folder + "/events.jsonl", 0) {}
 
-  void steps_until_now(std::int64_t& step, std::int64_t& told_ms) {
-    for (; told_ms + step_ms <= clock_.wall_ms(); told_ms += step_ms) say(++step);
+  void steps_until_now(std::int64_t& step, std::int64_t& said_ms) {
+    for (; said_ms + step_ms <= clock_.wall_ms(); said_ms += step_ms) say(++step);
   }
 
  private:
@@ -149,12 +149,12 @@ struct SixWeeks {
     const std::string folder = attempt_folder(number);
     LH_CHECK(rounds_until("a job that runs", [&] { return file_exists(folder + "/events.jsonl"); }));
     const std::int64_t end_ms = clock.wall_ms() + day_ms;
-    std::int64_t told_ms = clock.wall_ms();
+    std::int64_t said_ms = clock.wall_ms();
     {
       Day events(folder, clock);
       while (clock.wall_ms() < end_ms) {
         clock.leave_out(tick_ms);
-        events.steps_until_now(step, told_ms);
+        events.steps_until_now(step, said_ms);
         LH_CHECK(round());
       }
     }
@@ -201,10 +201,10 @@ bool read_it(const SixWeeks& weeks, const std::string& longhaul) {
   bool met = true;
   const std::vector<std::vector<std::string>> commands = {{"status"}, {"status", "--json"},     {"logs"}, {"report"},
                                                           {"tick"},   {"tick", "--until-quiet"}};
-  for (std::vector<std::string> words : commands) {
-    std::vector<std::string> argv = {longhaul, words.front(), weeks.run};
-    argv.insert(argv.end(), words.begin() + 1, words.end());
-    met &= command_row("longhaul " + join(words, " "), seconds_of(argv, output));
+  for (std::vector<std::string> arguments : commands) {
+    std::vector<std::string> argv = {longhaul, arguments.front(), weeks.run};
+    argv.insert(argv.end(), arguments.begin() + 1, arguments.end());
+    met &= command_row("longhaul " + join(arguments, " "), seconds_of(argv, output));
   }
   const auto logs = list_directory(weeks.run + "/log");
   const double log_mb = bytes_below(weeks.run + "/log") / 1e6;

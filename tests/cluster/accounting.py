@@ -39,8 +39,8 @@ class Accounting:
         self.start_database()
         self.start_daemon()
         name = f"longhaul{self.cluster.net}"
-        for words in (("cluster", name), ("account", "project"), ("user", "root", "account=project")):
-            self.cluster.slurm("sacctmgr", "-i", "add", *words)
+        for arguments in (("cluster", name), ("account", "project"), ("user", "root", "account=project")):
+            self.cluster.slurm("sacctmgr", "-i", "add", *arguments)
 
     def write_files(self):
         settings = {
@@ -63,7 +63,7 @@ class Accounting:
         self.require(self.database, "mariadbd")
 
     def start_daemon(self):
-        # slurmdbd takes no path; the name that it is called by tells whose it is.
+        # slurmdbd takes no path; the name that it is called by says whose it is.
         daemon(["bash", "-c", f"exec -a {self.state}/slurmdbd slurmdbd -D"], self.daemon.pid_file,
                self.cluster.log / "slurmdbd.out",
                environment={**os.environ, **self.cluster.environment(), "MYSQL_UNIX_PORT": f"{self.folder}/socket"})

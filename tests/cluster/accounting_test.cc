@@ -47,9 +47,9 @@ SlurmJob end_of(ClusterRig& rig, const std::string& id, const std::string& key) 
     if (!is_forgotten(rig, id)) return false;
     const auto records = rig.port().accounted({id});
     REQUIRE(records.ok());
-    const SlurmJob* told = accounted_end(*records, id, {.key = key});
-    if (told) end = *told;
-    return told != nullptr;
+    const SlurmJob* reported = accounted_end(*records, id, {.key = key});
+    if (reported) end = *reported;
+    return reported != nullptr;
   });
   return end;
 }
@@ -67,7 +67,7 @@ SlurmSubmission on(ClusterRig& rig, const std::string& comment, const std::strin
 
 }  // namespace
 
-TEST_CASE("accounting tells state, exit code and place of every end that slurmctld has forgotten") {
+TEST_CASE("accounting reports state, exit code and place of every end that slurmctld has forgotten") {
   ClusterRig rig = commands();
   const std::string odd = "a|b \"c\" $(d)\xc3\xbc";
   std::map<std::string, std::string> ids;
@@ -162,12 +162,12 @@ TEST_CASE("accounting that is down or silent says nothing, and afterwards the tr
   play({"freeze-accounting"});
   CHECK(hasty.accounted({before}).error().code == ErrorCode::unavailable);
   play({"thaw-accounting"});
-  // Before slurmctld has told it all, its end is not known; never a wrong one.
+  // Before slurmctld has reported it all, its end is not known; never a wrong one.
   CHECK(end_of(rig, meanwhile, "meanwhile").exit_code == 9);
   CHECK(end_of(rig, before, "before").exit_code == 8);
 }
 
-TEST_CASE("a job that left no record and is forgotten is lost for the cause that accounting tells") {
+TEST_CASE("a job that left no record and is forgotten is lost for the cause that accounting reports") {
   ClusterRig rig = commands();
   const std::string id = rig.submit(rig.job("gone", 10, 9));
   wait_until(rig, "slurmctld to forget", [&] { return is_forgotten(rig, id); });

@@ -5,7 +5,7 @@ its weights must be those of a training that nothing happened to, bit for bit.
 usage: chaos_test.py LONGHAUL [--runs N] [--faults N] [--steps N] [--pairs N] [--at-once N] [--seed N] [--only I] [--hosts] [--keep]
 
 Two faults a training unless --faults says another number: `--runs 1 --faults 200` is one training with two hundred, some of them two or
-three at the same moment. --pairs adds so many trainings of two faults. Last come, for every kind, how many were injected, told of and
+three at the same moment. --pairs adds so many trainings of two faults. Last come, for every kind, how many were injected, reported and
 named rightly (the rule stands in culprits.py), and what the lead and the controller held after the first faults and at the end.
 A fault that has no record, neither of itself nor of the restart that absorbed it, fails its training; so do, over all trainings, wrong
 names: any of fewer than 100, and more than one in a hundred of more.
@@ -32,7 +32,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
 from kill_training import write_dataset  # noqa: E402
 
-from culprits import WITHOUT_CULPRIT, Joined, share_missed, short, wilson_text  # noqa: E402
+from culprits import ENDS_MS, WITHOUT_CULPRIT, Joined, share_missed, short, wilson_text  # noqa: E402
 from evidence import Evidence  # noqa: E402
 from footprint import Footprints, files_in, processes_of  # noqa: E402
 
@@ -109,6 +109,8 @@ resiliency = {{ restarts = 30, hang_floor = "3s", host_silent = "2s", host_suspi
 class Training:
     """One run in a folder of its own."""
 
+    ends_ms = ENDS_MS  # how long a killed process may take to end
+
     def __init__(self, folder, longhaul, tokens, steps, faults, cluster):
         self.folder, self.longhaul, self.steps, self.faults, self.cluster = folder, longhaul, steps, faults, cluster
         self.footprints, self.evidence, self.next_look = Footprints(folder), None, 0
@@ -118,10 +120,10 @@ class Training:
         self.process = self.start("run", "w.toml", "--allow", "cores") if cluster is None else self.start(
             "submit", "w.toml", "--site", "test-cluster", "--driver", "here")
 
-    def start(self, *words):
+    def start(self, *argv):
         environment = self.cluster.environment if self.cluster else os.environ
         with open(self.folder / "out.txt", "a") as out:
-            return subprocess.Popen([str(self.longhaul), *words, "--runs-dir", str(self.folder / "runs")], cwd=self.folder, stdin=subprocess.DEVNULL,
+            return subprocess.Popen([str(self.longhaul), *argv, "--runs-dir", str(self.folder / "runs")], cwd=self.folder, stdin=subprocess.DEVNULL,
                                     stdout=out, stderr=out, start_new_session=True, env={**environment, "OMP_NUM_THREADS": "1"})
 
     @property
@@ -185,13 +187,13 @@ class Training:
         return found
 
     def said(self, event):
-        """What was said in the launch of an event, and what was injected and told around it."""
+        """What was said in the launch of an event, and what was injected and reported around it."""
         around = [e for e in self.events() if e["attempt"] == event["attempt"] and -6000 < e["ms"] - event["ms"] < 1000 and
                   e["kind"] in ("injected", "fault", "launched", "ranks_ended", "hang_suspected", "taken_over", "faulted", "ready")]
         return [json.dumps({k: v for k, v in e.items() if k not in ("t", "attempt", "means", "fingerprint")})[:300] for e in around] + (self.evidence.of(event["attempt"], event["launch"]) if self.evidence else [])
 
     def losses(self):
-        """{step: losses that were told of it}."""
+        """{step: losses that were reported for it}."""
         losses = collections.defaultdict(set)
         for event in self.events("metric"):
             if "loss" in event:
@@ -224,7 +226,7 @@ def compare(disturbed, whole):
 
 
 def check_story(disturbed):
-    """Every injected fault is told of, and each that ended something has a verdict, a tier and where the time went."""
+    """Every injected fault is reported, and each that ended something has a verdict, a tier and where the time went."""
     injected, faults, recovered = (disturbed.events(kind) for kind in ("injected", "fault", "recovered"))
     late = [e for e in disturbed.events("message") if "not injected" in e.get("text", "")]
     if late:
@@ -264,7 +266,7 @@ class Tally:
                 self.totals.append(event["total_s"])
             if event["kind"] == "fault":
                 self.tiers[event["tier"]] += 1
-        joined = Joined(events)
+        joined = Joined(events, training.ends_ms)
         for injected, fault in joined.pairs:
             kind = self.kinds[injected["fault"]]
             kind["named"] += 1
@@ -272,14 +274,14 @@ class Tally:
             kind[fault["tier"]] += 1
         for absorbed in joined.absorbed:
             self.kinds[absorbed.injected["fault"]]["absorbed"] += 1
-        for injected, told in joined.wrong:
-            self.kinds[injected["fault"] if injected else "(nothing)"]["wrong" if told else "no record"] += 1
+        for injected, reported in joined.wrong:
+            self.kinds[injected["fault"] if injected else "(nothing)"]["wrong" if reported else "no record"] += 1
         self.absorbed += joined.shown_absorbed()
         self.by_themselves += [str(short(event)) for event in joined.by_themselves]
         self.rightly += len(joined.pairs)
         self.count += joined.count
         self.consequences += len(joined.consequences)
-        for shown, event in zip(joined.shown_wrong(), (told or injected for injected, told in joined.wrong)):
+        for shown, event in zip(joined.shown_wrong(), (reported or injected for injected, reported in joined.wrong)):
             self.wrong.append("\n    ".join([shown, *training.said(event)]))
 
     def print(self):
@@ -288,7 +290,7 @@ class Tally:
             tiers = " ".join(f"{tier} {kind[tier]}" for tier in ("in_process", "in_job", "swap", "shrink", "new_job", "stop") if kind[tier])
             print(f"{name:18} {kind['injected']:8} | {kind['named']:13} | {kind['wrong']:7} | {kind['no record']:9} | {kind['absorbed']:8} | {kind['broken_down']:14} | "
                   f"{tiers or ('ends nothing' if name in WITHOUT_CULPRIT else '')}")
-        print(f"culprit: {wilson_text(self.rightly, self.count)}; told of a rank that had been hurt before: {self.consequences}")
+        print(f"culprit: {wilson_text(self.rightly, self.count)}; reported for a rank that had been hurt before: {self.consequences}")
         for line in self.wrong:
             print(f"  wrongly: {line}")
         for line in self.absorbed:
@@ -376,10 +378,10 @@ def judge(training, whole, tally, keep):
     compare(training, whole)
     injected, faults, _ = check_story(training)
     check_footprint(training, tally)
-    told = " ".join(e["tier"] for e in faults) or "none"
-    outcome = f"same bits; {len(training.events('launched'))} launches, tiers {told}"
+    reported = " ".join(e["tier"] for e in faults) or "none"
+    outcome = f"same bits; {len(training.events('launched'))} launches, tiers {reported}"
     if len(training.faults) >= MANY:
-        outcome = f"same bits; {len(injected)} injected, {len(faults)} told of, {len(training.events('launched'))} launches"
+        outcome = f"same bits; {len(injected)} injected, {len(faults)} reported, {len(training.events('launched'))} launches"
     if not keep:
         shutil.rmtree(training.folder)
     return outcome

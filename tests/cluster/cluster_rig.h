@@ -19,12 +19,12 @@ inline std::string cluster_state() {
 }
 
 // A sub-command of tests/cluster/cluster.
-inline void play(std::vector<std::string> words) {
+inline void play(std::vector<std::string> arguments) {
   const char* cluster = std::getenv("LONGHAUL_CLUSTER");
   REQUIRE(cluster);
-  words.insert(words.begin(), cluster);
-  words.insert(words.end(), {"--state", cluster_state()});
-  const auto done = run_program(words, 60'000);
+  arguments.insert(arguments.begin(), cluster);
+  arguments.insert(arguments.end(), {"--state", cluster_state()});
+  const auto done = run_program(arguments, 60'000);
   REQUIRE(done.ok());
   REQUIRE(done->status.success());
 }

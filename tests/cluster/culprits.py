@@ -3,30 +3,32 @@
 The rule. Kinds in WITHOUT_CULPRIT end no rank, so nobody is to be named for them; they are left out by kind, whatever came
 of them. Every other injected fault counts, in one of these ways:
 
-- A fault that was told of (event `fault`) is held against what had been injected into the same launch until then and was not
-  yet told of. It is right if it names the rank of one of those, or, for kinds in OF_HOST, the host: of two that were hurt at the
-  same moment either is right, and if both are told of, each counts once.
+- A fault that was reported (event `fault`) is held against what had been injected into the same launch until then and was not
+  yet reported. It is right if it names the rank of one of those, or, for kinds in OF_HOST, the host: of two that were hurt at the
+  same moment either is right, and if both are reported, each counts once.
 - Of a host whose agent was made silent, or killed, just before (HIDDEN_MS), nobody hears of ranks: there the host is right for a
-  rank of it that was hurt meanwhile.
-- A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
+  rank of it that was hurt meanwhile. Where processes take longer to end than ENDS_MS (`ends_ms`), that much later twice: a killed
+  agent keeps its connection open until it is gone, and what is reported comes when the killed ranks are gone.
+- A fault that was reported where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
   rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
-- So is a fault that is told of again, of the same rank and in the same words, because the order to go on in-process came to nothing.
+- So is a fault that is reported again, of the same rank and in the same words, because the order to go on in-process came to nothing.
 - So are crashes at a start that nobody injected and that happened all the same: into a launch nothing had been injected, and what is
-  told quotes the signal from the log of a rank of the host that it names. They are shown, for their reason is to be looked for.
+  reported quotes the signal from the log of a rank of the host that it names. They are shown, for their reason is to be looked for.
   So are launches into which nothing had been injected and of which no rank comes past its start, where nobody is named for it.
-- An injected fault that nothing was told of counts as wrong, unless it was absorbed: its launch was restarted for another one at
-  the same moment (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the
+- An injected fault of which nothing was reported counts as wrong, unless it was absorbed: its launch was restarted for another one at
+  the same moment (SAME_MOMENT_MS, by when that one was injected where that is known, for what is reported may come seconds later; the
   lead's death is one, too; a disk that will be full is one only at the next save, and any restart of its launch may come before),
   and the record of that restart is there; or a frozen rank was let go on by the other half of a slow_rank of the same rank.
 
-Every injected fault leaves a record: it is told of, or absorbed by a restart that has one. What has none is `unrecorded`, and so is
+Every injected fault leaves a record: it is reported, or absorbed by a restart that has one. What has none is `unrecorded`, and so is
 the death of a lead after which no lead is heard of, and that of a standby whose agent is not missed. The other kinds of
 WITHOUT_CULPRIT end nothing: their injection is all there is.
 """
 import collections
 
 SAME_MOMENT_MS, CONSEQUENCE_MS, SLOW_MS = 1500, 15_000, 5_000
-HIDDEN_MS = 15_000  # from the injection until it is told: an agent is silent for 8 s at most, and a slow machine takes 10 s to end one
+ENDS_MS = 10_000
+HIDDEN_MS = 15_000  # from the injection until it is reported: an agent is silent for 8 s at most, and a slow machine takes 10 s to end one
 # A rank that is slow for 2 s, a file that nobody reads unless there is none newer, an agent that is silent or dead, a lead whose place is taken, a
 # controller that is down:
 # no rank ends, and nothing is restarted for it.
@@ -63,15 +65,16 @@ def share_missed(rightly, count):
     return ""
 
 
-# An injected fault that another one hid: `by` is what was told or injected then, `restart` the record of the launch, or of the step,
+# An injected fault that another one hid: `by` is what was reported or injected then, `restart` the record of the launch, or of the step,
 # with which the training went on (None where a frozen rank was let go on: nothing was restarted).
 Absorbed = collections.namedtuple("Absorbed", "injected by restart")
 
 
 class Joined:
-    """What was injected and what was told of it. `events` are in the order of their files, each with its `attempt`."""
+    """What was injected and what was reported of it. `events` are in the order of their files, each with its `attempt`."""
 
-    def __init__(self, events):
+    def __init__(self, events, ends_ms=ENDS_MS):
+        self.hidden_ms = HIDDEN_MS + 2 * max(0, ends_ms - ENDS_MS)
         self.pairs, self.wrong, self.consequences, self.absorbed, self.by_themselves = [], [], [], [], []
         self.restarts = sorted((e for e in events if e["kind"] in ("launched", "recovered", "taken_over")), key=lambda e: e["ms"])
         launches = collections.defaultdict(list)
@@ -80,13 +83,13 @@ class Joined:
                 launches[event["attempt"], event["launch"]].append(event)
         for seen in launches.values():
             self._join(sorted(seen, key=lambda e: e["ms"]))
-        self.unrecorded = [injected for injected, told in self.wrong if told is None]
+        self.unrecorded = [injected for injected, reported in self.wrong if reported is None]
         self.unrecorded += [e for e in events if e["kind"] == "injected" and (
             (e["fault"] == "dead_lead" and not self._restart_after(e, ("taken_over", "launched"))) or
             (e["fault"] == "dead_standby" and not any(is_missed(e, other) for other in events)))]
 
     def _join(self, seen):
-        open_, told, causes = [], {}, set()  # told: rank -> when last; causes: of faults that were told of, with their ranks
+        open_, reported, causes = [], {}, set()  # reported: rank -> when last; causes: of faults that were reported, with their ranks
         for event in seen:
             if event["kind"] == "injected":
                 if event["fault"] not in WITHOUT_CULPRIT:
@@ -97,14 +100,14 @@ class Joined:
                 self.consequences.append(event)
                 continue
             causes.add((rank, cause))
-            match = next((e for e in open_ if is_named(e, event) or is_hidden(e, event, seen)), None)
+            match = next((e for e in open_ if is_named(e, event) or is_hidden(e, event, seen, self.hidden_ms)), None)
             if match:
                 open_.remove(match)
-                told[match["rank"]] = event["ms"]
+                reported[match["rank"]] = event["ms"]
                 self.pairs.append((match, event))
             elif open_:
                 self.wrong.append((open_.pop(0), event))
-            elif rank in told and event["ms"] - told[rank] <= CONSEQUENCE_MS:
+            elif rank in reported and event["ms"] - reported[rank] <= CONSEQUENCE_MS:
                 self.consequences.append(event)
             elif (crashed_by_itself(event) or hung_at_its_start(event)) and not any(e["kind"] == "injected" for e in seen):
                 self.by_themselves.append(event)
@@ -124,7 +127,7 @@ class Joined:
                      (e["kind"] in kinds if e["attempt"] == event["attempt"] else e["attempt"] > event["attempt"])), None)
 
     def _absorbed(self, event, seen, begun):
-        """`begun`: when what was told of rightly had been injected. None: nothing hid it, or what did left no record."""
+        """`begun`: when what was reported rightly had been injected. None: nothing hid it, or what did left no record."""
         def is_of(other, name):
             return other["kind"] == "injected" and other["fault"] == name
         moment = float("inf") if event["fault"] == "full_disk" else SAME_MOMENT_MS
@@ -147,7 +150,7 @@ class Joined:
         return len(self.pairs) + len(self.wrong)
 
     def shown_wrong(self):
-        return [f"injected {short(a)}, told {short(b)}" for a, b in self.wrong]
+        return [f"injected {short(a)}, reported {short(b)}" for a, b in self.wrong]
 
     def shown_absorbed(self):
         def one(absorbed):
@@ -177,12 +180,12 @@ def is_named(injected, fault):
     return injected["rank"] == fault.get("rank", -1)
 
 
-def is_hidden(injected, fault, seen):
-    """The host is told of, whose agent was struck as well, and no rank: of those nobody could hear."""
+def is_hidden(injected, fault, seen, hidden_ms):
+    """The host is reported, whose agent was struck as well, and no rank: of those nobody could hear."""
     if fault.get("rank", -1) >= 0 or not fault.get("host") or injected.get("host") != fault["host"]:
         return False
     return any(other["kind"] == "injected" and other["fault"] in OF_AGENT and other["host"] == fault["host"] and
-               0 <= fault["ms"] - other["ms"] <= HIDDEN_MS for other in seen)
+               0 <= fault["ms"] - other["ms"] <= hidden_ms for other in seen)
 
 
 def crashed_by_itself(fault):

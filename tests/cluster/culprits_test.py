@@ -10,7 +10,7 @@ def injected(ms, fault, rank, launch=1, host="n1"):
     return {"kind": "injected", "ms": ms, "fault": fault, "rank": rank, "launch": launch, "attempt": 1, "host": host}
 
 
-def told(ms, rank, launch=1, host="n1", detect_s=0.1):
+def reported(ms, rank, launch=1, host="n1", detect_s=0.1):
     return {"kind": "fault", "ms": ms, "rank": rank, "launch": launch, "attempt": 1, "host": host, "detect_s": detect_s, "class": "killed",
             "tier": "in_job"}
 
@@ -20,33 +20,37 @@ def record(ms, kind="launched", launch=2, attempt=1):
     return {"kind": kind, "ms": ms, "launch": launch, "attempt": attempt}
 
 
-def judged(*events):
-    joined = Joined(list(events))
+def judged(*events, **more):
+    joined = Joined(list(events), **more)
     return len(joined.pairs), len(joined.wrong), len(joined.absorbed), len(joined.consequences)
 
 
 @case
 def the_rank_that_was_hurt_is_right_and_another_one_is_wrong():
-    assert judged(injected(0, "SIGKILL", 1), told(100, 1)) == (1, 0, 0, 0)
-    assert judged(injected(0, "SIGKILL", 1), told(100, 2)) == (0, 1, 0, 0)
-    assert judged(injected(0, "SIGKILL", 1), told(100, -1)) == (0, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1), reported(100, 1)) == (1, 0, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1), reported(100, 2)) == (0, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1), reported(100, -1)) == (0, 1, 0, 0)
 
 
 @case
 def of_a_host_that_nobody_hears_its_rank_is_named_by_the_host():
     silent, stopped = injected(0, "dropped_heartbeat", 2, host="n2"), injected(1, "SIGSTOP", 2, host="n2")
-    assert judged(silent, stopped, told(4600, -1, host="n2")) == (1, 0, 0, 0)
-    assert judged(silent, stopped, told(4600, -1, host="n1")) == (0, 1, 0, 0)
-    assert judged(silent, stopped, told(4600, 1, host="n2")) == (0, 1, 0, 0)  # another rank of it
-    assert judged(stopped, told(4600, -1, host="n2")) == (0, 1, 0, 0)  # heard of
-    assert judged(silent, injected(60_000, "SIGSTOP", 2, host="n2"), told(64_600, -1, host="n2")) == (0, 1, 0, 0)  # again
-    assert judged(silent, told(4600, -1, host="n2")) == (0, 1, 0, 0)  # nothing else was hurt
+    assert judged(silent, stopped, reported(4600, -1, host="n2")) == (1, 0, 0, 0)
+    assert judged(silent, stopped, reported(4600, -1, host="n1")) == (0, 1, 0, 0)
+    assert judged(silent, stopped, reported(4600, 1, host="n2")) == (0, 1, 0, 0)  # another rank of it
+    assert judged(stopped, reported(4600, -1, host="n2")) == (0, 1, 0, 0)  # heard of
+    assert judged(silent, injected(60_000, "SIGSTOP", 2, host="n2"), reported(64_600, -1, host="n2")) == (0, 1, 0, 0)  # again
+    assert judged(silent, reported(4600, -1, host="n2")) == (0, 1, 0, 0)  # nothing else was hurt
+    killed, late = injected(0, "dead_standby", 2, host="n2"), reported(46_300, -1, host="n2")
+    assert judged(killed, stopped, late) == (0, 1, 0, 0)
+    assert judged(killed, stopped, late, ends_ms=30_000) == (1, 0, 0, 0)  # processes take so long to end
+    assert judged(killed, stopped, reported(55_100, -1, host="n2"), ends_ms=30_000) == (0, 1, 0, 0)
 
 
 @case
 def a_crash_at_a_start_that_nobody_injected_is_shown_apart_where_the_ranks_log_has_it():
     words = "the ranks ended: exit code 139: [n1:00916] Signal: Segmentation fault (11)"
-    crash = {**told(100, 0), "class": "crash", "section": "start", "cause": words}
+    crash = {**reported(100, 0), "class": "crash", "section": "start", "cause": words}
     assert judged(crash) == (0, 0, 0, 0) and Joined([crash]).by_themselves == [crash]
     for other in ({"section": "micro_batch"}, {"host": "n2"}, {"class": "killed"}, {"rank": -1}, {"cause": "the ranks ended: exit code 139"}):
         assert judged({**crash, **other}) == (0, 1, 0, 0)
@@ -55,7 +59,7 @@ def a_crash_at_a_start_that_nobody_injected_is_shown_apart_where_the_ranks_log_h
 
 @case
 def a_launch_that_does_not_start_is_shown_apart_where_nobody_is_named_for_it():
-    hang = {**told(100, -1), "class": "hang", "section": "start", "cause": "no rank has come past its start for 300 s"}
+    hang = {**reported(100, -1), "class": "hang", "section": "start", "cause": "no rank has come past its start for 300 s"}
     assert judged(hang) == (0, 0, 0, 0)
     assert judged({**hang, "rank": 0}) == (0, 1, 0, 0)
     assert judged(injected(0, "SIGSTOP", 1), hang) == (0, 1, 0, 0)
@@ -64,48 +68,48 @@ def a_launch_that_does_not_start_is_shown_apart_where_nobody_is_named_for_it():
 @case
 def what_was_not_noticed_is_wrong():
     assert judged(injected(0, "SIGKILL", 1)) == (0, 1, 0, 0)
-    assert judged(injected(0, "SIGKILL", 1), injected(9000, "SEGFAULT", 2), told(9100, 2)) == (1, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1), injected(9000, "SEGFAULT", 2), reported(9100, 2)) == (1, 1, 0, 0)
 
 
 @case
 def of_two_at_the_same_moment_one_is_enough_and_each_counts_once():
     both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2), record(300)
-    assert judged(*both, told(100, 2)) == (1, 0, 1, 0)
-    assert judged(*both, told(100, 2), told(200, 1)) == (2, 0, 0, 0)
-    assert judged(*both, told(100, 3)) == (0, 1, 1, 0)
+    assert judged(*both, reported(100, 2)) == (1, 0, 1, 0)
+    assert judged(*both, reported(100, 2), reported(200, 1)) == (2, 0, 0, 0)
+    assert judged(*both, reported(100, 3)) == (0, 1, 1, 0)
 
 
 @case
 def the_same_moment_is_that_of_the_injection():
-    late = told(5000, 2, detect_s=3), record(5001)  # stopped for 3 s, and then its stacks were written
+    late = reported(5000, 2, detect_s=3), record(5001)  # stopped for 3 s, and then its stacks were written
     assert judged(injected(0, "WORKLOAD_EXC", 1), injected(5, "SIGSTOP", 2), *late) == (1, 0, 1, 0)
     assert judged(injected(0, "WORKLOAD_EXC", 1), injected(1900, "SIGSTOP", 2), *late) == (1, 1, 0, 0)
 
 
 @case
-def told_with_nothing_injected_is_wrong_unless_that_rank_was_hurt_just_before():
-    assert judged(told(100, 1)) == (0, 1, 0, 0)
-    assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(9000, 1)) == (1, 0, 0, 1)
-    assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(90_000, 1)) == (1, 1, 0, 0)
-    assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(9000, 2)) == (1, 1, 0, 0)
-    assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), injected(5000, "SIGKILL", 2), told(5100, 1)) == (1, 1, 0, 0)
-    assert judged(injected(0, "SIGKILL", 1, launch=1), told(100, 1, launch=2)) == (0, 2, 0, 0)
+def reported_with_nothing_injected_is_wrong_unless_that_rank_was_hurt_just_before():
+    assert judged(reported(100, 1)) == (0, 1, 0, 0)
+    assert judged(injected(0, "ASYNC_EXC", 1), reported(100, 1), reported(9000, 1)) == (1, 0, 0, 1)
+    assert judged(injected(0, "ASYNC_EXC", 1), reported(100, 1), reported(90_000, 1)) == (1, 1, 0, 0)
+    assert judged(injected(0, "ASYNC_EXC", 1), reported(100, 1), reported(9000, 2)) == (1, 1, 0, 0)
+    assert judged(injected(0, "ASYNC_EXC", 1), reported(100, 1), injected(5000, "SIGKILL", 2), reported(5100, 1)) == (1, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1, launch=1), reported(100, 1, launch=2)) == (0, 2, 0, 0)
 
 
 @case
-def a_fault_whose_order_came_to_nothing_is_told_of_again_in_the_same_words():
+def a_fault_whose_order_came_to_nothing_is_reported_again_in_the_same_words():
     first, words = injected(0, "WORKLOAD_EXC", 1), "rank 1 has a fault at step 129 that all processes survived: what"
     again = words + "; the order to go on in-process was not passed on: node n2 was not heard of for 3.5 s"
-    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 1), "cause": again}) == (1, 0, 0, 1)
-    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 2), "cause": again}) == (1, 1, 0, 0)
-    assert judged(first, {**told(100, 1), "cause": words}, {**told(90_000, 1), "cause": "another"}) == (1, 1, 0, 0)
-    assert judged(first, {**told(100, 2), "cause": words}, {**told(90_000, 1), "cause": again}) == (0, 2, 0, 0)
+    assert judged(first, {**reported(100, 1), "cause": words}, {**reported(90_000, 1), "cause": again}) == (1, 0, 0, 1)
+    assert judged(first, {**reported(100, 1), "cause": words}, {**reported(90_000, 2), "cause": again}) == (1, 1, 0, 0)
+    assert judged(first, {**reported(100, 1), "cause": words}, {**reported(90_000, 1), "cause": "another"}) == (1, 1, 0, 0)
+    assert judged(first, {**reported(100, 2), "cause": words}, {**reported(90_000, 1), "cause": again}) == (0, 2, 0, 0)
 
 
 @case
 def kinds_without_culprit_are_left_out_and_hide_nothing():
     assert judged(injected(0, "slow_rank", 1)) == (0, 0, 0, 0)
-    assert judged(injected(0, "slow_rank", 1), told(100, 1)) == (0, 1, 0, 0)
+    assert judged(injected(0, "slow_rank", 1), reported(100, 1)) == (0, 1, 0, 0)
 
 
 @case
@@ -123,7 +127,7 @@ def a_lead_that_dies_takes_what_came_with_it_and_no_more():
 
 @case
 def what_is_absorbed_is_so_by_a_restart_that_has_a_record():
-    both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2), told(100, 2)
+    both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2), reported(100, 2)
     assert judged(*both) == (1, 1, 0, 0)
     assert judged(*both, record(50)) == (1, 1, 0, 0)  # the launch that they were injected into
     assert judged(*both, record(60_000, launch=1, attempt=2)) == (1, 0, 1, 0)
@@ -141,7 +145,7 @@ def what_has_no_record_is_known():
     def unrecorded(*events):
         return [e["fault"] for e in Joined(list(events)).unrecorded]
     assert unrecorded(injected(0, "SIGKILL", 1)) == ["SIGKILL"]
-    assert unrecorded(injected(0, "SIGKILL", 1), told(100, 2)) == []  # told of, and wrongly named
+    assert unrecorded(injected(0, "SIGKILL", 1), reported(100, 2)) == []  # reported, and wrongly named
     assert unrecorded(injected(0, "dead_lead", 0)) == ["dead_lead"]
     assert unrecorded(injected(0, "dead_lead", 0), record(-1)) == ["dead_lead"]
     assert unrecorded(injected(0, "dead_lead", 0), record(500, "taken_over")) == []
@@ -155,14 +159,14 @@ def what_has_no_record_is_known():
 
 @case
 def a_full_disk_waits_for_the_next_save():
-    assert judged(injected(0, "full_disk", 1), injected(5000, "SIGKILL", 2), told(5100, 2), record(5200)) == (1, 0, 1, 0)
+    assert judged(injected(0, "full_disk", 1), injected(5000, "SIGKILL", 2), reported(5100, 2), record(5200)) == (1, 0, 1, 0)
     assert judged(injected(0, "full_disk", 1)) == (0, 1, 0, 0)
 
 
 @case
 def a_frozen_host_is_named_by_its_host():
-    assert judged(injected(0, "frozen_host", 2, host="n2"), told(5000, -1, host="n2", detect_s=5)) == (1, 0, 0, 0)
-    assert judged(injected(0, "frozen_host", 2, host="n2"), told(5000, -1, host="n1", detect_s=5)) == (0, 1, 0, 0)
+    assert judged(injected(0, "frozen_host", 2, host="n2"), reported(5000, -1, host="n2", detect_s=5)) == (1, 0, 0, 0)
+    assert judged(injected(0, "frozen_host", 2, host="n2"), reported(5000, -1, host="n1", detect_s=5)) == (0, 1, 0, 0)
 
 
 @case

@@ -66,14 +66,14 @@ class Webhook:
                         f"{ca}{ALL_EVENTS}\n")
         return path
 
-    def told(self, run):
+    def reported(self, run):
         return sorted((m["event"], m["stage"]) for m in self.hook.accepted if m["run"] == run.folder.name)
 
-    def expect_told(self, run, wanted):
+    def expect_messages(self, run, wanted):
         """All of it, and in the end none twice."""
-        wait_for(f"the messages of {run.folder.name}", lambda: len(self.told(run)) >= len(wanted), 30,
-                 lambda: f"{self.told(run)}\n{run.story()}")
-        expect("each message once", self.told(run) == sorted(wanted), self.told(run))
+        wait_for(f"the messages of {run.folder.name}", lambda: len(self.reported(run)) >= len(wanted), 30,
+                 lambda: f"{self.reported(run)}\n{run.story()}")
+        expect("each message once", self.reported(run) == sorted(wanted), self.reported(run))
         mine = [m for m in self.hook.accepted if m["run"] == run.folder.name]
         expect("each with an id of its own", len({m["id"] for m in mine}) == len(mine), mine)
         holders = [str(p) for p in run.folder.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
@@ -118,23 +118,23 @@ def expect_nothing_left(run):
 def messages_come_from_compute_hosts_each_once():
     hook = Webhook("hook")
     again = 'test -e "$LONGHAUL_STATE/tried" || { touch "$LONGHAUL_STATE/tried"; exit 3; }'
-    run = start_alone("told", stage("a", again, f"retries = 1\n{SMALL}") +
+    run = start_alone("reported", stage("a", again, f"retries = 1\n{SMALL}") +
                       stage("b", "exit 4", f'needs = ["a"]\nretries = 0\non_failure = "continue"\n{SMALL}') +
                       stage("c", "true", f'needs = ["a"]\n{SMALL}'), site=hook.site("online"))
     run.wait("succeeded", 60)
-    hook.expect_told(run, [("run_started", ""), ("stage_retried", "a"), ("stage_failed", "b"), ("run_completed", "")])
+    hook.expect_messages(run, [("run_started", ""), ("stage_retried", "a"), ("stage_failed", "b"), ("run_completed", "")])
     expect("nothing waits", "sent 0, waiting 0" in runs.longhaul("notify", run.folder))
     hook.hook.close()
 
 
 @case
-def a_job_that_slurm_queues_again_is_a_restart_that_is_told():
+def a_job_that_slurm_queues_again_is_a_restart_that_is_reported():
     hook = Webhook("requeue-hook")
     run = start_alone("requeued", stage("a", 'test "${SLURM_RESTART_COUNT:-0}" -gt 0 || sleep 300', REQUEUED), site=hook.site("online"))
     run.wait_stage_job("a")
     cluster.call("scontrol", "requeue", run.job("a"))
     run.wait("succeeded", 60)
-    hook.expect_told(run, [("run_started", ""), ("stage_retried", "a"), ("run_completed", "")])
+    hook.expect_messages(run, [("run_started", ""), ("stage_retried", "a"), ("run_completed", "")])
     hook.hook.close()
 
 
@@ -155,11 +155,11 @@ def hosts_without_internet_leave_their_messages_to_the_login_node():
     hook = Webhook("relayed-hook")
     run = start_alone("relayed", stage("a", "true", SMALL) + stage("b", "true", f'needs = ["a"]\n{SMALL}'),
                       site=hook.site("offline", internet="no")).wait("succeeded", 60)
-    expect("no lead has sent", ("run_completed", "") not in hook.told(run), hook.told(run))
+    expect("no lead has sent", ("run_completed", "") not in hook.reported(run), hook.reported(run))
     runs.longhaul("notify", run.folder)
-    hook.expect_told(run, [("run_started", ""), ("run_completed", "")])
+    hook.expect_messages(run, [("run_started", ""), ("run_completed", "")])
     runs.longhaul("notify", run.folder)
-    hook.expect_told(run, [("run_started", ""), ("run_completed", "")])
+    hook.expect_messages(run, [("run_started", ""), ("run_completed", "")])
     hook.hook.close()
 
 
@@ -177,7 +177,7 @@ def orders_reach_the_lead_on_a_compute_host_and_a_fork_goes_on_there():
     expect("stop", "stop after step" in said, said)
     run.wait("succeeded", 90)
     rates = [(e["step"], e["lr"]) for e in metrics(run)]
-    expect("it ended where it was told", rates[-1][0] == step, rates[-1])
+    expect("it ended where it was asked to", rates[-1][0] == step, rates[-1])
     expect("the rate changed, and held", rates[-1][1] < 5.1e-4 and max(lr for _, lr in rates) > 5e-3, rates[-1])
     expect_nothing_left(run)
     fork_of(run, step)
@@ -200,7 +200,7 @@ def fork_of(run, step):
     # The run has ended when the lead says so, Slurm's record comes when its job has.
     wait_for("a job of Slurm's on two hosts", lambda: "2" in [r["NodeCnt"] for r in cluster.records()[jobs_before:]], 30)
     said = runs.longhaul("status", made[0])
-    expect("its origin is told", f"goes on from step {step}" in said and run.folder.name in said, said)
+    expect("its origin is reported", f"goes on from step {step}" in said and run.folder.name in said, said)
     expect_nothing_left(fork)
 
 
@@ -214,7 +214,7 @@ def a_cancelled_training_leaves_nothing_and_says_so_once():
     run.wait("cancelled", 60)
     expect("nobody waited for a lead that has left", time.monotonic() - begin < 20, time.monotonic() - begin)
     expect_nothing_left(run)
-    hook.expect_told(run, [("run_started", ""), ("run_completed", "")])
+    hook.expect_messages(run, [("run_started", ""), ("run_completed", "")])
     hook.hook.close()
 
 

@@ -63,7 +63,7 @@ max_tokens = 4
 prompts = ["Where is the server?"]
 {SMALL}
 """
-# The actor tells its address, serves until it is told to end (SIGTERM), and says so; the learner's ranks ask it.
+# The actor reports its address, serves until it is asked to end (SIGTERM), and says so; the learner's ranks ask it.
 ACTOR = """
 trap 'echo ended > "$LONGHAUL_OUT/actor-ended"; exit 3' TERM
 hostname > "$LONGHAUL_OUT/actor-host"; echo "$CUDA_VISIBLE_DEVICES" > "$LONGHAUL_OUT/actor-gpus"
@@ -148,8 +148,8 @@ def by_hand(driver, run):
     for script in sorted(run.folder.glob("stages/**/job.sbatch")):
         if "by-hand" in script.parts or script.parent.name == "2":
             continue
-        words = ["--array=0-2"] if "arrays" in script.parts else []
-        answer = cluster.call("sbatch", "--parsable", *words, "job.sbatch", cwd=script.parent).stdout
+        options = ["--array=0-2"] if "arrays" in script.parts else []
+        answer = cluster.call("sbatch", "--parsable", *options, "job.sbatch", cwd=script.parent).stdout
         jobs[script] = answer.strip().split(";")[0]
     expect("all scripts", len(jobs) == 12, list(jobs))
     for script, job in jobs.items():
@@ -217,7 +217,7 @@ def lines_that_slurm_disabled_are_enabled_again(runs):
 
     def cron_job():
         lines = [line.split() for line in cluster.call("squeue", "-h", "-o", "%i %j").stdout.splitlines()]
-        return next((words[0] for words in lines if words[1] == f"lh-tick-{name}"), None)
+        return next((options[0] for options in lines if options[1] == f"lh-tick-{name}"), None)
 
     def table():
         return cluster.call("scrontab", "-l", check=False).stdout
@@ -226,8 +226,8 @@ def lines_that_slurm_disabled_are_enabled_again(runs):
     if cluster.call("scancel", cron_job(), check=False).returncode != 0 or cron_job():
         cluster.call("scancel", "--cron", cron_job(), check=False)  # newer releases want it said
     wait_for("the lines are disabled", lambda: "#DISABLED: " in table(), 20, table)
-    told = runs.longhaul("status", run.folder)
-    expect("status says so, and the command", "are disabled" in told and f"longhaul tick {run.folder} --until-quiet" in told, told)
+    reported = runs.longhaul("status", run.folder)
+    expect("status says so, and the command", "are disabled" in reported and f"longhaul tick {run.folder} --until-quiet" in reported, reported)
     expect("and changes nothing", "#DISABLED: " in table(), table())
     runs.longhaul("tick", run.folder, "--until-quiet")
     expect("enabled again", "#DISABLED" not in table() and f"{run.folder}/driver/tick.sh\n" in table(), table())
@@ -244,7 +244,7 @@ def steps_workflow():
                 f"[stage.{stage_name}.step.learner]\nranks = 2\nthreads = 1\n{learner}\nscript = '''{LEARNER}'''\n")
     failing = ("[stage.failing]\nkind = \"command\"\nretries = 0\non_failure = \"continue\"\n"
                "[stage.failing.step.other]\nnodes = 1\nthreads = 1\nscript = '''\n"
-               "trap 'date > \"$LONGHAUL_STATE/told\"; exit 1' TERM\ntouch \"$LONGHAUL_SHARED/other\"; "
+               "trap 'date > \"$LONGHAUL_STATE/reported\"; exit 1' TERM\ntouch \"$LONGHAUL_SHARED/other\"; "
                "while true; do sleep 0.05; done\n'''\n"
                "[stage.failing.step.learner]\nnodes = 1\nthreads = 1\nscript = '''\n"
                "until [ -e \"$LONGHAUL_SHARED/other\" ]; do sleep 0.05; done; echo 'loss is NaN'; exit 5\n'''\n")
@@ -263,12 +263,12 @@ def steps_share_a_job(runs):
     expect("one stage fails, as it was made to", states == {**dict.fromkeys(("apart", "beside", "every"), "succeeded"), "failing": "failed"}, states)
     actor = run.out("apart", "actor-host").strip()
     learners = [run.out("apart", f"learner-{rank}").split() for rank in range(2)]
-    hosts = [words[4].rstrip(":") for words in learners]
+    hosts = [options[4].rstrip(":") for options in learners]
     expect("three hosts, one for the actor, two for the learner", len({actor, *hosts}) == 3, [actor, hosts])
     expect("ranks are counted within a step; the actor's address is known",
            [" ".join(w[:3]) for w in learners] == ["0 of 2", "1 of 2"] and all(w[5:] == ["port", "8000", "of", actor] for w in learners), learners)
     for name, gpus in (("apart", (1, 1)), ("beside", (1, 3))):
-        expect(f"{name}: the service was told to end", run.out(name, "actor-ended") == "ended\n")
+        expect(f"{name}: the service was asked to end", run.out(name, "actor-ended") == "ended\n")
         seen = [run.out(name, file).strip().split(",") for file in ("actor-gpus", "learner-gpus-0")]
         expect(f"{name}: each step has its GPUs", tuple(map(len, seen)) == gpus, seen)
     expect("side by side they share no GPU", not set(seen[0]) & set(seen[1]), seen)
@@ -277,11 +277,11 @@ def steps_share_a_job(runs):
     few, many = ([run.out("every", f"{name}-{rank}") for rank in range(ranks)] for name, ranks in (("few", 2), ("many", 4)))
     expect("steps without nodes are on every node", len(set(few)) == 2 and sorted(many) == sorted(few * 2), [few, many])
     record = json.loads((run.folder / "stages/failing/attempts/1/record.json").read_text())
-    expect("the step that failed is named, with its last words",
+    expect("the step that failed is named, with the last line of its log",
            record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])
     attempt = run.folder / "stages/failing/attempts/1"
     logs = [p for p in sorted(attempt.rglob("*")) if p.is_file() and p.suffix in (".log", ".out", ".jsonl")]
-    expect("the other one was told to end", (run.folder / "stages/failing/state/told").exists(),
+    expect("the other one was asked to end", (run.folder / "stages/failing/state/reported").exists(),
            "\n".join(f"{p.relative_to(attempt)}: {p.read_text(errors='replace')[-2000:]}" for p in logs))
     jobs = {int(run.job(s)) for s in ("apart", "beside")}
     wait_for("Slurm's record of both", lambda: jobs <= {r["JobId"] for r in cluster.records()}, 30)  # comes when a job has ended
@@ -296,9 +296,9 @@ def steps_share_a_job(runs):
 
 
 def steps_end_with_their_job(runs):
-    """`cancel` reaches every step: those that listen are told, those that do not are gone with the job."""
+    """`cancel` reaches every step: those that listen get the signal, those that do not are gone with the job."""
     wait_loop = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.05; done"
-    steps = {"polite": "trap 'echo told > \"$LONGHAUL_STATE/told\"; exit 0' TERM; " + wait_loop, "deaf": "trap '' TERM; " + wait_loop}
+    steps = {"polite": "trap 'echo reported > \"$LONGHAUL_STATE/reported\"; exit 0' TERM; " + wait_loop, "deaf": "trap '' TERM; " + wait_loop}
     run = runs.start("cancelled", "[stage.both]\nkind = \"command\"\n" + "".join(
         f"[stage.both.step.{name}]\nnodes = 1\nthreads = 1\nscript = '''{script}'''\n" for name, script in steps.items()))
     state = run.folder / "stages/both/state"
@@ -310,7 +310,7 @@ def steps_end_with_their_job(runs):
     runs.longhaul("cancel", run.folder, code=None)
     run.wait("cancelled", 30)
     # The run does not wait for what its jobs still do; Slurm gives them KillWait seconds for it.
-    wait_for("the polite one's word that it was told", (state / "told").exists, 10, run.story)
+    wait_for("the polite one's file that says that it got the signal", (state / "reported").exists, 10, run.story)
     wait_for("the end of the job", lambda: job not in cluster.call("squeue", "-h", "-o", "%i").stdout.split(), 20,
              lambda: cluster.call("squeue", "-s").stdout)
     left = [name for name in os.listdir("/proc") if name.isdigit() and run_key(name, str(run.folder))]
@@ -351,7 +351,7 @@ def main():
             result = function(*arguments)
             print(f"{name} ({time.monotonic() - case_begin:.1f} s, at {time.monotonic() - begin:.0f} s): ok", flush=True)
             return result
-        except Exception as error:  # a case that ends in any way but well is told, and the others go on
+        except Exception as error:  # a case that ends in any way but well is reported, and the others go on
             failed += 1
             print(f"{name}: FAILED: {error if isinstance(error, ClusterError) else traceback.format_exc()}", flush=True)
         return None

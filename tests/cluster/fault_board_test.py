@@ -5,7 +5,7 @@ import io
 import sys
 
 import slurm_runs
-from fault_board import JUDGED_FROM, Board
+from fault_board import FAR, JUDGED_FROM, Board
 from rule_cases import case, main
 from slurm_cluster import ClusterError
 
@@ -31,12 +31,24 @@ def printed(made):
 
 @case
 def a_median_is_judged_from_five_on():
-    assert board(6, JUDGED_FROM - 1).missed() is None
-    assert "MISSED, not judged" in printed(board(6, JUDGED_FROM - 1))
+    assert Board().missed() is None
+    assert board(6, JUDGED_FROM - 1).missed() == []
+    assert "MISSED; fewer than 5" in printed(board(6, JUDGED_FROM - 1))
     missed, = board(6, JUDGED_FROM).missed()
     assert missed == "rank killed: training again after 6.00 s, median of 5, bar 5 s", missed
     assert printed(board(6, JUDGED_FROM)).count("| MISSED\n") == 1
     assert board(5, JUDGED_FROM).missed() == [] and "| met\n" in printed(board(5, JUDGED_FROM))
+
+
+@case
+def one_alone_is_judged_where_it_is_far_beyond_its_bar():
+    assert FAR >= 5
+    assert board(5 * FAR, 1).missed() == []
+    missed, = board(5 * FAR + 1, 1).missed()
+    assert missed == f"rank killed: training again after {5 * FAR + 1:.2f} s, median of 1, bar {5 * FAR:g} s", missed
+    made = Board()
+    made.notice("suspected", 2.5, 2.5 * FAR + 0.1)
+    assert len(made.missed()) == 1, made.missed()
 
 
 @case
@@ -106,7 +118,7 @@ def passed_by(cluster, runs):
 
 
 @case
-def cases_are_counted_and_each_is_told_of():
+def cases_are_counted_and_each_is_reported():
     code, cleaned, said = played({"good": good, "bad": bad, "mistaken": mistaken, "passed_by": passed_by})
     assert code == 1 and cleaned == 3, (code, cleaned)  # after both that failed, and in the end
     assert said[-1] == "test cases: 4 | 1 passed | 2 failed | 1 skipped", said
@@ -131,7 +143,7 @@ def a_cluster_that_cannot_be_cleaned_fails_the_test():
 
 
 @case
-def cases_are_chosen_by_name_or_word():
+def cases_are_chosen_by_name_or_part_of_it():
     cases, more = {"rank_killed": 1, "host_killed": 2, "host_cut": 3}, {"grown_back": 4}
     assert slurm_runs.chosen_cases(cases, [], more) == cases
     assert list(slurm_runs.chosen_cases(cases, ["grown_back", "killed"], more)) == ["grown_back", "rank_killed", "host_killed"]

@@ -20,6 +20,7 @@ import sys
 import time
 
 from fault_board import Board
+from restart_cases import expect_kept, expect_restart, lasts
 from slurm_cluster import PROGRAM, wait_for
 from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 from slurm_runs import write_pages  # noqa: F401
@@ -97,10 +98,10 @@ class Training:
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
-                if not words[0].endswith(b"longhaul-engine"):
+                argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+                if not argv[0].endswith(b"longhaul-engine"):
                     continue
-                if not any(self.run.folder.name.encode() in w and f"/launches/{launch}/".encode() in w for w in words):
+                if not any(self.run.folder.name.encode() in w and f"/launches/{launch}/".encode() in w for w in argv):
                     continue
                 for variable in (entry / "environ").read_bytes().split(b"\0"):
                     if variable.startswith(b"SLURMD_NODENAME="):
@@ -126,20 +127,20 @@ class Training:
 
 
 def rank_ended(cluster, runs, times, row, number_of_signal):
-    training = Training(cluster, runs, row.replace(" ", "-"), "resiliency = { restarts = 1000 }\n")
+    training = Training(cluster, runs, row.replace("_", "-"), "resiliency = { restarts = 1000 }\n")
     for number in range(1, times + 1):
         ranks = training.ranks(training.launches())
         expect("four ranks on two hosts", len(ranks) == 4 and len(set(ranks.values())) == 2, ranks)
         victim = sorted(ranks)[number % 4]
         killed_in = training.launches()
-        told = len(training.events("fault"))
+        reported = len(training.events("fault"))
         begun = time.time()
         os.kill(victim, number_of_signal)
         seen = training.recovery(begun, len(training.events("recovered")) + 1)
         # Open MPI 4.1 may crash while it connects ranks anew: a further fault, and a further launch.
-        fault = next(e for e in training.events("fault")[told:] if e["launch"] == killed_in)
-        BOARD.time(row, 0.5, 5, (*seen[:2], fault, seen[3]))
-        expect("in-job", fault["tier"] == "in_job", fault)
+        fault = next(e for e in training.events("fault")[reported:] if e["launch"] == killed_in)
+        BOARD.time(row.replace("_", " "), 0.5, 5, (*seen[:2], fault, seen[3]))
+        expect_restart(row, fault, recovered=seen[3])
         BOARD.named(row, fault["host"] == ranks[victim], (fault, ranks, victim))
         launch = training.launches()
         training.wait(lambda: training.saved(launch), f"a checkpoint of launch {launch}")
@@ -147,25 +148,25 @@ def rank_ended(cluster, runs, times, row, number_of_signal):
 
 
 def rank_killed(cluster, runs, times):
-    rank_ended(cluster, runs, times, "rank killed", signal.SIGKILL)
+    rank_ended(cluster, runs, times, "rank_killed", signal.SIGKILL)
 
 
 def rank_aborts(cluster, runs, times):
-    rank_ended(cluster, runs, times, "rank aborts", signal.SIGABRT)
+    rank_ended(cluster, runs, times, "rank_aborts", signal.SIGABRT)
 
 
 def rank_throws(cluster, runs, times):
     """An error that the rank does not survive. The clock begins with the order to the rank, half a step before the fault."""
     training = Training(cluster, runs, "rank-throws", "resiliency = { restarts = 1000 }\n", faults=True, in_process=False)
     for number in range(times):
-        killed_in, told, rank = training.launches(), len(training.events("fault")), number % 4
+        killed_in, reported, rank = training.launches(), len(training.events("fault")), number % 4
         runs.longhaul("tell", training.run.folder, "fault", "ASYNC_EXC", f"rank={rank}", "--wait", 1)
         training.wait(lambda: len(training.events("injected")) > number, "the injected fault", 20)
         injected = training.events("injected")[-1]
         seen = training.recovery(injected["ms"] / 1000, len(training.events("recovered")) + 1)
-        fault = next(e for e in training.events("fault")[told:] if e["launch"] == killed_in)
+        fault = next(e for e in training.events("fault")[reported:] if e["launch"] == killed_in)
         BOARD.time("rank throws", 0.5, 5, (*seen[:2], fault, seen[3]))
-        expect("in-job", fault["tier"] == "in_job", fault)
+        expect_restart("rank_throws", fault, recovered=seen[3])
         BOARD.named("rank throws", fault["rank"] == rank, (fault["rank"], rank, fault["cause"]))
         launch = training.launches()
         training.wait(lambda: training.saved(launch), f"a checkpoint of launch {launch}")
@@ -174,7 +175,7 @@ def rank_throws(cluster, runs, times):
 
 def boot(cluster, host):
     """A host that was killed is there again, and the next training finds all of them free. Slurm believes in a job's processes
-    until it notices that the host was down, which may take over a minute: it is told."""
+    until it notices that the host was down, which may take over a minute: it is reported."""
     cluster.call("scontrol", "update", f"NodeName={host}", "State=DOWN", "Reason=killed")
     cluster.play("start-node", host)
     cluster.cancel_all(90)
@@ -195,10 +196,9 @@ def host_killed(cluster, runs, times):
             fault = seen[2]
             BOARD.time("host killed, a spare there", 2, 8, seen)
             BOARD.named("host killed", fault["host"] == victim, (fault, victim))
-            expect("swap", fault["tier"] == "swap", fault)
-            hosts = training.events("launched")[-1]["hosts"]
-            expect("the spare works in its place", victim not in hosts and len(hosts) == 2, hosts)
-            expect("it goes on from the newest checkpoint", seen[3]["lost_steps"] <= 41, seen)
+            expect_restart("host_killed", fault, recovered=seen[3])
+            expect_kept("host_killed", training.events(), victim)
+            expect("the spare works in its place", len(training.events("launched")[-1]["hosts"]) == 2, training.events("launched"))
             training.end(runs)
         finally:
             boot(cluster, victim)
@@ -216,7 +216,7 @@ def rank_frozen(cluster, runs, times):
         os.kill(victim, signal.SIGSTOP)
         seen = training.recovery(begun, len(training.events("recovered")) + 1)
         fault = next(e for e in training.events("fault") if e["launch"] == launch)
-        expect("restarted in the job, as a hang or a frozen process", fault["class"] in ("hang", "frozen") and fault["tier"] == "in_job", fault)
+        expect_restart("rank_frozen", fault, recovered=seen[3])
         BOARD.time("rank frozen (act: 3 s)", 3.5, 8, (*seen[:2], fault, seen[3]))
         BOARD.named("rank frozen", fault["host"] == ranks[victim], (fault, ranks, victim))
         suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
@@ -245,7 +245,7 @@ def rank_hung(cluster, runs, times):
         begun = injected["ms"] / 1000
         seen = training.recovery(begun, len(training.events("recovered")) + 1)
         fault = next(e for e in training.events("fault") if e["launch"] == launch)
-        expect("a hang of one rank, restarted in the job", (fault["class"], fault["tier"]) == ("hang", "in_job"), fault)
+        expect_restart("rank_hung", fault, recovered=seen[3])
         BOARD.time("rank hung outside a collective (act: 3 s)", 3.5, 8, (*seen[:2], fault, seen[3]))
         BOARD.named("rank hung", (fault["rank"], fault["host"]) == (rank, injected["host"]), (fault, injected))
         suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
@@ -265,9 +265,9 @@ def mpi_connections(pids):
             if target.startswith("socket:["):
                 sockets.add(target[8:-1])
         for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "01" and words[9] in sockets:
-                ends.append((words[1], words[2]))
+            argv = line.split()
+            if argv[3] == "01" and argv[9] in sockets:
+                ends.append((argv[1], argv[2]))
     return sorted({tuple(int(end.split(":")[1], 16) for end in pair) for pair in ends if pair[::-1] in ends})
 
 
@@ -283,7 +283,7 @@ def stuck_collective(cluster, runs, times):
         # By both ends: a port alone may be one of the next launch, which would be refused its connections.
         rules = [("pref", str(100 + i), "ipproto", "tcp", "sport", str(own), "dport", str(other), "blackhole")
                  for i, (own, other) in enumerate(pairs)]
-        hosts, told = sorted(set(ranks.values())), len(training.events("fault"))
+        hosts, reported = sorted(set(ranks.values())), len(training.events("fault"))
         again = len(training.events("recovered")) + 1
         try:
             begun = time.time()
@@ -295,13 +295,12 @@ def stuck_collective(cluster, runs, times):
             for host in hosts:
                 for rule in rules:
                     cluster.call(PROGRAM, "exec", "--state", cluster.state, host, "--", "ip", "rule", "del", *rule, check=False)
-        faults = training.events("fault")[told:]
-        kinds = [(f["class"], f["tier"]) for f in faults]
+        faults = training.events("fault")[reported:]
         # Where a message came through before the cut some are in the next collective already: that looks like ranks out of step.
-        expect("in-job", kinds in ([("stuck_collective", "in_job")], [("desynchronised", "in_job")]), faults)
-        if kinds[0][0] == "stuck_collective":
+        expect("one fault", [(f["tier"], f["class"]) for f in faults] in ([("in_job", "stuck_collective")], [("in_job", "desynchronised")]), faults)
+        if faults[0]["class"] == "stuck_collective":
+            expect_restart("stuck_collective", faults[0], recovered=seen[3])
             BOARD.time("stuck in a collective (act: 3 s)", 3.5, 8, seen)
-        expect("nobody is accused", all("host" not in f and f["rank"] < 0 for f in faults if f["class"] == "stuck_collective"), faults)
         training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
     training.end(runs)
 
@@ -314,10 +313,10 @@ def step_skipped(cluster, runs, times):
         runs.longhaul("tell", training.run.folder, "fault", "nan_loss", f"rank={number % 4}", "--wait", 1)
         training.wait(lambda: len(training.events("recovered")) > number, "the step after the one that was left out", 30)
         spike, fault, recovered = (training.events(kind)[number] for kind in ("spike", "fault", "recovered"))
-        expect("one fault for the step", (fault["class"], fault["tier"], fault["step"], fault["launch"]) ==
-               ("loss_nan", "skip", spike["step"], 1) and spike["action"] == "skip", (fault, spike))
-        expect("nothing is lost but the step", recovered["lost_steps"] == 0 and recovered["detect_s"] == recovered["stop_s"] == 0, recovered)
-        print(f"  step skipped: told {(fault['ms'] - spike['ms']) / 1000:.2f} s after it, the next step was done {recovered['total_s']:.2f} s after it", flush=True)
+        expect_restart("step_skipped", fault, recovered=recovered)
+        expect("one fault for the step", (fault["step"], fault["launch"], spike["action"]) == (spike["step"], 1, "skip"), (fault, spike))
+        expect("nothing is lost but the step", recovered["detect_s"] == recovered["stop_s"] == 0, recovered)
+        print(f"  step skipped: reported {(fault['ms'] - spike['ms']) / 1000:.2f} s after it, the next step was done {recovered['total_s']:.2f} s after it", flush=True)
     expect("nothing was ended", training.ranks(1) == ranks and training.launches() == 1, training.events("launched"))
     said = runs.longhaul("faults", training.run.folder)
     expect("faults shows them", said.count("loss_nan (job)") == number + 1 and "skip: the training goes on" in said, said)
@@ -341,7 +340,7 @@ def transient_error(cluster, runs, times):
         seen = training.recovery(training.events("faulted")[number]["ms"] / 1000, number + 1)
         BOARD.time("transient error, all ranks alive", 0.5, 2, seen)
         BOARD.named("transient error", seen[2]["rank"] == rank, seen[2])
-        expect("in-process", seen[2]["tier"] == "in_process", seen[2])
+        expect_restart("transient_error", seen[2], recovered=seen[3])
         saved = len(training.events("checkpoint"))
         training.wait(lambda: len(training.events("checkpoint")) > saved, "a checkpoint between two faults")
     expect("nothing was started anew", training.ranks(1) == ranks and training.launches() == 1, training.events("launched"))
@@ -353,10 +352,10 @@ def leads(run):
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
         except OSError:
             continue
-        if b"lead" in words and run.folder.name.encode() in b" ".join(words) and (b"--held" in words or b"--take-over" in words):
+        if b"lead" in argv and run.folder.name.encode() in b" ".join(argv) and (b"--held" in argv or b"--take-over" in argv):
             found.append(int(entry.name))
     return found
 
@@ -389,8 +388,8 @@ def agent_of(run, host):
     """The agent of this run on that host; None: there is none."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            if (len(words) > 2 and words[0].endswith(b"longhaul-worker") and words[1] == b"agent" and run.folder.name.encode() in b" ".join(words)
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if (len(argv) > 2 and argv[0].endswith(b"longhaul-worker") and argv[1] == b"agent" and run.folder.name.encode() in b" ".join(argv)
                     and f"SLURMD_NODENAME={host}".encode() in (entry / "environ").read_bytes().split(b"\0")):
                 return int(entry.name)
         except OSError:
@@ -411,7 +410,7 @@ def agent_killed(cluster, runs, times):
         begun, faults = time.time(), len(training.events("fault"))
         os.kill(agent, signal.SIGKILL)
         training.wait(lambda: agent_of(training.run, victim) not in (None, agent), "another agent", 20)
-        training.wait(lambda: len(training.events("agent_lost_over")) > number, "it is told of", 20)
+        training.wait(lambda: len(training.events("agent_lost_over")) > number, "it is reported", 20)
         back = training.events("agent_lost_over")[-1]
         expect("events name the host", back["host"] == training.events("agent_lost")[-1]["host"] == victim, back)
         print(f"  agent killed: another one reports after {back['ms'] / 1000 - begun:.2f} s", flush=True)
@@ -420,7 +419,7 @@ def agent_killed(cluster, runs, times):
         expect("nothing was ended", len(training.events("fault")) == faults and training.launches() == launches
                and training.ranks(launches) == ranks, training.events("fault"))
         said = runs.longhaul("status", training.run.folder)
-        expect("status tells of it", "agent_lost" in said and victim in said, said)
+        expect("status reports it", "agent_lost" in said and victim in said, said)
         BOARD.stopped_nothing("agent killed")
 
         dies = next(pid for pid, host in sorted(ranks.items()) if host == victim)
@@ -429,7 +428,8 @@ def agent_killed(cluster, runs, times):
         seen = training.recovery(begun, len(training.events("recovered")) + 1)
         fault = next(e for e in training.events("fault")[faults:] if e["launch"] == launches)
         BOARD.time("rank killed beside a new agent", 0.5, 5, (*seen[:2], fault, seen[3]))
-        BOARD.named("rank beside a new agent", fault["host"] == victim and fault["tier"] == "in_job", (fault, victim))
+        expect_restart("rank_beside_a_new_agent", fault, recovered=seen[3])
+        BOARD.named("rank beside a new agent", fault["host"] == victim, (fault, victim))
         launch = training.launches()
         training.wait(lambda: training.saved(launch), f"a checkpoint of launch {launch}")
     training.end(runs)
@@ -454,7 +454,7 @@ def shrunk(cluster, runs, times):
         try:
             seen = training.recovery(begun, 1)
             fault = seen[2]
-            expect("shrink", fault["tier"] == "shrink" and fault["host"] == victim, fault)
+            expect_restart("shrunk", fault, victim, seen[3])
             launched = training.events("launched")[-1]
             expect("two replicas on two hosts", launched["ranks"] == 2 and len(launched["hosts"]) == 2
                    and victim not in launched["hosts"] and launched["layout"] == "dp=2 zero=1", launched)
@@ -472,8 +472,8 @@ def processes_of(run, host):
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
-            ours = words[0].endswith((b"longhaul-engine", b"longhaul-worker")) and run.folder.name.encode() in b" ".join(words)
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            ours = argv[0].endswith((b"longhaul-engine", b"longhaul-worker")) and run.folder.name.encode() in b" ".join(argv)
             if ours and f"SLURMD_NODENAME={host}".encode() in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:
@@ -509,8 +509,8 @@ def grown_back(cluster, runs, times):
                     pass
         thawed = time.time()
         training.wait(lambda: training.saved(3), "a checkpoint of all replicas", 30)
-        told = training.events("grow_back")
-        expect("told once, with the host", [e["nodes_back"] for e in told] == [[victim]], told)
+        reported = training.events("grow_back")
+        expect("reported once, with the host", [e["nodes_back"] for e in reported] == [[victim]], reported)
         launched = training.events("launched")[-1]
         expect("four replicas on four hosts", launched["ranks"] == 4 and victim in launched["hosts"] and "layout" not in launched, launched)
         ready = [e for e in training.events("ready")]
@@ -519,8 +519,8 @@ def grown_back(cluster, runs, times):
         # Open MPI 4.1 may crash while it connects ranks anew: a further fault, and a further launch on the same hosts.
         expect("one host was lost", [e["tier"] for e in training.events("fault") if e["class"] != "crash"] == ["shrink"], training.events("fault"))
         ended = next(e for e in training.events("ranks_ended") if e["launch"] == 2)["ms"] / 1000
-        print(f"  grown back: told {told[0]['ms'] / 1000 - thawed:.2f} s after the host was there again, saved and ended "
-              f"{ended - told[0]['ms'] / 1000:.2f} s after that, ready after {ready[-1]['ms'] / 1000 - ended:.2f} s more", flush=True)
+        print(f"  grown back: reported {reported[0]['ms'] / 1000 - thawed:.2f} s after the host was there again, saved and ended "
+              f"{ended - reported[0]['ms'] / 1000:.2f} s after that, ready after {ready[-1]['ms'] / 1000 - ended:.2f} s more", flush=True)
         status = runs.longhaul("status", training.run.folder, code=None)
         expect("status says so", "grow_back" in status and f"{victim} is back" in status, status)
         training.run.wait("succeeded", 180)
@@ -564,8 +564,8 @@ def lead_host_killed(cluster, runs, times):
             fault = seen[2]
             BOARD.time("host of the lead killed", 2, 10, seen)
             BOARD.named("host of the lead killed", fault["host"] == victim, (fault, victim))
-            expect("swap", fault["tier"] == "swap", fault)
-            expect("the spare works in its place", victim not in training.events("launched")[-1]["hosts"], fault)
+            expect_restart("lead_host_killed", fault, recovered=seen[3])
+            expect_kept("lead_host_killed", training.events(), victim)
             training.end(runs)
         finally:
             boot(cluster, victim)
@@ -583,7 +583,8 @@ def host_cut(cluster, runs, times):
             seen = training.recovery(begun, 1, 60)
             BOARD.time("host cut for good", 5, 12, seen)
             BOARD.named("host cut", seen[2]["host"] == victim, (seen[2], victim))
-            expect("swap", seen[2]["tier"] == "swap", seen[2])
+            expect_restart("host_cut", seen[2], recovered=seen[3])
+            expect_kept("host_cut", training.events(), victim)
             training.end(runs)
         finally:
             cluster.play("join-node", victim)
@@ -609,7 +610,7 @@ def host_cut_for_three_seconds(cluster, runs, times):
     lead = training.events("launched")[0]["host"]
     victim = next(host for host in set(ranks.values()) if host != lead)
     for _ in range(times):
-        cluster.play("cut-node", victim, "--seconds", "3")  # one command: another may take seconds until it is at work
+        cluster.play("cut-node", victim, "--seconds", str(lasts("host_cut_for_three_seconds")))  # one command: another may take seconds until it is at work
         undisturbed(training, ranks)
         BOARD.stopped_nothing("host cut for 3 s")
     training.end(runs)
@@ -635,7 +636,7 @@ class Gpus:
 
 
 def gpu_lost(cluster, runs, times):
-    """A warning of a GPU is told and stops nothing; XID 79 while the ranks still work: the host is left for the spare."""
+    """A warning of a GPU is reported and stops nothing; XID 79 while the ranks still work: the host is left for the spare."""
     for number in range(times):
         gpus = Gpus(cluster, runs, f"gpu-lost-{number}")
         training = Training(cluster, runs, f"gpu-lost-{number}",
@@ -656,22 +657,23 @@ def gpu_lost(cluster, runs, times):
         begun = time.time()
         gpus.say(victim, "at 0 device 1 xid 79")
         seen = training.recovery(begun, 1)
-        told = [e for e in training.events("health") if e.get("xid") == 79]
-        expect("one event names host, device and XID", [(e["host"], e["device"], e["class"]) for e in told] == [(victim, "GPU 1", "gpu_lost")], told)
+        reported = [e for e in training.events("health") if e.get("xid") == 79]
+        expect("one event names host, device and XID", [(e["host"], e["device"], e["class"]) for e in reported] == [(victim, "GPU 1", "gpu_lost")], reported)
         fault = seen[2]
-        expect("swap, for what was found", (fault["tier"], fault["class"], fault["host"]) == ("swap", "gpu_lost", victim) and "XID 79" in fault["cause"], fault)
-        hosts = training.events("launched")[-1]["hosts"]
-        expect("the spare works in its place", victim not in hosts and len(hosts) == 2, hosts)
+        expect_restart("gpu_lost", fault, victim, seen[3])
+        expect("for what was found", "XID 79" in fault["cause"], fault)
+        expect_kept("gpu_lost", training.events(), victim)
+        expect("the spare works in its place", len(training.events("launched")[-1]["hosts"]) == 2, training.events("launched"))
         BOARD.time("XID 79 while the ranks work, a spare there", 2, 8, seen)
         BOARD.named("XID 79", fault["host"] == victim, (fault, victim))
         training.end(runs)
 
 
-def gpu_lost_and_only_told(cluster, runs, times):
-    """The same where nobody is to act, and where no spare is there: it is told of, and the training goes on."""
+def gpu_lost_and_only_reported(cluster, runs, times):
+    """The same where nobody is to act, and where no spare is there: it is reported, and the training goes on."""
     for name, settings in (("watch", 'spares = 1, health = "watch"'), ("no-spare", "spares = 0")):
-        gpus = Gpus(cluster, runs, f"gpu-told-{name}")
-        training = Training(cluster, runs, f"gpu-told-{name}", f'resiliency = {{ {settings}, health_interval = "1s" }}\n' + gpus.job())
+        gpus = Gpus(cluster, runs, f"gpu-reported-{name}")
+        training = Training(cluster, runs, f"gpu-reported-{name}", f'resiliency = {{ {settings}, health_interval = "1s" }}\n' + gpus.job())
         ranks = training.ranks(1)
         gpus.say(sorted(set(ranks.values()))[0], "at 0 device 1 xid 79")
         training.wait(lambda: any(e.get("xid") == 79 for e in training.events("health")), "the event", 10)
@@ -691,18 +693,18 @@ def refused_by_check(cluster, runs, times):
                             f'resiliency = {{ spares = 1, preflight_floor = 0.1, health_command = "{check} --all" }}\n')
         launched = training.events("launched")[0]
         expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
-        told = [e for e in training.events("health") if e["class"] == "site_check"]
-        expect("one event with the check's last line", len(told) == 1 and told[0]["host"] == "n2" and "fan 3 stands still" in told[0]["what"]
-               and "looking at" not in told[0]["what"], told)
+        reported = [e for e in training.events("health") if e["class"] == "site_check"]
+        expect("one event with the check's last line", len(reported) == 1 and reported[0]["host"] == "n2" and "fan 3 stands still" in reported[0]["what"]
+               and "looking at" not in reported[0]["what"], reported)
         looked = training.events("preflight")[0]
         expect("every host was looked at", looked["left"] == ["n2"] and looked["unfit"] == ["n2"] and not looked["not_looked_at"], looked)
         print(f"  pre-flight: the first launch waited {looked['waited_s']:.2f} s", flush=True)
         expect("nothing was ended", not training.events("fault"), training.events("fault"))
         training.end(runs)
-    # A check that refuses every host is itself wrong: it is told of, and the job works with what it has.
+    # A check that refuses every host is itself wrong: it is reported, and the job works with what it has.
     check.write_text("#!/bin/sh\nexit 1\n")
     training = Training(cluster, runs, "all-refused", f'resiliency = {{ spares = 1, health_command = "{check}" }}\n')
-    expect("told of every host", len([e for e in training.events("health") if e["class"] == "site_check"]) == 3, training.events("health"))
+    expect("reported for every host", len([e for e in training.events("health") if e["class"] == "site_check"]) == 3, training.events("health"))
     expect("no host is set aside", training.events("preflight")[0]["left"] == [], training.events("preflight"))
     training.end(runs)
 
@@ -718,11 +720,11 @@ def slow_network(cluster, runs, times):
         finally:
             cluster.play("exec", "n2", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
         launched, looked = training.events("launched")[0], training.events("preflight")[0]
-        told = [e for e in training.events("health") if e["class"] == "slow_host"]
-        expect("one event with host and figure", [e["host"] for e in told] == ["n2"] and "MB/s of network" in told[0]["what"], told)
+        reported = [e for e in training.events("health") if e["class"] == "slow_host"]
+        expect("one event with host and figure", [e["host"] for e in reported] == ["n2"] and "MB/s of network" in reported[0]["what"], reported)
         expect("it is set aside", looked["slow"] == ["n2"] and looked["left"] == ["n2"], looked)
         expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
-        print(f"  slow network: {told[0]['what']}; the first launch waited {looked['waited_s']:.2f} s", flush=True)
+        print(f"  slow network: {reported[0]['what']}; the first launch waited {looked['waited_s']:.2f} s", flush=True)
         expect("nothing was ended", not training.events("fault"), training.events("fault"))
         training.end(runs)
 
@@ -732,7 +734,7 @@ def no_control(cluster, attempt):
     """What agents and lead of an attempt say to each other is lost: in every direction, by the ports of lead and standby."""
     ports = []
     for file in attempt.glob("*address*"):
-        ports += [int(word) for word in re.findall(r"port\W+(\d+)", file.read_text())]
+        ports += [int(arg) for arg in re.findall(r"port\W+(\d+)", file.read_text())]
     expect("ports of the lead and of the standby", ports, "no address files")
     rules = [("pref", str(100 + i), "ipproto", "tcp", end, str(port), "blackhole") for i, (port, end) in
              enumerate((p, e) for p in ports for e in ("dport", "sport"))]
@@ -762,7 +764,7 @@ def control_cut(cluster, runs, times):
 
 
 def allocation_lost(cluster, runs, times):
-    """A host of a job that does not outlive it. Slurm's word on it ends the job, and another one follows without that host:
+    """A host of a job that does not outlive it. Slurm's state of it ends the job, and another one follows without that host:
     detected is from Slurm's end of the job to the next submission, again from Slurm's start of that to its first step."""
     for number in range(times):
         training = Training(cluster, runs, f"allocation-lost-{number}", requeue="no")
@@ -783,8 +785,9 @@ def allocation_lost(cluster, runs, times):
             again = steps()[0]["ms"] / 1000 - started
             retry = [f for f in training.run.facts("retry", "s")][-1]["with"]
             BOARD.time("allocation lost", 2, 5, (submitted["ms"] / 1000 - ended, again, retry, {}))
-            told = [e for e in training.events("fault") if e["tier"] == "new_job"]
-            BOARD.named("allocation lost", retry.get("node") == victim and told and told[-1]["host"] == victim, (retry, told, victim))
+            reported = training.events("fault")
+            BOARD.named("allocation lost", retry.get("node") == victim and reported and reported[-1]["host"] == victim, (retry, reported, victim))
+            expect_restart("allocation_lost", reported[-1], victim)
             runs.longhaul("cancel", training.run.folder)
             training.run.wait("cancelled", 60)
         finally:
@@ -810,7 +813,7 @@ sleep 100 & wait
 
 
 def a_last_save_has_the_time_that_is_left(cluster, runs, times):
-    """Told 40 s before the end of its time, a program needs 14 s to save: longer than the grace after a cancellation."""
+    """Asked to stop 40 s before the end of its time, a program needs 14 s to save: longer than the grace after a cancellation."""
     run = runs.start("slow-save", "[stage.s]\n" + SLOW_SAVE)
     run.wait("succeeded", 180)
     records = [json.loads(p.read_text()) for p in sorted(run.folder.glob("stages/s/attempts/*/record*.json"))]
@@ -819,7 +822,7 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 
 CASES = {case.__name__: case for case in (
-    gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_hung, step_skipped, rank_killed, rank_aborts, rank_throws,
+    gpu_lost, gpu_lost_and_only_reported, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_hung, step_skipped, rank_killed, rank_aborts, rank_throws,
     host_killed, agent_killed, lead_killed, shrunk, lead_host_killed, allocation_lost)}
 # Only when asked for: the first takes a minute, and unit_worker has it, too; the second trains twice to the end.
 BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left, grown_back, stuck_collective)}

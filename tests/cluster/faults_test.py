@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays every fault that tests/cluster/cluster offers, and holds Slurm to what the tests built on them rely on.
 
-usage: faults_test.py RANKS_PROGRAM [words of case names]
+usage: faults_test.py RANKS_PROGRAM [parts of case names]
 """
 import os
 import shutil
@@ -63,8 +63,8 @@ def ranks_of_two_hosts_talk():
 
 def jobs_wait_for_licences_and_for_maintenance():
     first = cluster.submit("sleep 60", "-L", "lic:2")
+    cluster.wait_job(first, "RUNNING")  # else the second may be started before it
     second = cluster.submit("true", "-L", "lic:1")
-    cluster.wait_job(first, "RUNNING")
     expect("the second waits", cluster.wait_job(second, "PENDING")["reason"] in ("Licenses", "None", "Priority"))
     cluster.call("scancel", first)
     cluster.wait_job(second, "COMPLETED")
@@ -124,7 +124,7 @@ def a_frozen_controller_takes_a_job_without_an_answer():
         expect("sbatch has to think that it failed", done.returncode != 0 and "timed out" in done.stderr, done.stderr)
     finally:
         cluster.play("thaw-controller")
-    wait_for("the job that nobody was told of", lambda: [r for r in cluster.records() if r["Name"] == "unanswered"], 20)
+    wait_for("the job of which nobody was informed", lambda: [r for r in cluster.records() if r["Name"] == "unanswered"], 20)
 
 
 def a_lost_host_takes_its_jobs_with_it():
@@ -139,7 +139,7 @@ def a_lost_host_takes_its_jobs_with_it():
     cluster.play("cut-node", "n3")
     cluster.play("freeze-node", "n4")
     shown = cluster.play("status")
-    expect("status says so", all(word in shown for word in ("killed", "cut", "frozen")), shown)
+    expect("status says so", all(part in shown for part in ("killed", "cut", "frozen")), shown)
     cluster.wait_nodes("down", ["n2", "n3", "n4"], 60)
     expect("NODE_FAIL", cluster.wait_job(fails)["state"] == "NODE_FAIL")
     expect("requeued", cluster.wait_job(again, {"PENDING", "RUNNING"})["state"])
@@ -186,15 +186,15 @@ CASES = [a_job_over_its_time_limit_begins, a_table_of_scrontab_begins, hosts_hav
 
 
 def main():
-    chosen = [c for c in CASES if not sys.argv[2:] or any(word in c.__name__ for word in sys.argv[2:])]
+    chosen = [c for c in CASES if not sys.argv[2:] or any(part in c.__name__ for part in sys.argv[2:])]
     failed = 0
     for case in chosen:
-        start, word = time.monotonic(), "ok"
+        start, outcome = time.monotonic(), "ok"
         try:
             case()
         except Exception:  # a mistake in one case must not hide the others
-            failed, word = failed + 1, f"FAILED: {traceback.format_exc()}"
-        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {word}", flush=True)
+            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
+        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
     cluster.play("heal", seconds=120)
     cluster.cancel_all()
     # The line of doctest, which scripts/test counts.

@@ -9,6 +9,7 @@ import sys
 import time
 
 from faults_live_test import Training, boot, pretrain
+from restart_cases import expect_restart
 from slurm_cluster import wait_for
 from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
 
@@ -49,7 +50,7 @@ def one_host_and_a_spare(cluster, runs):
     try:
         training.wait(lambda: training.events("taken_over"), "the spare leads", 60)
         seen = training.recovery(begun, 1, 60)
-        expect("swap", seen[2]["tier"] == "swap" and seen[2]["host"] == victim, seen[2])
+        expect_restart("lead_host_killed", seen[2], victim)
         expect("on the spare", training.events("launched")[-1]["hosts"] != [victim], training.events("launched"))
         expect("the same job", len(training.run.submissions("s")) == 1, training.run.story())
         print(f"  one host and a spare: training again after {seen[1]:.1f} s", flush=True)
@@ -73,7 +74,7 @@ def next_job_follows(cluster, runs, name, driver, more, requeue):
         expect("it was lost when its host was", abs(fault["ms"] / 1000 - begun - fault["detect_s"]) < 2, (begun, fault))
         expect("two jobs", len(training.run.submissions("s")) == 2, training.run.story())
         status = runs.longhaul("status", training.run.folder, code=None)
-        expect("status tells what it cost", "new_job" in status, status)
+        expect("status says what it cost", "new_job" in status, status)
         runs.longhaul("cancel", training.run.folder)
         training.run.wait("cancelled", 60)
     finally:
@@ -135,7 +136,7 @@ def cancelled_with_a_lost_host(cluster, runs):
             training.run.wait("cancelled", 90)
             expect("no other job, and none was decided on", len(training.run.submissions("s")) == 1 and not training.run.facts("retry", "s"),
                    training.run.story())
-            expect("nor told of", not [e for e in training.events("fault") if e["tier"] == "new_job"], training.events("fault"))
+            expect("nor reported", not [e for e in training.events("fault") if e["tier"] == "new_job"], training.events("fault"))
             wait_for("an empty queue", lambda: not cluster.call("squeue", "-h", "-j", training.run.job("s"), check=False).stdout.strip(), 90)
         finally:
             boot(cluster, victim)
@@ -164,7 +165,7 @@ def no_room_without_suspects(cluster, runs):
         expect("the first was left out", submit[1]["exclude"] == [killed[0]] and "used_all_the_same" not in submit[1], submit)
         expect("and is used all the same", killed[0] in submit[2]["used_all_the_same"] and killed[0] not in submit[2].get("exclude", []), submit)
         for said in (runs.longhaul("status", run.folder, code=None), runs.longhaul("faults", run.folder)):
-            expect("it is told", "under suspicion" in said or "all the same" in said, said)
+            expect("it is reported", "under suspicion" in said or "all the same" in said, said)
         runs.longhaul("cancel", run.folder)
         run.wait("cancelled", 60)
     finally:

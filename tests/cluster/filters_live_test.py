@@ -1,5 +1,5 @@
 """Sites whose submit filter changes what jobs are known by: exactly one job for each stage by slurmctld's own record, a
-cancellation leaves none, and the user is told once.
+cancellation leaves none, and the user is informed once.
 
 usage: filters_live_test.py LONGHAUL [CASE...]
 
@@ -42,8 +42,8 @@ FORBIDDEN = """if job_desc.comment ~= nil and job_desc.comment ~= "" then
 
 
 class Site:
-    def __init__(self, name, what, lines, told, options=(), driver="lead", killed=False):
-        self.name, self.what, self.lines, self.told, self.options = name, what, lines, told, options
+    def __init__(self, name, what, lines, reported, options=(), driver="lead", killed=False):
+        self.name, self.what, self.lines, self.reported, self.options = name, what, lines, reported, options
         self.driver, self.killed = driver, killed  # killed: the controller that submits dies before it writes the number down
         self.run = None
 
@@ -84,7 +84,7 @@ def set_filters(cluster, sites):
 
 
 def jobs_of(cluster, sites):
-    """{site's name: {id: state}} of all jobs of their runs, waiting, running or ended, as slurmctld tells it."""
+    """{site's name: {id: state}} of all jobs of their runs, waiting, running or ended, as slurmctld reports it."""
     shown = [line.split(" ", 2) for line in cluster.call("squeue", "-h", "-t", "all", "-o", "%A %T %Z").stdout.splitlines()]
     return {s.name: {job: state for job, state, folder in shown if folder == str(s.run.folder)} for s in sites}
 
@@ -134,11 +134,11 @@ def play(cluster, runs, sites):
             return site.run.state() != "running" and not living(jobs_of(cluster, [site])[site.name])
         wait_for(f"{site.what}: no job is left", nothing_left, 30, site.run.story)
         expect(f"{site.what}: the run is cancelled", site.run.state() == "cancelled", site.run.story())
-        told = [f["with"]["id"] for f in site.run.facts("noticed")].count("comment_changed")
-        expect(f"{site.what}: the change of comments is told {site.told} times", told == site.told, site.run.story())
-        if told:
+        reported = [f["with"]["id"] for f in site.run.facts("noticed")].count("comment_changed")
+        expect(f"{site.what}: the change of comments is reported {site.reported} times", reported == site.reported, site.run.story())
+        if reported:
             shown = runs.longhaul("status", site.run.folder, code=None)
-            expect(f"{site.what}: status tells it", "changes --comment" in shown, shown)
+            expect(f"{site.what}: status reports it", "changes --comment" in shown, shown)
     for site, jobs in zip(sites, jobs_of(cluster, sites).values()):
         expect(f"{site.what}: no other job came", len(jobs) == 2, f"{jobs}\n{site.run.story()}")
         wait_for(f"{site.what}: no driver job is left", lambda site=site: not driver_jobs_of(cluster, site), 30)

@@ -11,12 +11,12 @@ def command_of(entry):
 
 
 def processes_of(folder):
-    """{pid: words} of processes that name the folder, or something in it."""
+    """{pid: arguments} of processes that name the folder, or something in it."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
-        words = command_of(entry)
-        if any(f"{folder}/".encode() in word for word in words):
-            found[int(entry.name)] = words
+        arguments = command_of(entry)
+        if any(f"{folder}/".encode() in argument for argument in arguments):
+            found[int(entry.name)] = arguments
     return found
 
 
@@ -37,7 +37,7 @@ class Footprints:
         self.folder, self.settle, self.seen = folder, settle, {}
 
     def look(self, faults, controller):
-        pids = {pid: "lead" for pid, words in processes_of(self.folder).items() if words[0].endswith(b"longhaul-worker") and words[1:2] == [b"lead"]}
+        pids = {pid: "lead" for pid, arguments in processes_of(self.folder).items() if arguments[0].endswith(b"longhaul-worker") and arguments[1:2] == [b"lead"]}
         for pid, name in [*pids.items(), (controller, "controller")]:
             now = look_at(pid)
             if not now:

@@ -12,6 +12,7 @@ import sys
 import time
 
 from faults_live_test import pretrain
+from restart_cases import expect_restart
 from slurm_cluster import wait_for
 from slurm_runs import TOKENS, Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases, ranks_by_mpirun, stage
 
@@ -92,14 +93,14 @@ def faults_seen(cluster, runs):
     for number, host in enumerate(hosts):
         site.say(host, f"on {time.time()} device {number} xid 79")
     job.wait(lambda: len([e for e in job.events("health") if e.get("xid") == 79]) == 2, "both XIDs")
-    told = sorted((e["host"], e["device"], e["class"]) for e in job.events("health") if e.get("xid") == 79)
-    expect("host and device of each", told == [(host, f"GPU {number}", "gpu_lost") for number, host in enumerate(hosts)], told)
+    reported = sorted((e["host"], e["device"], e["class"]) for e in job.events("health") if e.get("xid") == 79)
+    expect("host and device of each", reported == [(host, f"GPU {number}", "gpu_lost") for number, host in enumerate(hosts)], reported)
     expect("nothing was taken for hidden", not job.events("gpus_not_watched"), job.events())
     job.end()
 
 
 def hidden(cluster, runs):
-    """Agents without GPUs (a Slurm that refuses to share them) see none of the faults, and that is told: once, after a minute."""
+    """Agents without GPUs (a Slurm that refuses to share them) see none of the faults, and that is reported: once, after a minute."""
     site = Site(cluster, runs, "hidden")
     folder = runs.folder / "hidden-bin"
     folder.mkdir()
@@ -147,8 +148,8 @@ def ranks_of(job, launch):
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
-            if words[0].endswith(b"longhaul-engine") and f"{job.folder}/attempts/1/launches/{launch}/".encode() in b" ".join(words):
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            if argv[0].endswith(b"longhaul-engine") and f"{job.folder}/attempts/1/launches/{launch}/".encode() in b" ".join(argv):
                 variables = dict(v.split(b"=", 1) for v in (entry / "environ").read_bytes().split(b"\0") if b"=" in v)
                 found[int(entry.name)] = variables.get(b"CUDA_VISIBLE_DEVICES", b"none").decode()
         except OSError:
@@ -172,7 +173,8 @@ def shrinks(request):
         try:
             job.wait(lambda: job.events("recovered"), "the training goes on", 40)
             fault, launched = job.events("fault")[-1], job.events("launched")[-1]
-            expect("it has shrunk", fault["tier"] == "shrink" and launched["ranks"] == 2 and victim not in launched["hosts"], (fault, launched))
+            expect_restart("shrunk", fault, victim)
+            expect("it has shrunk", launched["ranks"] == 2 and victim not in launched["hosts"], (fault, launched))
             expect("two ranks with four GPUs each", list(ranks_of(job, launched["launch"]).values()) == ["0,1,2,3"] * 2, ranks_of(job, launched["launch"]))
             runs.longhaul("cancel", job.run.folder, code=None)
         finally:
@@ -185,8 +187,8 @@ def preempted(signal):
     """A job of two hosts gives way within its grace time: its ranks save and end, nothing is started in it any more, and it goes on in
     another job. With and without a signal to the lead (PreemptParameters=send_user_signal)."""
     def case(cluster, runs):
-        told_by = "preempt_send_user_signal" if signal else "idle_on_node_suspend"  # 23.11 and later: PreemptParameters=send_user_signal
-        cluster.play("configure", "--set", f"SlurmctldParameters={told_by}", "--partition", "low GraceTime=20")
+        notice_by = "preempt_send_user_signal" if signal else "idle_on_node_suspend"  # 23.11 and later: PreemptParameters=send_user_signal
+        cluster.play("configure", "--set", f"SlurmctldParameters={notice_by}", "--partition", "low GraceTime=20")
         site = Site(cluster, runs, f"preempted-{signal}")
         job = Job(cluster, runs, f"preempted-{signal}", site,
                   'nodes = 2\njob.class = "low"\njob.resumable = "yes"\njob.gpus_per_node = 4\nresiliency = { restarts = 3 }')
@@ -240,7 +242,7 @@ def first_node_makes_steps(cluster, runs):
     job.end()
 
 
-CASES = {"faults-seen": faults_seen, "hidden": hidden, "preempted-told": preempted(True), "preempted-untold": preempted(False),
+CASES = {"faults-seen": faults_seen, "hidden": hidden, "preempted-reported": preempted(True), "preempted-unreported": preempted(False),
          "first-node-makes-steps": first_node_makes_steps,
          **{f"request-{request}": all_requests(request) for request in REQUESTS},
          **{f"shrinks-{request}": shrinks(request) for request in REQUESTS}}

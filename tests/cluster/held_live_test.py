@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What Slurm refuses, and how long a job is held after its last rank, on a real Slurm with accounting: QOS that refuse for good
 and for a while, an sbatch that takes its time, and a slurmctld that is busy, stands still or is restarted while a stage ends;
-an account that ends; and who has cancelled a job, which accounting alone tells. Needs a cluster of two hosts that was started with
+an account that ends; and who has cancelled a job, which accounting alone shows. Needs a cluster of two hosts that was started with
 `--accounting`.
 
-usage: held_live_test.py LONGHAUL [--ends N] [words of case names]
+usage: held_live_test.py LONGHAUL [--ends N] [parts of case names]
 --ends: how many stage ends are played on such a slurmctld (3; 50 by label slow). By its name alone, a follower is played that queues
 itself again, which it does after half a minute at the earliest.
 """
@@ -30,9 +30,9 @@ SMALL = 'threads = 1\njob = { gpus_per_node = 0, exclusive = "no" }\n'
 TWO_HOSTS = "nodes = 2\nranks = 2\nthreads = 1\njob = { gpus_per_node = 4 }\n"  # eight GPUs: dear enough to be followed
 
 
-def manage(cluster, *words):
-    cluster.call("sacctmgr", "-i", *words)
-    time.sleep(1.5)  # slurmdbd tells slurmctld
+def manage(cluster, *argv):
+    cluster.call("sacctmgr", "-i", *argv)
+    time.sleep(1.5)  # slurmdbd reports to slurmctld
 
 
 def strict(cluster, **limits):
@@ -52,10 +52,10 @@ def held(run, name, attempt=1):
     """The event of a stage's job that says how long it was held; it is the job's last."""
     path = run.folder / f"stages/{name}/attempts/{attempt}/events.jsonl"
 
-    def told():
+    def reported():
         lines = path.read_text().splitlines() if path.exists() else []
         return next((json.loads(line) for line in reversed(lines) if '"allocation_held"' in line), None)
-    return wait_for(f"allocation_held of {name}", told, 60, run.story)
+    return wait_for(f"allocation_held of {name}", reported, 60, run.story)
 
 
 def what_is_refused_for_good_fails(cluster, runs):
@@ -69,7 +69,7 @@ def what_is_refused_for_good_fails(cluster, runs):
     finish(runs, "never")
     run.wait("failed", 20)
     cause = run.facts("failed", "b")[-1]["with"]["cause"]
-    expect("with Slurm's own words", "QOSMaxNodePerJobLimit" in cause, cause)
+    expect("with Slurm's own argv", "QOSMaxNodePerJobLimit" in cause, cause)
     expect("at once", time.monotonic() - begin < 30, run.story())
     wait_for("an empty queue", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30, lambda: cluster.call("squeue").stdout)
 
@@ -80,9 +80,9 @@ def what_is_refused_for_a_while_waits(cluster, runs):
     run = runs.start("limit", stage("a", "sleep 8", TWO_HOSTS) + stage("b", "true", 'needs = ["a"]\n' + TWO_HOSTS),
                      site=site(cluster))
     run.wait("succeeded", 90)
-    told = run.facts("held_up", "b")
-    expect("why it waited is written down, once", [f["with"]["by"] for f in told] == ["limit"], run.story())
-    expect("with Slurm's words", "QOSMaxSubmitJobPerUserLimit" in told[0]["with"]["cause"], told)
+    reported = run.facts("held_up", "b")
+    expect("why it waited is written down, once", [f["with"]["by"] for f in reported] == ["limit"], run.story())
+    expect("with Slurm's argv", "QOSMaxSubmitJobPerUserLimit" in reported[0]["with"]["cause"], reported)
     expect("one job for each stage", [len(run.submissions(s)) for s in "ab"] == [1, 1], run.story())
     event = held(run, "a")
     expect("the first job was not held for it", event["held_s"] < HELD_BAR_S, event)
@@ -91,9 +91,9 @@ def what_is_refused_for_a_while_waits(cluster, runs):
 
 
 def what_an_account_ends_for_fails(cluster, runs):
-    """An account that is removed while a run is under way: what runs goes on, what needs the account fails with Slurm's words."""
-    for words in (("add", "account", "closing"), ("add", "user", "root", "account=closing")):
-        cluster.call("sacctmgr", "-i", *words, check=False)
+    """An account that is removed while a run is under way: what runs goes on, what needs the account fails with Slurm's argv."""
+    for argv in (("add", "account", "closing"), ("add", "user", "root", "account=closing")):
+        cluster.call("sacctmgr", "-i", *argv, check=False)
     time.sleep(1.5)
     run = runs.start("closing", stage("a", waits(runs, "closing"), SMALL) +
                      stage("b", "true", 'needs = ["a"]\nthreads = 1\njob = { gpus_per_node = 0, exclusive = "no", class = "high" }\n'),
@@ -104,7 +104,7 @@ def what_an_account_ends_for_fails(cluster, runs):
     run.wait("failed", 40)
     expect("what ran has succeeded", run.stages()["a"] == "succeeded", run.story())
     cause = run.facts("failed", "b")[-1]["with"]["cause"]
-    expect("with Slurm's own words", "Invalid account" in cause, cause)
+    expect("with Slurm's own argv", "Invalid account" in cause, cause)
     expect("no job of it came", not run.submissions("b"), run.story())
     wait_for("an empty queue", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30, lambda: cluster.call("squeue").stdout)
 
@@ -152,7 +152,7 @@ def nodes_are_given_back(cluster, runs):
 
 def what_root_cancels_goes_on(cluster, runs):
     """A user's job that somebody else has cancelled, "CANCELLED by 0" as sacct says: that ends no run. Nobody is asked again about
-    jobs of another user, so accounting is all that can tell."""
+    jobs of another user, so accounting is all that can know."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skipped("only root can be another user, with setpriv")
     user = pwd.getpwnam("daemon")
@@ -184,8 +184,8 @@ def a_follower_queues_itself_again(cluster, runs):
     """Its time is over while Slurm takes neither the next stage's job nor another follower: it is the same job once more."""
     def at_most(jobs):
         manage(cluster, "modify", "qos", "few", "set", f"MaxSubmitJobsPerUser={jobs}")
-    for words in (("add", "qos", "few"), ("modify", "qos", "few", "set", "Flags=DenyOnLimit"), ("modify", "user", "root", "set", "qos+=few")):
-        cluster.call("sacctmgr", "-i", *words, check=False)
+    for argv in (("add", "qos", "few"), ("modify", "qos", "few", "set", "Flags=DenyOnLimit"), ("modify", "user", "root", "set", "qos+=few")):
+        cluster.call("sacctmgr", "-i", *argv, check=False)
     at_most(2)
     few = site(cluster, "few", '[classes.prod]\nqos = "few"\n[classes.driver]\nqos = "few"\nmax_wall = "150s"\n')
     run = runs.start("again", stage("a", waits(runs, "again"), TWO_HOSTS) + stage("b", "true", 'needs = ["a"]\n' + TWO_HOSTS), site=few)
@@ -290,9 +290,9 @@ def main():
     runs = Runs(cluster, arguments.longhaul, folder)
     cluster.play("configure", "--set", "AccountingStorageEnforce=associations,limits,qos")
     cluster.play("restart-controller")
-    for words in (("add", "qos", "strict"), ("modify", "qos", "strict", "set", "Flags=DenyOnLimit"),
+    for argv in (("add", "qos", "strict"), ("modify", "qos", "strict", "set", "Flags=DenyOnLimit"),
                   ("modify", "user", "root", "set", "qos+=strict")):
-        cluster.call("sacctmgr", "-i", *words, check=False)
+        cluster.call("sacctmgr", "-i", *argv, check=False)
     cases = {**CASES, **LONG, "stage ends": lambda cluster, runs: stage_ends_are_short(cluster, runs, arguments.ends)}
     skipped = {} if arguments.cases else LONG
     chosen = {name: case for name, case in cases.items()

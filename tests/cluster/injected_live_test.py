@@ -11,15 +11,16 @@ import threading
 import time
 
 from faults_live_test import Gpus, Training, pretrain, undisturbed
+from restart_cases import expect_restart
 from slurm_cluster import ClusterError, wait_for
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 ASK = """#!/bin/sh
-# ask.sh WHAT HOST SECONDS: leaves a word for the operator, and waits until it is done.
-folder=$(dirname "$0"); word="$folder/$$-$(cat /proc/sys/kernel/random/uuid)"
-echo "$@" > "$word.writing"; mv "$word.writing" "$word.asked"
-while [ ! -e "$word.done" ]; do sleep 0.1; done
-cat "$word.done"; grep -q '^done' "$word.done"
+# ask.sh WHAT HOST SECONDS: leaves a request for the operator, and waits until it is done.
+folder=$(dirname "$0"); request="$folder/$$-$(cat /proc/sys/kernel/random/uuid)"
+echo "$@" > "$request.writing"; mv "$request.writing" "$request.asked"
+while [ ! -e "$request.done" ]; do sleep 0.1; done
+cat "$request.done"; grep -q '^done' "$request.done"
 """
 
 
@@ -43,17 +44,17 @@ class Operator(threading.Thread):
     def run(self):
         while not self.over.wait(0.05):
             for asked in self.folder.glob("*.asked"):
-                words = asked.read_text().split()
+                arguments = asked.read_text().split()
                 asked.rename(asked.with_suffix(".taken"))
                 try:
-                    self.obey(*words)
+                    self.obey(*arguments)
                     answer = "done\n"
                 except (ClusterError, TypeError, ValueError) as error:
                     answer = f"not done: {error}\n"
                 asked.with_suffix(".writing").write_text(answer)
                 asked.with_suffix(".writing").rename(asked.with_suffix(".done"))
 
-    def words(self):
+    def requests(self):
         return {path.name: path.read_text() for path in self.folder.iterdir() if path.name != "ask.sh"}
 
     def obey(self, what, host, seconds):
@@ -79,18 +80,17 @@ class InjectedTraining(Training):
         self.rank = 3 if launched["hosts"][0] == launched["host"] else 0
         self.host = next(host for host in launched["hosts"] if host != launched["host"])
 
-    def inject(self, runs, *words):
+    def inject(self, runs, *arguments):
         """The time at which the lead did it."""
-        runs.longhaul("tell", self.run.folder, "fault", *words, f"rank={self.rank}", "--wait", 1)
+        runs.longhaul("tell", self.run.folder, "fault", *arguments, f"rank={self.rank}", "--wait", 1)
         self.wait(lambda: self.events("injected"), "the injected fault", 20)
         injected = self.events("injected")[-1]
         expect("of the rank's host", injected["host"] == self.host, (injected, self.host))
         return injected["ms"] / 1000
 
-    def swapped(self, begun, fault_class, seconds=30):
+    def swapped(self, begun, row, seconds=30):
         detected, again, fault, _ = self.recovery(begun, 1, seconds)
-        expect("swap, and the host is named", (fault["tier"], fault["host"]) == ("swap", self.host), fault)
-        expect("its class", fault["class"] in fault_class, fault)
+        expect_restart(row, fault, self.host)
         hosts = self.events("launched")[-1]["hosts"]
         expect("the spare works in its place", self.host not in hosts and len(hosts) == 2, hosts)
         print(f"  {self.run.folder.name[:-21]}: detected after {detected:.2f} s, trained again after {again:.2f} s", flush=True)
@@ -103,18 +103,18 @@ class InjectedTraining(Training):
 def xid(cluster, runs):
     gpus = Gpus(cluster, runs, "xid")
     training = InjectedTraining(cluster, runs, "xid", gpus.job())
-    fault = training.swapped(training.inject(runs, "xid", "xid=79"), ("gpu_lost",))
+    fault = training.swapped(training.inject(runs, "xid", "xid=79"), "xid")
     expect("by its number", "XID 79" in fault["cause"], fault)
-    told = [e for e in training.events("health") if e.get("xid") == 79]
+    reported = [e for e in training.events("health") if e.get("xid") == 79]
     device = training.events("injected")[0]["device"]
-    expect("one event names host and device", [(e["host"], e["device"]) for e in told] == [(training.host, device)], told)
+    expect("one event names host and device", [(e["host"], e["device"]) for e in reported] == [(training.host, device)], reported)
     training.end(runs)
 
 
 def ecc_storm(cluster, runs):
     gpus = Gpus(cluster, runs, "ecc-storm")
     training = InjectedTraining(cluster, runs, "ecc-storm", gpus.job())
-    training.swapped(training.inject(runs, "ecc_storm", "lasts=5s"), ("gpu_memory_error",))
+    training.swapped(training.inject(runs, "ecc_storm", "lasts=5s"), "ecc_storm")
     training.wait(lambda: any("new uncorrected memory errors" in e["what"] for e in training.events("health")), "counters that grow", 20)
     training.end(runs)
 
@@ -138,7 +138,7 @@ def network_cut_by_the_site(cluster, runs):
     operator.start()
     training = InjectedTraining(cluster, runs, "cut", site=operator.site(runs.folder / "cut-site.toml"))
     begun = training.inject(runs, "cut_network", "lasts=20s")
-    training.swapped(begun, ("host_unreachable", "node_fail"), 60)
+    training.swapped(begun, "network_cut_by_the_site", 60)
     expect("the operator did it once", operator.done == [("cut", training.host, 20.0)], operator.done)
     training.wait(lambda: list(operator.folder.glob("*.done")), "the command's end", 60)
     expect("and it counts as done", not training.not_injected(), training.not_injected())
@@ -156,8 +156,8 @@ def controller_down_by_the_site(cluster, runs):
     ranks = training.ranks(1)
     training.inject(runs, "slurmctld_down", "lasts=8s")
     # The operator looks whether it is down: `longhaul tell` itself may wait for a controller, until it is there again.
-    wait_for("the operator's word that there is no controller", lambda: operator.done, 10,
-             lambda: f"asked: {operator.words()}\nnot injected: {training.not_injected()}")
+    wait_for("the operator's answer that there is no controller", lambda: operator.done, 10,
+             lambda: f"asked: {operator.requests()}\nnot injected: {training.not_injected()}")
     undisturbed(training, ranks)
     training.wait(lambda: list(operator.folder.glob("*.done")), "the command's end", 60)
     wait_for("a controller", lambda: cluster.call("scontrol", "ping", check=False).returncode == 0, 20)

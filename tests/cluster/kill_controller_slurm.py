@@ -36,15 +36,19 @@ GRAPH = [
 ]
 VARIANTS = {"train": [f"train/environment.X={n}" for n in (1, 2, 3)]}
 ONCE = {"controller_epoch_claimed", "controller_after_request"}  # passed once a controller; others in every round with news
-POINTS = [
-    "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_messages",
-    "controller_after_request", "controller_end_of_tick",
-]
 SUBMIT_DEADLINE_S = 4  # what gave no answer is believed lost after half as long again
 SLOW_MS = 8_000  # longer than another controller waits before it believes that a job was never submitted
 RUN_DEADLINE_S = 240
 TAKEN_OVER, INTERRUPTED, KILLED = 9, 7, -9
+
+
+def points_of(longhaul, prefix):
+    """The names that the program itself knows: a new point is killed at without a change here."""
+    tool = os.path.join(os.path.dirname(os.path.realpath(longhaul)), "fault_drive")
+    listed = subprocess.run([tool, "points", prefix], check=True, capture_output=True, text=True).stdout.split()
+    if not listed:
+        raise SystemExit(f"fault_drive knows no point of {prefix}")
+    return listed
 
 
 def workflow_text(name, effects):
@@ -114,8 +118,8 @@ class Run:
     def command(self, run, point):
         """The next controller; what it is asked for does not matter, all of them drive."""
         if run is None:
-            words = ["submit", self.folder / "w.toml", "--driver", "lead"] if self.lead else ["run", self.folder / "w.toml"]
-            return words + ["--runs-dir", self.folder / "runs", "--site", "test-cluster", "--set", 'site.poll_interval="0.5s"',
+            arguments = ["submit", self.folder / "w.toml", "--driver", "lead"] if self.lead else ["run", self.folder / "w.toml"]
+            return arguments + ["--runs-dir", self.folder / "runs", "--site", "test-cluster", "--set", 'site.poll_interval="0.5s"',
                             "--set", f'site.submit_deadline="{SUBMIT_DEADLINE_S}s"',
                             "--set", f'site.slurm_backend="{self.backend}"']
         if self.cancel_at is not None and len(self.done_effects()) >= self.cancel_at and \
@@ -135,22 +139,22 @@ class Run:
         self.resumes += 1
         return ["resume", run]
 
-    def start(self, words, point=None, slow=False):
+    def start(self, arguments, point=None, slow=False):
         if point or slow:
             passage = 1 if point in ONCE else self.rng.randint(1, 3)
             plan = self.folder / f"{'slow' if slow else 'plan'}{self.controllers}"
             plan.write_text(f"controller_before_submit delay_ms={SLOW_MS}\n" if slow else f"{point} kill nth={passage}\n")
-            words = [*words, "--fault-plan", plan]
+            arguments = [*arguments, "--fault-plan", plan]
         self.controllers += 1
         with open(self.log, "ab") as log:
-            log.write((" ".join(map(str, words)) + "\n").encode())
+            log.write((" ".join(map(str, arguments)) + "\n").encode())
             log.flush()
-            return subprocess.Popen([self.args.longhaul, *map(str, words)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            return subprocess.Popen([self.args.longhaul, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     env=self.args.cluster.environment, cwd=self.folder)
 
     def draw_points(self):
         """One by the run's number, so that none is left to chance alone."""
-        points = [POINTS[self.number % len(POINTS)], *self.rng.choices(POINTS, k=self.rng.randint(2, 4))]
+        points = [self.args.points[self.number % len(self.args.points)], *self.rng.choices(self.args.points, k=self.rng.randint(2, 4))]
         if points[0] == "controller_after_request":  # a new run has no requests
             points[:2] = points[1::-1]
         return points
@@ -264,7 +268,7 @@ class Run:
         try:
             wait_for("slurmctld's record of every job", all_there, 20)
         except ClusterError:
-            pass  # told below, job by job
+            pass  # reported below, job by job
         ids = collections.Counter(r["JobId"] for r in records)
         if twice := [id for id, n in ids.items() if n > 1]:
             self.wrong.append(f"jobs with more than one life: {twice}")
@@ -302,6 +306,7 @@ def read_arguments():
     args = parser.parse_args()
     if args.seed is None:
         args.seed = random.SystemRandom().randrange(1 << 32)
+    args.points = points_of(args.longhaul, "controller_")
     args.cluster = attach()
     args.scratch = args.cluster.scratch / f"kill-{args.seed}-{os.getpid()}"
     args.scratch.mkdir()
@@ -341,7 +346,7 @@ def main():
     print(f"{totals['runs']} runs: {totals['succeeded']} succeeded, {totals['cancelled']} cancelled; {totals['controllers']} "
           f"controllers, {totals['kills']} killed; {hits['slow']} stood still; "
           f"{time.monotonic() - started:.0f} s, longest run {longest:.0f} s")
-    for point in POINTS:
+    for point in args.points:
         few = args.only is None and hits[point] < args.hits_min
         problems += few
         print(f"{point:28} {hits[point]:4}{'   too few' if few else ''}")

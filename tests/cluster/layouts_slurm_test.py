@@ -68,11 +68,11 @@ def ranks_of(run, launch):
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            arguments = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
         except OSError:
             continue
-        if words[0].endswith(b"longhaul-engine") and any(f"{run.folder.name}/".encode() in w and f"/launches/{launch}/".encode() in w
-                                                          for w in words):
+        if arguments[0].endswith(b"longhaul-engine") and any(f"{run.folder.name}/".encode() in w and f"/launches/{launch}/".encode() in w
+                                                          for w in arguments):
             found.append(int(entry.name))
     return found
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Edges of a job's lead on the Slurm cluster: nodes that come back and fail again, leads that follow leads, ranks that stop
-before they have said a word, a full disk in the moment of a takeover.
+before they have sent a message, a full disk in the moment of a takeover.
 
 usage: lead_edges_live_test.py LONGHAUL [CASE ...]
 """
@@ -12,6 +12,7 @@ import sys
 import time
 
 from faults_live_test import Training, boot, leads, pretrain, processes_of, undisturbed
+from restart_cases import expect_restart
 from slurm_cluster import PROGRAM, wait_for
 from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
 from verdicts_live_test import SilentFolder
@@ -47,15 +48,15 @@ class ShrunkTraining(Training):
     def thaw(self):
         signal_all(self.frozen, signal.SIGCONT)
 
-    def told_to_grow(self):
-        self.wait(lambda: self.events("grow_back"), "the lead tells of the growth", 30)
+    def grows_back(self):
+        self.wait(lambda: self.events("grow_back"), "the lead reports the growth", 30)
 
     def of_two_ranks_again(self):
         """Goes on with what it had, from where the ranks had saved; the host is not asked back."""
         self.wait(lambda: self.events("launched")[-1]["ranks"] == 2 and self.launches() > 2 and self.saved(self.launches()),
                   "a checkpoint of fewer replicas again", 60)
-        launched, told = self.events("launched"), self.events("grow_back")
-        expect("told once", len(told) == 1, told)
+        launched, reported = self.events("launched"), self.events("grow_back")
+        expect("reported once", len(reported) == 1, reported)
         expect("no more than two launches with it", sum(e["ranks"] == 4 for e in launched) <= 3, launched)
         expect("it is not among the hosts any more", self.victim not in launched[-1]["hosts"], launched[-1])
         stopped, ready = self.events("stopped"), self.events("ready")
@@ -81,7 +82,7 @@ def growing_host_killed_while_saving(cluster, runs):
         training.thaw()
         time.sleep(1.5)
         os.kill(slow, signal.SIGSTOP)
-        training.told_to_grow()
+        training.grows_back()
         cluster.play("kill-node", training.victim)
         time.sleep(1.5)
         os.kill(slow, signal.SIGCONT)
@@ -134,7 +135,7 @@ def growing_host_cannot_start(cluster, runs):
     try:
         time.sleep(1)
         training.thaw()
-        training.told_to_grow()
+        training.grows_back()
         training.of_two_ranks_again()
         print(f"  growing host without room: {[(f['class'], f['host'], f['tier']) for f in training.events('fault')]}", flush=True)
         training.has_its_restart()
@@ -151,7 +152,7 @@ def kill_lead(training, followers):
     expect("one lead", len(before) == 1, before)
     os.kill(before[0], signal.SIGKILL)
     training.wait(lambda: len(training.events("taken_over")) >= followers, "another lead", 30)
-    time.sleep(2)  # it tells a standby of its own
+    time.sleep(2)  # it informs a standby of its own
 
 
 def grown_back_by_another_lead(cluster, runs):
@@ -203,7 +204,7 @@ STOP_AT_START = """
 #include <string.h>
 #include <unistd.h>
 __attribute__((constructor)) static void stop_at_start(void) {
-  char words[64] = {0};
+  char text[64] = {0};
   const char* rank = getenv("PMIX_RANK");
   const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -211,14 +212,14 @@ __attribute__((constructor)) static void stop_at_start(void) {
   const ssize_t n = read(fd, all, sizeof all - 1);
   close(fd);
   const size_t first = strlen(all) + 1;
-  if (n > 0 && first < (size_t)n) strncpy(words, all + first, sizeof words - 1);
-  if (strcmp(words, "rank") == 0 && rank && strcmp(rank, "1") == 0 && unlink("FLAG") == 0) raise(SIGSTOP);
+  if (n > 0 && first < (size_t)n) strncpy(text, all + first, sizeof text - 1);
+  if (strcmp(text, "rank") == 0 && rank && strcmp(rank, "1") == 0 && unlink("FLAG") == 0) raise(SIGSTOP);
 }
 """
 
 
 def rank_stopped_before_its_page(cluster, runs):
-    """The rank's wrapper is stopped before it has made a page: no page, no word."""
+    """The rank's wrapper is stopped before it has made a page: no page, no message."""
     flag, source, library = (runs.folder / name for name in ("stop-now", "stop_at_start.c", "stop_at_start.so"))
     source.write_text(STOP_AT_START.replace("FLAG", str(flag)))
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
@@ -231,8 +232,8 @@ def rank_stopped_before_its_page(cluster, runs):
     def wrapper():
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-                if (len(words) > 5 and words[0].endswith(b"longhaul-worker") and words[1] == b"rank" and str(logs).encode() in words
+                arguments = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+                if (len(arguments) > 5 and arguments[0].endswith(b"longhaul-worker") and arguments[1] == b"rank" and str(logs).encode() in arguments
                         and b"PMIX_RANK=1" in (entry / "environ").read_bytes().split(b"\0")):
                     return int(entry.name)
             except OSError:
@@ -242,7 +243,8 @@ def rank_stopped_before_its_page(cluster, runs):
     begun = time.time()
     training.wait(lambda: training.saved(3), "a checkpoint of the launch after that", 30)
     fault = next(e for e in training.events("fault") if e["launch"] == 2)
-    expect("it is found as a stopped rank", (fault["class"], fault["rank"], fault["tier"]) == ("frozen", 1, "in_job"), fault)
+    expect("it is found as a stopped rank", (fault["class"], fault["rank"]) == ("frozen", 1), fault)
+    expect_restart("rank_frozen", fault)
     print(f"  rank stopped before its page: found after {fault['ms'] / 1000 - begun:.2f} s (hang_floor is 3 s)", flush=True)
     training.end(runs)
 

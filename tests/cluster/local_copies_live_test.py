@@ -13,6 +13,7 @@ import sys
 import time
 
 from faults_live_test import Training, boot, pretrain
+from restart_cases import expect_restart
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 EVERY, COPY_EVERY = 300, 10  # steps between checkpoints, and between copies
@@ -34,7 +35,7 @@ def newest(training, kind):
 
 
 def between_checkpoints(training):
-    """Waits until copies are well ahead of the checkpoints; the newest of both as told."""
+    """Waits until copies are well ahead of the checkpoints; the newest of both as reported."""
     def ahead():
         return COPY_EVERY * 4 <= newest(training, "local_copy") - newest(training, "checkpoint") <= EVERY // 2
     training.wait(ahead, "copies newer than the last checkpoint", 120)
@@ -50,12 +51,12 @@ def expect_copies(training, saved, copied, own, partner):
     ready = resumed(training, training.launches())
     expect("it goes on from copies", ready.get("from") == "copies", (ready, training.log()))
     expect("newer than the last checkpoint", ready["step"] >= copied > saved, (ready, copied, saved))
-    # Of a set that was made after the one that was told, a victim's own share may not have been whole when it died; then its
+    # Of a set that was made after the one that was reported, a victim's own share may not have been whole when it died; then its
     # partner's serves. Every share is there once in any case.
     shares = ready["own_copies"], ready["partner_copies"]
     newer = ready["step"] > copied and shares == (own - 1, partner + 1)
     expect("shares of owners and of partners", shares == (own, partner) or newer, (ready, copied))
-    # A copy that was being written when the ranks were ended is told of, and nothing else is.
+    # A copy that was being written when the ranks were ended is reported, and nothing else is.
     for why in ready.get("passed_over", []):
         expect("no whole copy was refused", "no node has" in why, ready)
     return ready
@@ -71,7 +72,7 @@ def host_killed(cluster, runs):
     saved, copied = between_checkpoints(training)
     os.kill(sorted(training.ranks(1))[1], signal.SIGKILL)
     training.wait(lambda: training.events("recovered"), "recovery", 30)
-    expect("in-job", training.events("fault")[0]["tier"] == "in_job", training.events("fault"))
+    expect_restart("rank_killed", training.events("fault")[0])
     ready = expect_copies(training, saved, copied, own=4, partner=0)
     print(f"  rank killed: from step {ready['step']}, checkpoint {saved}, loaded in {ready['load_s']:.3f} s", flush=True)
 
@@ -85,7 +86,7 @@ def host_killed(cluster, runs):
     cluster.play("kill-node", victim)
     try:
         seen = training.recovery(begun, recoveries + 1)
-        expect("swap", seen[2]["tier"] == "swap" and seen[2]["host"] == victim, seen[2])
+        expect_restart("host_killed", seen[2], victim)
         hosts = training.events("launched")[-1]["hosts"]
         expect("the spare works in its place", victim not in hosts and len(hosts) == 2, hosts)
         ready = expect_copies(training, saved, copied, own=2, partner=2)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How a run ends when something goes wrong on a real Slurm: a table of what is done to it and what the policy makes of it.
 
-usage: policy_test.py LONGHAUL [words of scenario names]
+usage: policy_test.py LONGHAUL [parts of scenario names]
 LONGHAUL_SILENCE_S: how long slurmctld stays away (12; by hand 60).
 """
 import concurrent.futures
@@ -285,6 +285,9 @@ def drained_host():
 
 
 # ----------------------------------------------------------------------------------------------------------------- disks
+KEPT_PROGRAMS = ("longhaul", "longhaul-engine", "longhaul-rank", "longhaul-slurm", "longhaul-worker")  # of which a run has copies
+
+
 @scenario("together", "a full folder of runs", "the cause is named; `resume` goes on when there is room", 120)
 def full_folder():
     """A small file system that n1 alone has; the foreground drives the run from there."""
@@ -292,11 +295,13 @@ def full_folder():
     small_disk.mkdir()
     first = int((cluster.state / "run" / "n1.started").read_text())
     seen = pathlib.Path(f"/proc/{first}/root{small_disk}")
-    cluster.play("exec", "n1", "--", "mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", small_disk)
+    # Room for the programs, which a run keeps, and for little more.
+    programs = sum((runs.program.parent / name).stat().st_size for name in KEPT_PROGRAMS)
+    cluster.play("exec", "n1", "--", "mount", "-t", "tmpfs", "-o", f"size={programs + 60_000_000}", "tmpfs", small_disk)
     fill = stage("a", 'head -c 90000000 /dev/zero > "$LONGHAUL_OUT/zeros"', "retries = 0\n" + small())
     (here / "full.toml").write_text('[workflow]\nname = "full"\n' + fill.replace("90000000", f"$(cat {here}/bytes)"))
     (here / "bytes").write_text("90000000")
-    on_n1 = lambda *words: cluster.call(cluster_program(), "exec", "--state", cluster.state, "n1", "--", runs.program, *words,  # noqa: E731
+    on_n1 = lambda *arguments: cluster.call(cluster_program(), "exec", "--state", cluster.state, "n1", "--", runs.program, *arguments,  # noqa: E731
                                         check=False, cwd=here, seconds=60)
     answer = on_n1("submit", "full.toml", "--site", "test-cluster", "--driver", "here", "--runs-dir", small_disk)
     expect("it ends, and says why", answer.returncode != 0 and "No space left on device" in answer.stdout + answer.stderr,
@@ -416,7 +421,7 @@ def play(row):
     try:
         function()
         problem = None
-    except Exception as error:  # a scenario that ends in any way but well is told, and the others go on
+    except Exception as error:  # a scenario that ends in any way but well is reported, and the others go on
         problem = str(error) if isinstance(error, ClusterError) else traceback.format_exc()
     took = time.monotonic() - begin
     if problem is None and took > seconds * PATIENCE:
@@ -430,7 +435,7 @@ def main():
     shutil.rmtree(here, ignore_errors=True)
     runs = Runs(cluster, sys.argv[1], here)
     cluster.play("heal")
-    chosen = [row for row in _table if not sys.argv[2:] or any(word == row[4].__name__ for word in sys.argv[2:])]
+    chosen = [row for row in _table if not sys.argv[2:] or any(argument == row[4].__name__ for argument in sys.argv[2:])]
     together = [row for row in chosen if row[0] == "together"]
     try:
         with concurrent.futures.ThreadPoolExecutor(max(1, len(together))) as pool:

@@ -24,7 +24,7 @@ class Unavailable(Failure):
 
 def run(*argv, check=True, seconds=COMMAND_SECONDS, **options):
     try:
-        done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=seconds, **options)
+        done = subprocess.run([str(argument) for argument in argv], capture_output=True, text=True, timeout=seconds, **options)
     except subprocess.TimeoutExpired:
         if check:
             raise Failure(f"`{shlex.join(map(str, argv))}` gave no answer in {seconds} s") from None
@@ -91,12 +91,12 @@ class Process:
 def daemon(argv, pid_file, log, namespaces=0, environment=None):
     """Starts argv detached, in new namespaces if asked for; returns when it has become argv. The process writes its own PID
     before that, so that none is ever lost."""
-    told, tell = os.pipe()  # closed by exec, so that an empty answer means success
+    reported, report = os.pipe()  # closed by exec, so that an empty answer means success
     middle = os.fork()
     if middle:
-        os.close(tell)
+        os.close(report)
         os.waitpid(middle, 0)
-        with os.fdopen(told) as answer:
+        with os.fdopen(reported) as answer:
             if why := answer.read():
                 raise Failure(f"{argv[0]} could not be started: {why}")
         return
@@ -105,8 +105,8 @@ def daemon(argv, pid_file, log, namespaces=0, environment=None):
         null, out = os.open("/dev/null", os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         for target, source in ((0, null), (1, out), (2, out)):
             os.dup2(source, target)
-        os.closerange(3, tell)
-        os.closerange(tell + 1, 1024)
+        os.closerange(3, report)
+        os.closerange(report + 1, 1024)
         if namespaces:
             unshare(namespaces)
         if os.fork() == 0:
@@ -114,7 +114,7 @@ def daemon(argv, pid_file, log, namespaces=0, environment=None):
             pid_file.write_text(os.readlink("/proc/self"))
             os.execvpe(argv[0], argv, environment or dict(os.environ))
     except BaseException as error:  # in a forked child nothing may return to the caller
-        os.write(tell, str(error).encode())
+        os.write(report, str(error).encode())
         os._exit(1)
     os._exit(0)
 

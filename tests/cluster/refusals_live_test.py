@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs driven by the leads of their jobs on a real Slurm that refuses submissions at random: for limits, for an administrator's
-pause, in words that nobody knows, and by silence. No stage is lost, no job comes twice, and what waited was told.
+pause, in words that nobody knows, and by silence. No stage is lost, no job comes twice, and what waited was reported.
 
 usage: refusals_live_test.py LONGHAUL [--runs N] [--at-once N] [--long N] [--seed N]
 
@@ -20,11 +20,11 @@ from slurm_runs import expect, new_runs, play_cases, stage
 STAGES = ("a", "b", "c")
 SMALL = 'threads = 1\njob = { gpus_per_node = 0, exclusive = "no" }\n'
 KINDS = {"limit": "QOSMaxSubmitJobPerUserLimit", "busy": "System submissions disabled", "unknown": "lua: not today"}
-LONG_S = 690  # what waits for ten minutes is told to people
+LONG_S = 690  # what waits for ten minutes is reported to people
 LEFT_ALONE_S = 20  # a run without a job, and without a controller, for so long: somebody has to ask for a round
 SILENT_S, BETWEEN_SILENCES_S = 8, 45
 
-# Counts how often it was asked for each name, and refuses the first times; after a restart of slurmctld its file of refusals tells.
+# Counts how often it was asked for each name, and refuses the first times; after a restart of slurmctld its file of refusals shows it.
 # Names of jobs end in a part of their key, so that no two submissions share one; what is asked for again after a lost answer does.
 FILTER = """
 local tries = {}
@@ -74,7 +74,7 @@ class Play:
         self.log.touch()
         self.lines = runs.folder / "lines"
         self.active, self.ended, self.quiet_since = {}, [], {}
-        self.asked_for, self.silences, self.told, self.untold = 0, 0, 0, []
+        self.asked_for, self.silences, self.reported, self.unreported = 0, 0, 0, []
         self.dice = random.Random(given.seed)
         self.next_silence = time.monotonic() + BETWEEN_SILENCES_S
 
@@ -121,9 +121,9 @@ class Play:
         expect(f"{run.folder.name}: one job for each stage", [len(run.submissions(s)) for s in STAGES] == [1] * len(STAGES), run.story())
         expect(f"{run.folder.name}: nothing was tried again", not run.facts("retry"), run.story())
         if run.folder.name.startswith("long"):
-            told = [line for path in run.folder.rglob("*.log") for line in path.read_text(errors="replace").splitlines()
+            reported = [line for path in run.folder.rglob("*.log") for line in path.read_text(errors="replace").splitlines()
                     if " warn " in line and "event=held_up stage=b " in line]
-            expect(f"{run.folder.name}: what waited for ten minutes was told", told, run.story())
+            expect(f"{run.folder.name}: what waited for ten minutes was reported", reported, run.story())
 
     def judge_refusals(self, seen):
         """Whatever was refused has a fact with Slurm's words, of the kind that it was; but where the answer came to nobody: it was
@@ -134,10 +134,10 @@ class Play:
                 continue  # a follower's
             facts = [f["with"] for f in run.facts("held_up") if f"-{f['stage']}." in name]
             if not facts:
-                self.untold.append((name, kinds))
+                self.unreported.append((name, kinds))
                 continue
             expect(f"{name}: in Slurm's own words", all(KINDS[f["by"]] in f["cause"] for f in facts), (facts, kinds))
-            self.told += 1
+            self.reported += 1
 
     def play(self):
         numbers = collections.deque(range(self.given.runs))
@@ -163,10 +163,10 @@ class Play:
         self.judge_refusals(seen)
         followers = sum(len(kinds) for name, kinds in seen.items() if name.startswith("lh-follower"))
         print(f"  {len(self.ended)} runs, {len(wanted)} stages in {time.monotonic() - begun:.0f} s; {sum(map(len, seen.values()))} refusals, "
-              f"{followers} of them of followers; slurmctld silent {self.silences} times; {self.told} stages that were refused have a "
-              f"fact of it, {len(self.untold)} have none; {self.asked_for} times a person asked for a round", flush=True)
-        expect("few answers come to nobody", len(self.untold) <= self.silences * self.given.at_once // 8,
-               self.untold)
+              f"{followers} of them of followers; slurmctld silent {self.silences} times; {self.reported} stages that were refused have a "
+              f"fact of it, {len(self.unreported)} have none; {self.asked_for} times a person asked for a round", flush=True)
+        expect("few answers come to nobody", len(self.unreported) <= self.silences * self.given.at_once // 8,
+               self.unreported)
         expect("leads go on by themselves", self.asked_for <= max(1, self.given.runs // 100), self.asked_for)
 
 

@@ -207,10 +207,10 @@ def a_trial_that_scancel_ends_is_no_bad_configuration(cluster, runs):
     job = next(fact["with"]["job"] for fact in facts_of_round(run, 1, "submitted") if fact["stage"] == "trial/" + trial)
     cluster.call("scancel", job)
     run.wait("succeeded", 180)
-    told = json.loads((stage / "trials.json").read_text())["trials"]
-    ended = {one["name"]: one["outcome"] for one in told}
+    reported = json.loads((stage / "trials.json").read_text())["trials"]
+    ended = {one["name"]: one["outcome"] for one in reported}
     expect("it was stopped, the others were not", [name for name, outcome in ended.items() if outcome == "stopped"] == [trial] and
-           "crashed" not in ended.values(), told)
+           "crashed" not in ended.values(), reported)
     expect("it was not tried again", sum(start["trial"] == trial for _, start in starts(stage)) == 1, starts(stage))
     expect_winner(run)
 

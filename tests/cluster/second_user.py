@@ -33,16 +33,16 @@ def programs():
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            arguments = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
         except OSError:
             continue
-        if re.search(rb"longhaul-(worker|engine)$", words[0]):
-            found[int(entry.name)] = words
+        if re.search(rb"longhaul-(worker|engine)$", arguments[0]):
+            found[int(entry.name)] = arguments
     return found
 
 
 def addresses():
-    """Where the lead and its standby listen, as the run's folder tells everybody. Ports of Slurm's and MPI's own are not ours to judge."""
+    """Where the lead and its standby listen, as the run's folder shows to everybody. Ports of Slurm's and MPI's own are not ours to judge."""
     found = set()
     for path in run.glob("stages/*/attempts/*/lead-address*"):
         try:

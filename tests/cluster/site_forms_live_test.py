@@ -81,7 +81,7 @@ def ended_with(cluster, runs, name, *options, **more):
 
 def filters_of_the_command_line(cluster, runs):
     """Jobs pass the filter that a user's own would pass, whoever submits them; its greeting is not taken for a job's number, and
-    what it refuses is told in its words and tried again."""
+    what it refuses is reported with its message and tried again."""
     refuses = runs.folder / "refuses"
     put_script(cluster, "cli_filter.lua", CLI_FILTER % {"refuses": refuses})
     cluster.play("configure", "--set", "CliFilterPlugins=lua")
@@ -97,7 +97,7 @@ def filters_of_the_command_line(cluster, runs):
         expect("the doctor says why the commands are used", why in json.dumps(said), said)
         refuses.touch()
         run = runs.start("refused", stage("a", "true", SMALL), driver="here")
-        wait_for("the filter's words", lambda: run.facts("held_up", "a"), 30, run.story)
+        wait_for("the filter's message", lambda: run.facts("held_up", "a"), 30, run.story)
         expect("as it said them", "42 of them" in run.facts("held_up", "a")[0]["with"]["cause"], run.story())
         expect("nothing is in the queue", not cluster.call("squeue", "-h").stdout.strip())
         refuses.unlink()
@@ -166,7 +166,7 @@ def no_default_partition(cluster, runs):
         expect("where the filter sends them", where == {"main"}, (where, run.story()))
         (runs.folder / "lost.toml").write_text(f'[workflow]\nname = "lost"\n{TWO_STAGES}')
         said = runs.longhaul("submit", "lost.toml", "--site", runs.folder / "lost-site.toml", "--runs-dir", runs.folder / "none", code=3)
-        expect("Slurm's own word on it", "default partition" in said and "nothing was started" in said, said)
+        expect("Slurm's own message", "default partition" in said and "nothing was started" in said, said)
         expect("no run is made", not list(runs.folder.glob("none/lost-*")), said)
         (runs.folder / "probed.toml").write_text(cluster.call(runs.program, "sites", "probe", "--name", "probed", cwd=runs.folder).stdout)
         found = json.loads(cluster.call(runs.program, "doctor", "--site", "./probed.toml", "--json", check=False, cwd=runs.folder).stdout)

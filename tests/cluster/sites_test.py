@@ -67,7 +67,7 @@ def a_probed_file_fits_its_cluster():
     expect("four GPUs of each node", asked["gres"] == "gpu:a100:4" and asked["partition"] == "main", asked)
 
 
-def a_file_of_another_cluster_is_told_what_to_change():
+def a_file_of_another_cluster_learns_what_to_change():
     (here / "other.toml").write_text('inherits = "test-cluster"\n[node]\ngpus = 8\n[ask]\ngpu_type = "h100"\n[classes.debug]\nmax_wall = "2h"\n')
     found = {f["key"]: f["remedy"] for f in json.loads(longhaul("doctor", "--site", "./other.toml", "--json", code=3))["findings"]}
     expect("three values", found.get("node.gpus") == "write 4" and found.get("ask.gpu_type") == 'write gpu_type = "a100"'
@@ -82,8 +82,8 @@ def a_script_runs_by_hand_with_its_values_as_data():
                      f"environment = {{ ODD = {json.dumps(ODD, ensure_ascii=False)} }}\n")
     attempt = run_dir / "jobs-preview/stages/a/attempts/1"
     attempt.mkdir(parents=True)
-    for words, says in (((), f"lead\n--by-hand\n{attempt}\n"), ((ODD,), f"lead\n--attempt\n{ODD}\n")):
-        job = cluster.call("sbatch", "--parsable", script, *words).stdout.strip()
+    for parts, says in (((), f"lead\n--by-hand\n{attempt}\n"), ((ODD,), f"lead\n--attempt\n{ODD}\n")):
+        job = cluster.call("sbatch", "--parsable", script, *parts).stdout.strip()
         output = attempt / f"slurm-{job}.out"
         text = f"{says}{ODD}\n{run_dir}/jobs-preview\nlh-jobs-preview-a\n2\n"
         wait_for("the job's output, where the script says", lambda: output.exists() and output.read_text() == text, 30,
@@ -92,7 +92,7 @@ def a_script_runs_by_hand_with_its_values_as_data():
 
 
 def the_launcher_is_taken_by_srun():
-    """The words that the lead puts before a rank's program, on two hosts."""
+    """The arguments that the lead puts before a rank's program, on two hosts."""
     run_dir = here / "launch"
     stage = "ranks = 4\nnodes = 2\nthreads = 2\n"
     workflow(stage)
@@ -113,7 +113,7 @@ def the_launcher_is_taken_by_srun():
 
 
 def the_queue_is_asked_without_a_job():
-    """Slurm's will-run answer for each stage, through both backends; what it would not take is told with its words."""
+    """Slurm's will-run answer for each stage, through both backends; what it would not take is reported with its message."""
     (here / "w.toml").write_text('[workflow]\nname = "jobs"\n[stage.a]\nkind = "command"\nargv = ["true"]\nranks = 8\nnodes = 2\n'
                                  '[stage.b]\nkind = "command"\nargv = ["true"]\njob = { constraint = "nowhere" }\n')
     wait_for("the hosts of earlier jobs are free again", lambda: not cluster.call("squeue", "--noheader").stdout, 60)
@@ -130,9 +130,9 @@ def the_queue_is_asked_without_a_job():
 
 
 def what_the_machine_lacks_is_refused_before_a_run_is_made():
-    def refused(said, *words, **more):
+    def refused(said, *parts, **more):
         workflow(more.pop("stage", ""))
-        done = cluster.call(LONGHAUL, "submit", "w.toml", "--site", "./live.toml", "--runs-dir", here / "none", *words, check=False,
+        done = cluster.call(LONGHAUL, "submit", "w.toml", "--site", "./live.toml", "--runs-dir", here / "none", *parts, check=False,
                             cwd=here, **more)
         expect(f"refused: {said}", done.returncode == 3 and said in done.stderr and "nothing was started" in done.stderr, done.stderr)
         expect("no run", not list(here.glob("none/jobs-*")), list(here.glob("none/*")))
@@ -152,13 +152,13 @@ def main():
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir()
     failed = 0
-    for case in (test_cluster_is_described_as_it_is, a_probed_file_fits_its_cluster, a_file_of_another_cluster_is_told_what_to_change,
+    for case in (test_cluster_is_described_as_it_is, a_probed_file_fits_its_cluster, a_file_of_another_cluster_learns_what_to_change,
                  a_script_runs_by_hand_with_its_values_as_data, the_launcher_is_taken_by_srun, the_queue_is_asked_without_a_job,
                  what_the_machine_lacks_is_refused_before_a_run_is_made):
         try:
             case()
             print(f"{case.__name__}: ok")
-        except Exception as error:  # a case that ends in any way but well is told, and the others go on
+        except Exception as error:  # a case that ends in any way but well is reported, and the others go on
             failed += 1
             print(f"{case.__name__}: FAILED: {error}" if isinstance(error, ClusterError) else f"{case.__name__}: {traceback.format_exc()}")
     cluster.call("scancel", "--user=root")

@@ -5,12 +5,12 @@ for which two controllers submit at the same time. It must complete with the wei
 bit for bit.
 
 usage: slow_chaos_test.py LONGHAUL [--faults N] [--seed N] [--seeds N] [--step-ms N] [--save-ms N] [--submission-ms N]
-                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--beside N] [--clusters STATE...] [--keep]
+                          [--teardown-ms N] [--stall-ms N] [--stalls N] [--beside N] [--only NUMBER...] [--clusters STATE...] [--keep]
 
 A training mostly waits: for steps that are slow on purpose, for ranks that take their time to go. `--beside 4` plays the faults of a
 seed in four trainings on the same four hosts at the same time, a fourth of them in each; every training has its standstills, its
 lost leads and its rival controllers. A host that freezes would take all of them: that fault comes last, in a training alone.
-A host has room for four. `--clusters A B C --beside 8` deals the trainings to clusters whose folders these are: the last one has
+A host has room for four. `--clusters A B C --beside 8` distributes the trainings over clusters whose folders these are: the last one has
 the training with the host that freezes, at the same time, the others four of the eight each.
 
 After each training stand the figures of all until then. SIGTERM ends the programs, and what they have been through until then is
@@ -23,7 +23,7 @@ is the short form, some ten minutes.
 What is looked at from outside at the end:
   weights      the same bits as undisturbed, and the loss of every step
   culprits     named rightly in 99 % (culprits.py)
-  standstills  no host and no rank is told to be at fault for one
+  standstills  no host and no rank is reported to be at fault for one
   one writer   no two launches of the stage at the same time, whichever jobs they are of
   jobs         each that Slurm's own record has is one that the run's log knows, or never launched anything; and the other way round
 """
@@ -54,7 +54,8 @@ AHEAD_HOURS, AHEAD_HOST, LIMIT_HOURS = 20, "n2", 15
 SILENCE = "8s"  # of an agent: longer than a control network is quick, shorter than a step and its save
 ALONE = 4  # faults of the training whose host freezes, where others are played side by side
 TRAININGS_OF_A_CLUSTER = 4  # its hosts have room for so many
-AFTER_STALL_S = 30  # in which what was told for a standstill would be told
+AGAIN_MAX_S = 600  # from a fault to a step that is further: longer waits are for something that will not come
+AFTER_STALL_S = 30  # in which what was reported for a standstill would be reported
 DRIVER_AGAIN_S, RIVAL_S = 3, 60
 
 
@@ -105,6 +106,7 @@ class SlowTraining(Training):
 
     def __init__(self, folder, longhaul, tokens, steps, faults, cluster, given, draw):
         self.folder, self.longhaul, self.steps, self.faults, self.cluster, self.given = folder, longhaul, steps, faults, cluster, given
+        self.ends_ms = given.teardown_ms
         folder.mkdir(parents=True)
         self.slowness = Slowness(cluster, folder, longhaul.parent, given.step_ms, given.save_ms, given.submission_ms, given.teardown_ms)
         self.slowness.wrong_clock(AHEAD_HOST, AHEAD_HOURS)
@@ -118,9 +120,9 @@ class SlowTraining(Training):
         self.begun = self.driver_begun = time.monotonic()
         self.process = self.start("submit", "w.toml", "--site", self.site, "--driver", "here", "--runs-dir", folder / "runs")
 
-    def start(self, *words):
+    def start(self, *argv):
         with open(self.folder / "out.txt", "a") as out:
-            return subprocess.Popen([str(self.longhaul), *map(str, words), *self.slowness.words()], cwd=self.folder, stdin=subprocess.DEVNULL,
+            return subprocess.Popen([str(self.longhaul), *map(str, argv), *self.slowness.options()], cwd=self.folder, stdin=subprocess.DEVNULL,
                                     stdout=out, stderr=out, start_new_session=True, env={**self.cluster.environment, "OMP_NUM_THREADS": "1"})
 
     def events(self, kind=None):
@@ -188,7 +190,7 @@ class SlowTraining(Training):
             self.rival_processes.append(self.start("tick", self.run, "--until-quiet", "--patience", "120s"))
 
     def cut_off(self):
-        """Ended before it was over: what came after its last launch may not have been told of yet."""
+        """Ended before it was over: what came after its last launch may not have been reported yet."""
         self.end()
         self.counts_until_ms = max((e["ms"] for e in self.events("launched")), default=0) if self.run else 0
 
@@ -219,7 +221,7 @@ class SlowTraining(Training):
 
     # ------------------------------------------------------------------------------------------------------------ what is held
     def launches(self):
-        """[(begin, end, attempt, launch)] in the events' own times; the end of one that nobody told of is the next launch's begin."""
+        """[(begin, end, attempt, launch)] in the events' own times; the end of one that nobody reported is the next launch's begin."""
         found = []
         events = sorted((e for e in self.events() if e["kind"] in ("launched", "ranks_ended", "published")), key=lambda e: (e["attempt"], e["ms"]))
         for event in events:
@@ -246,19 +248,19 @@ class SlowTraining(Training):
         return [r for r in self.cluster.records() if r["JobId"] not in self.jobs_before and r.get("WorkDir") == str(self.run)]
 
     def check_jobs(self):
-        told = {str(fact["with"].get("job")) for fact in self.facts("submitted")}
+        reported = {str(fact["with"].get("job")) for fact in self.facts("submitted")}
         recorded = {str(record["JobId"]) for record in self.new_records()}
-        if told - recorded:
-            raise Wrong(f"submitted, by the log, and not in Slurm's record: {sorted(told - recorded)}; its record: {sorted(recorded)}")
+        if reported - recorded:
+            raise Wrong(f"submitted, by the log, and not in Slurm's record: {sorted(reported - recorded)}; its record: {sorted(recorded)}")
         claims = {json.loads(p.read_text()).get("scheduler_job") for p in self.run.glob("stages/s/attempts/*/claim*.json")}
-        strangers = recorded - told
+        strangers = recorded - reported
         if strangers & claims:
             raise Wrong(f"jobs that led and that the log does not know: {sorted(strangers & claims)}\n{self.story()}")
         return len(recorded), len(strangers)
 
-    def told_in_stalls(self):
-        """Faults that were told of while the file system stood still, or right after, and that nothing was injected for."""
-        wrong = [told for injected, told in Joined(self.events()).wrong if told is not None]
+    def reported_in_stalls(self):
+        """Faults that were reported while the file system stood still, or right after, and that nothing was injected for."""
+        wrong = [reported for injected, reported in Joined(self.events(), self.ends_ms).wrong if reported is not None]
         if not self.run:
             return []
         return [short(e) for e in wrong for begun in self.stalls if begun <= e["ms"] <= begun + self.given.stall_ms + 1000 * AFTER_STALL_S]
@@ -279,9 +281,9 @@ def judge(training, whole, sum_):
     held(lambda: compare(training, whole))
     held(training.check_one_writer)
     jobs = held(training.check_jobs)
-    accused = training.told_in_stalls()
+    accused = training.reported_in_stalls()
     if accused:
-        problems.append(f"told of for a standstill of the file system: {accused}")
+        problems.append(f"reported for a standstill of the file system: {accused}")
     late = [e for e in training.events("message") if "not injected" in e.get("text", "")]
     if late:
         problems.append(f"could not be injected: {late}")
@@ -290,7 +292,7 @@ def judge(training, whole, sum_):
         print(f"  attempt {begin}: {launches} launches", flush=True)
     if problems:
         raise Wrong("\n".join(problems))
-    return (f"same bits; {len(training.events('injected'))} injected, {len(training.events('fault'))} told of, {len(training.stalls)} standstills, "
+    return (f"same bits; {len(training.events('injected'))} injected, {len(training.events('fault'))} reported, {len(training.stalls)} standstills, "
             f"{training.rivals} submissions with a rival, {jobs[0]} jobs in Slurm's record, {jobs[1]} of them never led")
 
 
@@ -315,13 +317,13 @@ class Sum:
         if not training.run:
             return
         self.tally.take(training)
-        self.accused += len(training.told_in_stalls())
+        self.accused += len(training.reported_in_stalls())
         self.standstills += len(training.stalls)
 
     def text(self):
         injected = sum(kind["injected"] for kind in self.tally.kinds.values())
         return (f"so far: {injected} faults injected, {wilson_text(self.tally.rightly, self.tally.count)}, {len(self.tally.absorbed)} absorbed, "
-                f"{self.standstills} standstills, {self.accused} told of for one; {time.monotonic() - self.begun:.0f} s, load {os.getloadavg()[0]:.1f}")
+                f"{self.standstills} standstills, {self.accused} reported for one; {time.monotonic() - self.begun:.0f} s, load {os.getloadavg()[0]:.1f}")
 
 
 class CutOff(Exception):
@@ -336,7 +338,7 @@ def cut_off(*_):
 def clusters_of(given):
     if not given.clusters:
         return [attach()]
-    clusters = [SlurmCluster(state) for state in given.clusters]
+    clusters = [SlurmCluster(pathlib.Path(state).resolve()) for state in given.clusters]
     room = TRAININGS_OF_A_CLUSTER * max(1, len(clusters) - 1)
     if given.beside > room:
         raise SystemExit(f"--beside {given.beside}: the trainings of {len(clusters)} clusters are at most {room}, for one has a host that freezes")
@@ -346,10 +348,13 @@ def clusters_of(given):
 def groups_of(seed, given, clusters):
     """[[(name, draw, faults, cluster)]]: groups one after the other, the trainings of a group at the same time."""
     together, alone = trainings_of(seed, given.faults, given.beside)
+    if given.only:  # the same faults as in a whole round: what one training has shown, again
+        names = [f"seed-{seed}-{number}" for number in given.only]
+        together, alone = [one for one in together if one[0] in names], []
     many = clusters[:-1] or clusters
-    dealt = [(*training, many[number % len(many)]) for number, training in enumerate(together)]
+    assigned = [(*training, many[number % len(many)]) for number, training in enumerate(together)]
     last = [(*training, clusters[-1]) for training in alone]
-    return [dealt + last] if len(clusters) > 1 else [group for group in (dealt, last) if group]
+    return [assigned + last] if len(clusters) > 1 else [group for group in (assigned, last) if group]
 
 
 def play(group, given, longhaul, tokens, here, whole, sum_):
@@ -394,6 +399,7 @@ def arguments():
     parser.add_argument("--stall-ms", type=int, default=90_000)
     parser.add_argument("--stalls", type=int, default=10)
     parser.add_argument("--beside", type=int, default=1, help="trainings that share the faults of a seed, at the same time")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="of those of --beside, these alone")
     parser.add_argument("--clusters", nargs="+", metavar="STATE", help="their folders, where one cluster has too little room")
     parser.add_argument("--keep", action="store_true")
     return parser.parse_args()
@@ -426,6 +432,9 @@ def main():
         missed = share_missed(tally.rightly, tally.count)
         failed += 1 if missed else 0
         print(f"names: FAILED: {missed}" if missed else "names: ok")
+        late = [seconds for seconds in tally.totals if seconds > AGAIN_MAX_S]
+        cases, failed = cases + 1, failed + (1 if late else 0)
+        print(f"training again within {AGAIN_MAX_S} s: " + (f"FAILED: {late}" if late else "ok"))
     if failed == 0 and not given.keep:
         shutil.rmtree(here)
     else:

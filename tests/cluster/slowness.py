@@ -7,7 +7,7 @@ while they run.
 
     slowness = Slowness(cluster, folder, programs, steps_ms=8000, saves_ms=60_000, teardown_ms=30_000)
     site = slowness.site_file(folder)                    # a site whose jobs load the library
-    run with: --site SITE, slowness.words()              # options of `longhaul run | submit | tick | resume`
+    run with: --site SITE, slowness.options()              # options of `longhaul run | submit | tick | resume`
     slowness.stall_file_system(90_000, folder)           # now, on every host, or on those named
     slowness.wrong_clock("n2", hours=20)
     slowness.check_acted("stall_ms=90000")               # that it was not in vain
@@ -44,7 +44,7 @@ class Slowness:
                         f'[environment]\nLD_PRELOAD = "{self.library}"\nCALL_FAULTS_PLAN = "{self.calls}"\n')
         return path
 
-    def words(self):
+    def options(self):
         """Options of the commands that submit."""
         return [*(["--worker-fault-plan", str(self.points)] if self.points.read_text() else []),
                 *(["--fault-plan", str(self.controller_points)] if self.controller_points.read_text() else [])]
@@ -79,9 +79,9 @@ class Slowness:
         log = pathlib.Path(f"{self.calls}.log")
         found = []
         for line in log.read_text(errors="replace").splitlines() if log.exists() else ():
-            words = line.split(" ", 6)
-            if len(words) == 7 and action in ("", words[5]):
-                found.append((int(words[0]), words[1], words[2], words[4], words[5], words[6]))
+            arguments = line.split(" ", 6)
+            if len(arguments) == 7 and action in ("", arguments[5]):
+                found.append((int(arguments[0]), arguments[1], arguments[2], arguments[4], arguments[5], arguments[6]))
         return found
 
     def check_acted(self, action):

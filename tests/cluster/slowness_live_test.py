@@ -48,7 +48,7 @@ class Played:
             self.slowness.points.write_text(self.slowness.points.read_text() + points)
         for line in calls:
             self.slowness.add(line)
-        self.run = runs.start(name, TRAINING.format(tokens=tokens, steps=steps, every=every, more=more), *self.slowness.words(),
+        self.run = runs.start(name, TRAINING.format(tokens=tokens, steps=steps, every=every, more=more), *self.slowness.options(),
                               site=self.slowness.site_file(), driver="here")
         if at_step:
             self.wait_step(at_step, seconds)
@@ -67,13 +67,13 @@ class Played:
                     found.append({**event, "attempt": int(path.parent.name)})
         return found
 
-    def told(self):
+    def reported(self):
         return "\n".join(json.dumps(e) for e in self.events("fault", "recovered", "launched", "injected", "hang_suspected", "ranks_ended", "message"))
 
     def check_undisturbed(self):
         """One job, one launch, no fault."""
-        expect("no fault is told of", not self.events("fault"), self.told())
-        expect("one launch", len(self.events("launched")) == 1, self.told())
+        expect("no fault is reported", not self.events("fault"), self.reported())
+        expect("one launch", len(self.events("launched")) == 1, self.reported())
         expect("one job", len(self.run.submissions("s")) == 1, self.run.story())
 
 
@@ -89,7 +89,7 @@ def long_steps_and_a_silent_agent(cluster, runs):
     """A management network that is silent for less than a step."""
     fault = '[stage.s.faults]\nat = [ { name = "dropped_heartbeat", rank = 3, step = 3, lasts = "7s" } ]'
     played = Played(cluster, runs, "silent", tokens_of(runs), 7, 5, more=fault, steps_ms=8000)
-    expect("the agent was silent", played.events("injected"), played.told())
+    expect("the agent was silent", played.events("injected"), played.reported())
     played.check_undisturbed()
     played.slowness.check_stretched(played.run.folder)
 
@@ -108,8 +108,8 @@ def a_file_system_that_stands_still(cluster, runs):
     played = Played(cluster, runs, "standstill", tokens_of(runs), 30, 10, steps_ms=500, at_step=5, seconds=200,
                     then=lambda p: p.slowness.stall_file_system(stall_ms, p.run.folder / "stages"))
     played.slowness.check_acted(f"stall_ms={stall_ms}")
-    expect("ranks stood still", any("engine" in program for _, _, program, *_ in played.slowness.done(f"stall_ms={stall_ms}")), played.told())
-    expect("no host is left, and no job", not [e for e in played.events("fault") if e.get("tier") in ("swap", "shrink", "new_job", "stop")], played.told())
+    expect("ranks stood still", any("engine" in program for _, _, program, *_ in played.slowness.done(f"stall_ms={stall_ms}")), played.reported())
+    expect("no host is left, and no job", not [e for e in played.events("fault") if e.get("tier") in ("swap", "shrink", "new_job", "stop")], played.reported())
     expect("one job", len(played.run.submissions("s")) == 1, played.run.story())
 
 
@@ -119,8 +119,8 @@ def one_host_whose_file_system_stands_still(cluster, runs):
     played = Played(cluster, runs, "oneclient", tokens_of(runs), 30, 10, steps_ms=500, at_step=5, seconds=200,
                     then=lambda p: p.slowness.stall_file_system(stall_ms, p.run.folder / "stages", ["n2"]))
     played.slowness.check_acted(f"stall_ms={stall_ms}")
-    expect("the others' lead went on", {host for _, host, *_ in played.slowness.done(f"stall_ms={stall_ms}")} == {"n2"}, played.told())
-    expect("nobody is told to be at fault", not [e for e in played.events("fault") if e.get("host") or e.get("rank", -1) >= 0], played.told())
+    expect("the others' lead went on", {host for _, host, *_ in played.slowness.done(f"stall_ms={stall_ms}")} == {"n2"}, played.reported())
+    expect("nobody is reported to be at fault", not [e for e in played.events("fault") if e.get("host") or e.get("rank", -1) >= 0], played.reported())
     expect("one job", len(played.run.submissions("s")) == 1, played.run.story())
 
 
@@ -130,8 +130,8 @@ def ranks_that_take_their_time_to_go(cluster, runs):
     played = Played(cluster, runs, "teardown", tokens_of(runs), 30, 10, steps_ms=300, teardown_ms=20_000, seconds=200,
                     more='resiliency = { hang_floor = "5s" }\n' + fault)
     played.slowness.check_acted("delay_ms=20000")
-    expect("the frozen rank is told of", any(e.get("rank") == 1 for e in played.events("fault")), played.told())
-    expect("its host is kept", all(e.get("tier") in ("in_process", "in_job") for e in played.events("fault")), played.told())
+    expect("the frozen rank is reported", any(e.get("rank") == 1 for e in played.events("fault")), played.reported())
+    expect("its host is kept", all(e.get("tier") in ("in_process", "in_job") for e in played.events("fault")), played.reported())
     expect("one job", len(played.run.submissions("s")) == 1, played.run.story())
 
 
@@ -167,7 +167,7 @@ def agents_without_a_lead(cluster, runs):
     played = Played(cluster, runs, "herd", tokens_of(runs), 60, 30, steps_ms=500, at_step=5, then=cut,
                     calls=[f"open {runs.folder}/runs delay_ms=1 program=longhaul-worker"])
     print(f"  files of the lead that agents opened in {CUT_S} s without it: {opened}", flush=True)
-    expect("they have looked", opened, played.told())
+    expect("they have looked", opened, played.reported())
     expect("and not all the time", max(opened.values()) <= OPENS_MAX, opened)
     played.check_undisturbed()
 

@@ -59,7 +59,7 @@ class SlurmCluster:
     def call(self, *argv, seconds=CALL_SECONDS, check=True, env=None, **options):
         """Any command against this cluster: CompletedProcess with stdout and stderr as text."""
         options.setdefault("cwd", self.scratch)
-        argv = [str(word) for word in argv]
+        argv = [str(argument) for argument in argv]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, env={**self.environment, **(env or {})},
                                   stdin=subprocess.DEVNULL, **options)
@@ -69,9 +69,9 @@ class SlurmCluster:
             raise ClusterError(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def play(self, *words, seconds=120):
+    def play(self, *arguments, seconds=120):
         """A sub-command of tests/cluster/cluster: play("kill-node", "n2")."""
-        return self.call(PROGRAM, words[0], "--state", self.state, *words[1:], seconds=seconds).stdout
+        return self.call(PROGRAM, arguments[0], "--state", self.state, *arguments[1:], seconds=seconds).stdout
 
     def release(self):
         """Slurm's: (22, 5)."""
@@ -135,7 +135,7 @@ class SlurmCluster:
 
     # ------------------------------------------------------------------------------------------------------------- nodes
     def node_states(self):
-        """{node: state} in Slurm's words, lower case; a `*` behind it: the host does not answer."""
+        """{node: state} in Slurm's arguments, lower case; a `*` behind it: the host does not answer."""
         return dict(line.split() for line in self.call("sinfo", "-h", "-N", "-p", "main", "-o", "%N %T").stdout.splitlines())
 
     def wait_nodes(self, state, nodes=None, seconds=60):
@@ -158,7 +158,7 @@ class SlurmCluster:
         PENDING. After a kill -9 of slurmctld an id may appear again: for the same job, or for another that was given it."""
         found = []
         for line in self.jobcomp.read_text().splitlines():
-            fields = dict(word.partition("=")[::2] for word in line.split(" ") if "=" in word)
+            fields = dict(argument.partition("=")[::2] for argument in line.split(" ") if "=" in argument)
             found.append({**fields, "JobId": int(fields["JobId"])})
         return found
 

@@ -55,8 +55,8 @@ std::string wait_text(Clock& clock, const std::string& path, const std::string& 
 TEST_CASE("slurm port contract: the real ones read the cluster") {
   with_each_port([](ClusterRig& rig) { testing::slurm_port_reads_the_cluster(rig); });
 }
-TEST_CASE("slurm port contract: the real ones submit and tell ends") {
-  with_each_port([](ClusterRig& rig) { testing::slurm_port_submits_and_tells_ends(rig); });
+TEST_CASE("slurm port contract: the real ones submit and report ends") {
+  with_each_port([](ClusterRig& rig) { testing::slurm_port_submits_and_reports_ends(rig); });
 }
 TEST_CASE("slurm port contract: the real ones hold, requeue and cancel") {
   with_each_port([](ClusterRig& rig) { testing::slurm_port_holds_requeues_and_cancels(rig); });
@@ -64,8 +64,8 @@ TEST_CASE("slurm port contract: the real ones hold, requeue and cancel") {
 TEST_CASE("slurm port contract: the real ones know arrays") {
   with_each_port([](ClusterRig& rig) { testing::slurm_port_knows_arrays(rig); });
 }
-TEST_CASE("slurm port contract: the real ones tell dependencies") {
-  with_each_port([](ClusterRig& rig) { testing::slurm_port_tells_dependencies(rig); });
+TEST_CASE("slurm port contract: the real ones report dependencies") {
+  with_each_port([](ClusterRig& rig) { testing::slurm_port_reports_dependencies(rig); });
 }
 
 TEST_CASE("a signal reaches the batch script alone") {

@@ -67,7 +67,7 @@ class Runs:
     """Runs of one test, in a folder of their own below the cluster's scratch."""
 
     def __init__(self, cluster, program, folder, before=()):
-        """`before`: words before the program, such as those that make it another user's."""
+        """`before`: arguments before the program, such as those that make it another user's."""
         self.cluster, self.program, self.folder, self.before = cluster, pathlib.Path(program).resolve(), folder, [*before]
         folder.mkdir(parents=True)
         self.started = []
@@ -191,7 +191,7 @@ def case_arguments(usage):
     """The command line that tests of cases have in common."""
     parser = argparse.ArgumentParser(usage=usage[usage.index("usage: ") + 7:].splitlines()[0])
     parser.add_argument("longhaul")
-    parser.add_argument("cases", nargs="*", default=[], help="names of cases, or words in them; all where none is given")
+    parser.add_argument("cases", nargs="*", default=[], help="names of cases, or parts of them; all where none is given")
     return parser
 
 
@@ -205,14 +205,14 @@ def new_runs(name, program, seed=20260303, **pages):
     return runs
 
 
-def chosen_cases(cases, words, by_name=None):
-    """{name: function}: those of that name, or with that word in theirs; all where no word is given. `by_name`: only when asked for."""
-    found = {} if words else dict(cases)
-    for word in words:
+def chosen_cases(cases, argv, by_name=None):
+    """{name: function}: those of that name, or with that part in theirs; all where none is given. `by_name`: only when asked for."""
+    found = {} if argv else dict(cases)
+    for arg in argv:
         every = {**cases, **(by_name or {})}
-        of_word = {word: every[word]} if word in every else {name: case for name, case in cases.items() if word in name}
+        of_word = {arg: every[arg]} if arg in every else {name: case for name, case in cases.items() if arg in name}
         if not of_word:
-            sys.exit(f"no case is named so: {word}; there are: {' '.join(every)}")
+            sys.exit(f"no case is named so: {arg}; there are: {' '.join(every)}")
         found |= of_word
     return found
 
@@ -225,7 +225,7 @@ def leave_cluster_clean(runs):
         if shutil.which("scrontab"):
             runs.cluster.call("scrontab", "-r", check=False)
         runs.cluster.cancel_all(90)
-    except Exception as error:  # told once, and the next case may still find what it needs
+    except Exception as error:  # reported once, and the next case may still find what it needs
         return f"the cluster is not left as it was found: {error}"
     return ""
 

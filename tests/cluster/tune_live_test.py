@@ -12,7 +12,7 @@ import tomllib
 
 from slurm_cluster import wait_for
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
-from trial_stages import claims, facts_of_rounds, shape, trials_told
+from trial_stages import claims, facts_of_rounds, shape, trials_reported
 
 PRETRAIN = f"""
 [stage.pretrain]
@@ -91,7 +91,7 @@ def expect_layout(run, winners):
 def every_outcome_is_recorded_and_the_winner_is_trained_with(cluster, runs):
     names = ("huge", "huge-tp2", "crash", "one", "dp2", "tp2")
     run = runs.start("outcomes", TOKENS + tune(names) + PRETRAIN, driver="lead").wait("succeeded", 80)
-    seen = trials_told(stage_of(run))
+    seen = trials_reported(stage_of(run))
     expect("too large for its job's memory", seen["huge"]["outcome"] == "out of memory", seen)
     expect("and it says how large", "too little memory" in seen["huge"]["why"], seen)
     expect("one that needs less is judged by itself", seen["huge-tp2"]["outcome"] in ("out of memory", "measured"), seen)

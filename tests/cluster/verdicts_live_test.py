@@ -13,6 +13,7 @@ import threading
 import time
 
 from faults_live_test import STEPS, Training, leads, pretrain, undisturbed
+from restart_cases import expect_before, expect_kept, expect_restart, lasts
 from slurm_cluster import PROGRAM, ClusterError, wait_for
 from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
 
@@ -32,7 +33,7 @@ for step in range(1, 100):
 
 
 def user_bug(cluster, runs):
-    """Tried within its budget, then told as the user's; no further job is spent on it."""
+    """Tried within its budget, then reported as the user's; no further job is spent on it."""
     (runs.folder / "mistake.py").write_text(MISTAKE)
     begun = time.monotonic()
     run = runs.start("user-bug", f'[stage.s]\nkind = "command"\nscript = "exec python3 {runs.folder}/mistake.py"\nthreads = 1\n'
@@ -41,8 +42,12 @@ def user_bug(cluster, runs):
     facts = [(a.name, e) for a in sorted((run.folder / "stages/s/attempts").iterdir())
              for e in Events(a / "events.jsonl").all("fault")]
     last = facts[-1][1]
-    expect("the reason is told", "shape mismatch in layer 3" in last["cause"], facts)
-    expect("as the user's", last["class"] in ("program", "exception") and (last["scope"], last["tier"]) == ("user", "stop"), last)
+    expect("the reason is reported", "shape mismatch in layer 3" in last["cause"], facts)
+    expect_restart("user_bug", last)
+    expect("as the user's", last["scope"] == "user", last)
+    expect("and tried again before", len(facts) >= 3, facts)
+    for _, fault in facts[:2]:
+        expect_before("user_bug", fault)
     launches = sum(len(Events(a / "events.jsonl").all("launched")) for a in (run.folder / "stages/s/attempts").iterdir())
     expect("two restarts in the job, and one more job at most", launches <= 6 and len(run.submissions("s")) <= 2, facts)
     status = runs.longhaul("status", run.folder, code=None)
@@ -54,11 +59,11 @@ def kill_on(training, host, ranks=None):
     """The rank of that host is killed; waits for a checkpoint of the launch that follows, and gives back the fault."""
     launch = training.launches()
     victim = next(pid for pid, of in sorted((ranks or training.ranks(launch)).items()) if of == host)
-    told = len(training.events("fault"))
+    reported = len(training.events("fault"))
     os.kill(victim, signal.SIGKILL)
     training.wait(lambda: training.launches() > launch and training.saved(training.launches()), f"a checkpoint after a fault on {host}")
     # A launcher may crash while it connects ranks anew: a further fault, of another launch.
-    return next(e for e in training.events("fault")[told:] if e["launch"] == launch)
+    return next(e for e in training.events("fault")[reported:] if e["launch"] == launch)
 
 
 def lemon_host(cluster, runs):
@@ -69,15 +74,16 @@ def lemon_host(cluster, runs):
     lead = training.events("launched")[0]["host"]
     lemon = next(host for host in sorted(set(ranks.values())) if host != lead)
     first = kill_on(training, lemon, ranks)
-    expect("not for one fault", (first["tier"], first["host"]) == ("in_job", lemon), first)
+    expect_before("lemon_host", first)
+    expect("its host is named at the first, too", first["host"] == lemon, first)
     expect("the same hosts again", lemon in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
     second = kill_on(training, lemon)
-    expect("swapped at the second", (second["tier"], second["host"]) == ("swap", lemon), second)
-    expect("and the reason is told", f"{lemon} is left after its second fault within" in second["reason"] and
+    expect_restart("lemon_host", second, lemon)
+    expect("and the reason is reported", f"{lemon} is left after its second fault within" in second["reason"] and
            second["next"].endswith(f"without {lemon}"), second)
-    expect("left for good", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
-    told = runs.longhaul("faults", training.run.folder, code=None)
-    expect("people are told, too", f"{lemon} is left after its second fault" in " ".join(told.split()), told)
+    expect_kept("lemon_host", training.events(), lemon)
+    reported = runs.longhaul("faults", training.run.folder, code=None)
+    expect("people are informed, too", f"{lemon} is left after its second fault" in " ".join(reported.split()), reported)
     training.run.wait("succeeded", 90)
     steps = [e["step"] for e in training.events("checkpoint")]
     expect("the training has come to its end", max(steps) == LEMON_STEPS, steps)
@@ -93,8 +99,9 @@ def error_twice(cluster, runs):
         launch = training.launches()
         runs.longhaul("tell", training.run.folder, "fault", "ASYNC_EXC", "rank=2", "--wait", 1)
         training.wait(lambda: training.launches() > launch and training.saved(training.launches()), f"a checkpoint after error {number}")
-    for fault in training.events("fault"):
-        expect("tried again on the same hosts", fault["tier"] == "in_job" and "is left" not in fault["reason"], fault)
+    for number, fault in enumerate(training.events("fault")):
+        expect_restart("error_twice", fault) if number else expect_before("error_twice", fault)
+        expect("tried again on the same hosts", "is left" not in fault["reason"], fault)
     expect("no host was left", training.events("launched")[-1]["hosts"] == hosts, training.events("launched"))
     training.end(runs)
 
@@ -104,8 +111,8 @@ def agents(run):
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
-            if not words[0].endswith(b"longhaul-worker") or b"agent" not in words or run.folder.name.encode() not in b" ".join(words):
+            arguments = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            if not arguments[0].endswith(b"longhaul-worker") or b"agent" not in arguments or run.folder.name.encode() not in b" ".join(arguments):
                 continue
             for variable in (entry / "environ").read_bytes().split(b"\0"):
                 if variable.startswith(b"SLURMD_NODENAME="):
@@ -135,10 +142,10 @@ def standby_killed(cluster, runs):
     training.end(runs)
 
 
-def rank_told_from_outside(cluster, runs):
+def rank_stopped_from_outside(cluster, runs):
     """Somebody sends SIGTERM to one rank that is not the first, in a job whose end is known: the ranks save and stop, that rank is
     named, and all are started again. Neither is the job's wall time over, nor was anybody killed."""
-    training = Training(cluster, runs, "told-from-outside", "resiliency = { restarts = 9 }\n")
+    training = Training(cluster, runs, "reported-from-outside", "resiliency = { restarts = 9 }\n")
     job = training.run.job("s")
     expect("the job has an end", cluster.call("squeue", "-h", "-j", job, "-o", "%e").stdout.strip() not in ("", "N/A", "NONE"), job)
     for number in range(1, 3):
@@ -148,8 +155,8 @@ def rank_told_from_outside(cluster, runs):
         os.kill(victim, signal.SIGTERM)
         training.recovery(time.time(), number)
         fault = next(e for e in training.events("fault") if e["launch"] == launch)
-        expect("as what it was", (fault["class"], fault["tier"], fault["host"]) == ("interrupted", "in_job", ranks[victim]), fault)
-        expect("by which signal", f"rank {fault['rank']}: told to stop by SIGTERM: stopped after step" in fault["cause"], fault)
+        expect_restart("rank_stopped_from_outside", fault, ranks[victim])
+        expect("by which signal", f"rank {fault['rank']}: asked to stop by SIGTERM: stopped after step" in fault["cause"], fault)
         stopped = training.events("stopped")[-1]
         expect("it had saved, and its time was not over", (stopped["why"], stopped["saved"]) == ("asked", True), stopped)
         training.wait(lambda: training.saved(training.launches()), f"a checkpoint after SIGTERM {number}")
@@ -179,8 +186,8 @@ def host_frozen(cluster, runs):
     injected = training.events("injected")[0]
     detected, again, fault, _ = training.recovery(injected["ms"] / 1000, 1, 60)
     print(f"  host frozen: detected after {detected:.2f} s, trained again after {again:.2f} s as {fault['class']}", flush=True)
-    expect("that host", fault["host"] == injected["host"], (fault, injected))
-    expect("left", injected["host"] not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    expect_restart("host_frozen", fault, injected["host"])
+    expect_kept("host_frozen", training.events(), injected["host"])
     training.end(runs)
 
 
@@ -193,10 +200,10 @@ def flipped_bit(cluster, runs):
     runs.longhaul("tell", training.run.folder, "fault", "flipped_bit", f"rank={rank}", "--wait", 1)
     training.wait(lambda: training.events("injected"), "the injected fault")
     _, again, fault, recovered = training.recovery(training.events("injected")[0]["ms"] / 1000, 1, 60)
-    told = [e for e in training.events("faulted") if e.get("class") == "silent_corruption"]
-    expect("the rank says so itself", [e["culprit"] for e in told] == [rank], told)
-    expect("the culprit and its host are named, and the host is left",
-           (fault["class"], fault["rank"], fault["host"], fault["tier"]) == ("silent_corruption", rank, host, "swap"), fault)
+    reported = [e for e in training.events("faulted") if e.get("class") == "silent_corruption"]
+    expect("the rank says so itself", [e["culprit"] for e in reported] == [rank], reported)
+    expect_restart("flipped_bit", fault, host, recovered)
+    expect("the culprit is named", fault["rank"] == rank, fault)
     now = training.events("launched")[-1]
     expect("the spare works in its place", host not in now["hosts"] and len(now["hosts"]) == 2, now)
     print(f"  flipped bit: trained again after {again:.2f} s, {recovered['lost_steps']} steps done again", flush=True)
@@ -232,7 +239,7 @@ def straggler_swapped(cluster, runs):
     """A rank that is slowed down for good: it is named, a checkpoint is made, and its host is left for the spare. On cores that are
     shared another rank may really be slow before it, and takes the only spare: then once more, three times at most."""
     if not any(straggler_tried(cluster, runs, number) for number in range(3)):
-        raise ClusterError("three times another rank than the one that was slowed down was told of first")
+        raise ClusterError("three times another rank than the one that was slowed down was reported first")
 
 
 def straggler_tried(cluster, runs, number):
@@ -252,13 +259,13 @@ def straggler_tried(cluster, runs, number):
         print(f"  another one was slow first: {training.events('straggler')[-1]['text']}", flush=True)
         training.end(runs)
         return False
-    expect("told with rank and host", slow and slow[-1]["rank_of"] >= 0 and slow[-1]["slowdown"] > 1.08, training.events("straggler"))
-    expect("its host is left for that", (fault["class"], fault["host"], fault["tier"]) == ("slow_rank", host, "swap"), fault)
+    expect("reported with rank and host", slow and slow[-1]["rank_of"] >= 0 and slow[-1]["slowdown"] > 1.08, training.events("straggler"))
+    expect_restart("straggler_swapped", fault, host)
     now = training.events("launched")[-1]
     expect("the spare works in its place", host not in now["hosts"] and len(now["hosts"]) == 2, now)
     saved = [e for e in training.events("checkpoint") if e["step"] >= slow[0]["step"]]
     expect("a checkpoint was made first", saved and saved[0]["ms"] <= fault["ms"], (saved, fault))
-    print(f"  straggler: told {slow[0]['ms'] / 1000 - begun:.2f} s after the onset, left after {detected:.2f} s, trained again after "
+    print(f"  straggler: reported {slow[0]['ms'] / 1000 - begun:.2f} s after the onset, left after {detected:.2f} s, trained again after "
           f"{again:.2f} s, {recovered['lost_steps']} steps done again", flush=True)
     training.end(runs)
     return True
@@ -276,14 +283,14 @@ def interval_online(cluster, runs):
         # The order may come while a save of the old interval is due.
         training.wait(lambda: newest() > training.events("checkpoint")[-1]["step"] + 100, f"no save for 100 steps, {what}", 60)
     training.wait(lambda: training.events("checkpoint_interval"), "the chosen interval", 60)
-    told = training.events("checkpoint_interval")[0]
-    expect("with its reasons", told["steps"] > 20 and told["interval_s"] > 0 and told["stall_s"] >= 0 and told["mtbf_s"] > 3600, told)
+    reported = training.events("checkpoint_interval")[0]
+    expect("with its reasons", reported["steps"] > 20 and reported["interval_s"] > 0 and reported["stall_s"] >= 0 and reported["mtbf_s"] > 3600, reported)
     keeps_it("as ordered")
     os.kill(sorted(training.ranks(1))[-1], signal.SIGKILL)
     training.recovery(time.time(), 1)
     keeps_it("also in the next launch")
     last = training.events("checkpoint_interval")[-1]
-    print(f"  interval online: {told['steps']} steps ({told['interval_s']:.0f} s) for a stall of {told['stall_s']:.3f} s, "
+    print(f"  interval online: {reported['steps']} steps ({reported['interval_s']:.0f} s) for a stall of {reported['stall_s']:.3f} s, "
           f"{last['steps']} after a fault", flush=True)
     training.end(runs)
 
@@ -342,7 +349,7 @@ def storage_silent(cluster, runs):
     try:
         training = Training(cluster, runs, "storage-silent", "resiliency = { spares = 1 }\n", runs_dir=silent.folder / "runs")
         ranks = training.ranks(1)
-        silent.freeze(20)
+        silent.freeze(lasts("storage_silent"))
         undisturbed(training, ranks)
         expect("nothing was launched again", training.launches() == 1, training.events("launched"))
         training.end(runs)
@@ -360,7 +367,7 @@ class Events:
         return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
 
 
-CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, rank_told_from_outside, standby_killed, heartbeat_dropped,
+CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, rank_stopped_from_outside, standby_killed, heartbeat_dropped,
                                            host_frozen, flipped_bit, straggler_swapped, interval_online, storage_silent)}
 
 

@@ -2,7 +2,7 @@
 """Bad input to the real programs: one clear error with place and remedy, a documented exit code, nothing earlier lost,
 nothing hanging.
 
-usage: bad_input_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: bad_input_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import gzip
 import http.client
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from scenario import (LONGHAUL, Skip, call, case, events, expect, longhaul, main, newest_run, processes_holding, program,
+from scenario import (LONGHAUL, SOURCE, Skip, call, case, events, expect, longhaul, main, newest_run, processes_holding, program,
                       runs, snapshot, stage_status, status, wait_for)
 from tiny_inputs import page, write_pages, write_questions
 
@@ -168,7 +168,7 @@ def jobs_that_a_site_would_refuse(here):
     ):
         refused(here, stage(text), *says, arguments=own)
     (here / "w.toml").write_text(stage(""))
-    for set_text, says in (("site.account=me", "text needs quotes"), ("site.acount='me'", "did you mean 'account'?"),
+    for set_text, says in (("site.account=m e", "text needs quotes"), ("site.node.gpus=many", "is text, expected integer"), ("site.acount='me'", "did you mean 'account'?"),
                            ("site.classes.prod.max_nodes='many'", "is text, expected integer")):
         longhaul(here, "validate", "w.toml", "--site", "./my.toml", "--set", set_text, code=INVALID, says=says)
     for text, says in (("[classes", "TOML syntax"), ("default_class = 'x'\n", "there is no class 'x'"), ("[classes]\nx = 3\n", "expected a table"),
@@ -227,7 +227,7 @@ def values_of_jobs_are_data(here):
 def files_that_are_not_workflows(here):
     (here / "corpus").mkdir()
     longhaul(here, "run", "absent.toml", code=NOT_FOUND, says="absent.toml does not exist")
-    longhaul(here, "run", "corpus", code=INVALID, says="corpus")
+    longhaul(here, "run", "corpus", code=INVALID, says=("corpus is a folder, and no workflow", "longhaul init corpus writes one"))
     refused(here, "[workflow\n", "w.toml:1:10: error: TOML syntax")
     refused(here, HEADER + "[stage.a]\n[stage.a]\n", "w.toml:4:1: error: TOML syntax", "cannot redefine")
     refused(here, HEADER + "x = " + "[" * 20000 + "]" * 20000, "w.toml:3:", "nested")
@@ -238,6 +238,30 @@ def files_that_are_not_workflows(here):
     (here / "secret.toml").chmod(0)
     done = call([*without_override(), LONGHAUL, "run", "secret.toml"], here)
     expect("an unreadable workflow is named", done.code == SYSTEM and "secret.toml" in done.err and "denied" in done.err, done)
+
+
+@case
+def what_a_newcomer_hands_over(here):
+    """A sentence each that says what to do, before anything runs."""
+    for name, text, says in (("w.yaml", "workflow:\n  name: x\n", "this is YAML; a workflow is TOML"),
+                             ("w.json", '{"workflow": {"name": "x"}}\n', "this is JSON; a workflow is TOML"),
+                             ("train.py", "import torch\nprint(1)\n", 'argv = ["python3", "train.py"]')):
+        (here / name).write_text(text)
+        longhaul(here, "run", name, code=INVALID, says=says)
+    curate = HEADER + '[stage.c]\nkind = "curate"\ninputs = { documents = "%s" }\n'
+    (here / "empty").mkdir()
+    refused(here, curate % "empty", "w.toml:5:24: error:", "is empty: it holds no documents")
+    (here / "images").mkdir()
+    (here / "images/a.png").write_bytes(b"\x89PNG")
+    refused(here, curate % "images", "w.toml:5:24: error:", "images holds no documents: 1 files of other kinds, such as a.png")
+    shutil.copytree(SOURCE / "tests/parity/golden/model-untied", here / "model")
+    (here / "model/tokenizer.json").unlink()
+    (here / "rows.jsonl").write_text('{"input": "a", "output": "b"}\n')
+    refused(here, HEADER + '[stage.s]\nkind = "sft"\ninputs = { model = "model", data = "rows.jsonl" }\n', "w.toml:5:20: error:",
+            "model/tokenizer.json", "a model is a folder with")
+    (here / "own.sh").write_text("true\n")
+    refused(here, HEADER + '[stage.a]\nkind = "command"\nargv = ["./own.sh"]\n', "w.toml:5:", "may not be executed; chmod +x",
+            'argv = ["bash", "./own.sh"]')
 
 
 @case
@@ -278,11 +302,11 @@ def layouts_that_cannot_be(here):
     for settings, says in (
             ({"parallel": "{ tp = 3 }", "ranks": 2}, (at, "does not divide the job's 2 ranks", "multiple of 3")),
             ({"parallel": "{ dp_replicate = 4 }", "ranks": 2}, (at, "= 4, but the job has 2 ranks; use dp_replicate = 2")),
-            ({"parallel": "{ ep = 2 }", "ranks": 2, "sequence_length": 64}, (at, "parallel.ep = 2 deals experts, and the model has none; leave ep out")),
+            ({"parallel": "{ ep = 2 }", "ranks": 2, "sequence_length": 64}, (at, "parallel.ep = 2 distributes experts, and the model has none; leave ep out")),
             ({"parallel": "{ cp = 2 }", "ranks": 2, "sequence_length": 62}, (at, "2 * parallel.cp(2) = 4 does not divide sequence_length = 62", "use sequence_length = 60 or 64")),
             ({"nodes": 3, "ranks": 2}, (at, "2 ranks cannot be shared evenly by 3 nodes")),
             ({"global_batch_size": 15, "ranks": 2}, (at, "not a multiple of micro_batch_size(4) * dp(2) = 8; use 8 or 16")),
-            ({"sequence_length": 128, "model": f"{{ {shape} }}"}, (at, "longer than model.max_position_embeddings = 64; raise")),
+            ({"sequence_length": 128, "model": f"{{ {shape} }}"}, (at, "longer than model.max_position_embeddings = 64; use at most 64, or raise")),
             ({"model": f"{{ hidden_size = 33, num_attention_heads = 4 }}"}, (at, "does not divide hidden_size = 33; use hidden_size = 36")),
             ({"model": f"{{ num_attention_heads = 4, num_key_value_heads = 3 }}"}, (at, "num_key_value_heads = 3 does not divide")),
             ({"model": f"{{ hidden_size = 30, num_attention_heads = 2 }}"}, (at, "head_dim = 15 is odd", "use an even head_dim")),
@@ -316,7 +340,7 @@ def fails(here, text, *says, stage, code=RUN_FAILED, deadline_s=30):
     return run
 
 
-def told_before(here, text, *says):
+def refused_before(here, text, *says):
     """Nothing is started: the input is looked at before, and all of `says` is said of it."""
     (here / "w.toml").write_text(HEADER + text)
     runs = len(list(here.glob("runs/*")))
@@ -359,7 +383,7 @@ def pages_that_are_not_pages(here):
     good = {f"{language}/page-{n}.html" for language in ("en", "de", "es") for n in range(6)}
     expect("every good page is kept, also the one with broken bytes", good | {"invalid.html"} <= sources, good - sources)
     removed = {r["source"]: r for r in map(json.loads, (out / "removed.jsonl").open())}
-    expect("every bad one is told", set(bad) <= set(removed) | {"nested.html"}, set(bad) - set(removed))
+    expect("every bad one is reported", set(bad) <= set(removed) | {"nested.html"}, set(bad) - set(removed))
     for name in ("cut.html.gz", "secret.html"):
         expect(f"{name} is counted as unreadable", removed[name]["reason"] == "unreadable" and name in removed[name]["detail"], removed[name])
     steps = json.loads((out / "waterfall.json").read_text())
@@ -518,7 +542,7 @@ def damaged_token_files(here):
     fails(here, PRETRAIN.replace("_length = 64", "_length = 16384").replace("embeddings = 64", "embeddings = 16384"),
           "less than one sample of sequence_length + 1 = 16385", "use a sequence_length of at most", stage="s")
     data.unlink()
-    told_before(here, PRETRAIN, f"{data} is missing; tokens are a folder as the stage kind tokenize makes it")
+    refused_before(here, PRETRAIN, f"{data} is missing; tokens are a folder as the stage kind tokenize makes it")
 
 
 @case
@@ -530,20 +554,20 @@ def lines_that_are_not_json(here):
         for line, says in (('{"input": "c"\n', "not valid JSON"), ('{"input": "c", "output": 3}\n', "'output' is integer, expected a text"),
                            ('{"messages": [{"role": "user"}]}\n', "content")):
             file.write_text(good + line)
-            if file == train and says == "not valid JSON":
-                told_before(here, text, f"{file}:2: error:", says)
+            if says == "not valid JSON":
+                refused_before(here, text, f"{file}:2: error:", says)
             file.write_text(good * 25 + line)  # behind the rows that are looked at before
             fails(here, text, f"{file}:26: error:", says, stage="s")
         file.write_bytes(good.encode() * 25 + b'{"input": "\xff", "output": "b"}\n')
         fails(here, text, f"{file}:26: error:", "UTF-8", stage="s")
     answers.write_text("")
-    fails(here, EVALUATE, f"{answers} has no examples; one JSON object per line is expected", stage="s")
+    refused_before(here, EVALUATE, f"{answers} has no examples; one JSON object per line is expected")
     train.write_text("")
-    told_before(here, SFT, f"{train} has no examples; one JSON object per line is expected")
+    refused_before(here, SFT, f"{train} has no examples; one JSON object per line is expected")
     (questions / "pairs.jsonl").write_text('{"prompt": "a", "chosen": "b"}\n')
-    told_before(here, SFT.replace('"sft"', '"align"').replace("train.jsonl", "pairs.jsonl"), "pairs.jsonl:1: error: 'rejected' is missing")
+    refused_before(here, SFT.replace('"sft"', '"align"').replace("train.jsonl", "pairs.jsonl"), "pairs.jsonl:1: error: 'rejected' is missing")
     (here / "corpus").mkdir()
-    told_before(here, TOKENS, "corpus/documents.jsonl is missing; the corpus is a folder as the stage kind curate makes it")
+    refused_before(here, TOKENS, "corpus/documents.jsonl is missing; the corpus is a folder as the stage kind curate makes it")
     for text, says in (('{"text": "a"}\n{"text":\n', "documents.jsonl:2: error:"), ('{"text": "a"}\n{"txt": "b"}\n', "documents.jsonl:2: error: 'text' is missing"),
                        ("", "no text to learn a vocabulary from")):
         (here / "corpus/documents.jsonl").write_text(text)
@@ -651,8 +675,8 @@ def full_disk_as_tmpfs(here):
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
             expect(f"it fails with {leave_kb} KiB left", process.returncode in (RUN_FAILED, SYSTEM), (process.returncode, out))
-            told = "No space left on device" in out or "are free on the file system" in out
-            expect("the cause is told", told, out)
+            reported = "No space left on device" in out or "are free on the file system" in out
+            expect("the cause is reported", reported, out)
             disk.make_room()
             check_full_disk_recovery(here, run, count, before)
         finally:
@@ -671,7 +695,7 @@ def full_disk_as_limit(here):
         done = call([LONGHAUL, "run", "w.toml", "--runs-dir", place / "runs"], here, 60, restore_signals=False,
                     preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
                                         resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))))
-        expect("the cause is told", done.code == RUN_FAILED and "File too large" in done.text and "free disk space" in done.text, done)
+        expect("the cause is reported", done.code == RUN_FAILED and "File too large" in done.text and "free disk space" in done.text, done)
         run = next((place / "runs").glob("x-*"))
         check_full_disk_recovery(here, run, count, snapshot(run / "stages/before/out"))
     finally:
@@ -705,9 +729,9 @@ class TwoRanks:
         return [] if ids == ["ended"] else ids
 
     def story(self):
-        told = [json.dumps(e) for e in events(self.run, "s") if e["kind"] != "metric"]
+        reported = [json.dumps(e) for e in events(self.run, "s") if e["kind"] != "metric"]
         alive = [(p, pathlib.Path(f"/proc/{p}/cmdline").read_bytes()[:300]) for p in processes_holding(self.entry)]
-        return "\n".join(told[-25:] + [(self.attempt / "lead.log").read_text()[-3000:], f"alive: {alive}"])
+        return "\n".join(reported[-25:] + [(self.attempt / "lead.log").read_text()[-3000:], f"alive: {alive}"])
 
     @staticmethod
     def is_rank(pid, launch):
@@ -770,18 +794,18 @@ def one_rank_is_killed_every_time(here):
     record = job.record()
     expect("it fails, and soon", job.process.returncode == RUN_FAILED and time.monotonic() - start < 20, out)
     expect("it was started more than once, and not for ever", record["launches"] == kills < 8, (record, kills))
-    expect("the cause is told", "signal 9" in record["cause"] and "(all ranks, exit code 137)" in out, (record, out))
+    expect("the cause is reported", "signal 9" in record["cause"] and "(all ranks, exit code 137)" in out, (record, out))
     expect("nothing is published", not (job.run / "stages/s/out").exists())
     no_process_is_left(job)
 
 
 @case
-def ranks_that_are_told_to_stop_have_time_to_save(here):
-    """A launcher that is told itself gives its ranks a second: they are told, and it waits for them."""
+def ranks_that_are_asked_to_stop_have_time_to_save(here):
+    """A launcher that gets the signal itself gives its ranks a second: they get it first, and it waits for them."""
     Made.copy(here)
     plan = here / "plan"
     plan.write_text("follow\n")
-    job = TwoRanks(here, "told", 0, "--worker-fault-plan", str(plan))
+    job = TwoRanks(here, "reported", 0, "--worker-fault-plan", str(plan))
     job.ranks(1)
     with open(plan, "a") as file:
         file.write("checkpoint_before_manifest delay_ms=3000\n")

@@ -17,8 +17,8 @@ def start_example(here, python, script, more="", ranks=2, **settings):
     (here / "longhaul_beat.py").write_text((EXAMPLE / "longhaul_beat.py").read_text())
     (here / script.name).write_text(script.read_text())
     settings = {"python": str(python), "script": script.name, **settings}
-    words = [word for name, value in settings.items() for word in ("--set", f"params.{name}={json.dumps(value)}")]
-    return subprocess.Popen([str(LONGHAUL), "run", "workflow.toml", *words], cwd=here, stdin=subprocess.DEVNULL,
+    arguments = [argument for name, value in settings.items() for argument in ("--set", f"params.{name}={json.dumps(value)}")]
+    return subprocess.Popen([str(LONGHAUL), "run", "workflow.toml", *arguments], cwd=here, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -39,7 +39,7 @@ def launches(here):
     return sorted(found, key=lambda p: (int(p.parent.parent.name), int(p.name)))
 
 
-def first_words(launch, rank):
+def first_report(launch, rank):
     """(process, the step that it goes on after), once it has said so."""
     log = launch / f"rank-{rank}.log"
     said = re.search(r"process (\d+), goes on after step (\d+)", log.read_text() if log.exists() else "")
@@ -64,15 +64,15 @@ def went_on_from_checkpoint(here, least, steps, every):
     """Both ranks, in a second launch, from a checkpoint of step `least` or later to the last step; the figures of the stage."""
     expect("a second launch", len(launches(here)) == 2, launches(here))
     for rank in (0, 1):
-        expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
-        after = first_words(launches(here)[1], rank)[1]
+        expect("it began at the start", first_report(launches(here)[0], rank)[1] == 0)
+        after = first_report(launches(here)[1], rank)[1]
         expect("it went on from its checkpoint", least <= after < steps and after % every == 0, after)
     made = figures(here)
     expect("to the last step", made["steps"] == steps and made["first_step"] > least, made)
     return made
 
 
-def told_where_it_was_killed(here, rank, least):
+def goes_on_where_it_was_killed(here, rank, least):
     """The cause names rank, signal, and section and step that the program itself has said."""
     facts = "".join(path.read_text() for path in newest_run(here).glob("log/*.jsonl"))
     facts += "".join(path.read_text() for path in newest_run(here).glob("stages/train/attempts/*/events.jsonl"))
@@ -82,7 +82,7 @@ def told_where_it_was_killed(here, rank, least):
 
 def save_and_stop_after(here, more):
     """Orders a checkpoint, and the end `more` steps after it, which it returns."""
-    told = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
-    last = int(re.search(r"done at step (\d+)", told)[1]) + more
+    reported = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
+    last = int(re.search(r"done at step (\d+)", reported)[1]) + more
     longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
     return last

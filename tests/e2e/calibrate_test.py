@@ -2,7 +2,7 @@
 """A site's constants measured by real short runs: `longhaul tune --calibrate`, killed and gone on with, what it writes, who uses it,
 and results that are broken.
 
-usage: calibrate_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: calibrate_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import os
@@ -61,7 +61,7 @@ def a_killed_calibration_goes_on_and_its_constants_are_used_from_then_on(here):
     expect("nothing is written before the end", not (here / "constants").exists() or not list((here / "constants").iterdir()))
     longhaul(here, *CALIBRATE, code=0, deadline_s=DEADLINE_S,
              says=["going on with calibrate-here-", "steps of trainings, measured and predicted", "each by constants fitted without it",
-                   "these runs cannot tell it", "constants: "])
+                   "these runs do not determine it", "constants: "])
     expect("one run", len(runs(here)) == 1, runs(here))
     shown = json.loads((runs(here)[0] / "calibration.json").read_text())
     expect("nine trainings, none twice", len(shown["trainings"]) == 9 and len(jobs(runs(here)[0])) == 9, shown["trainings"])
@@ -104,7 +104,7 @@ def what_cannot_be_measured_is_refused_before_anything_is_started(here):
     longhaul(here, "tune", "--calibrate", "--site", "gpus.toml", "--processors", "--ranks", "1", "--dry-run", code=0, says="wide-steps")
     longhaul(here, *CALIBRATE, "--output", "here.toml/below/file", code=6, says="cannot be written")
     longhaul(here, "tune", "--site", "here.toml", code=2, says="WORKFLOW")
-    longhaul(here, "tune", "w.toml", code=2, says="--stage")
+    longhaul(here, "tune", "w.toml", code=4, says="w.toml does not exist")
     longhaul(here, "tune", "w.toml", "--stage", "pretrain", "--ranks", "2", code=2, says="--calibrate")
     expect("no run was made", not runs(here), runs(here))
 

@@ -112,7 +112,7 @@ def main():
         expect_call("a local site has no cluster", ["doctor", "--site", "local"], 0, out="no cluster to compare with", cwd=here)
         expect_call("a syntax error has its place", ["validate", "syntax.toml"], 3, err="syntax.toml:1:10: error: TOML syntax", cwd=here)
         for command in ("validate", "plan", "run"):
-            _, err = expect_call(f"{command} tells all problems", [command, "bad.toml"], 3, err="3 errors; nothing was started", cwd=here)
+            _, err = expect_call(f"{command} reports all problems", [command, "bad.toml"], 3, err="3 errors; nothing was started", cwd=here)
             for part in ("bad.toml:4:8: error: unknown stage kind 'comand'; did you mean 'command'?", "bad.toml:7:21: error: ",
                          "bad.toml:8:14: error: stage.t.vocabulary is text, expected integer"):
                 expect(f"{command} says: {part}", part in err, err)
@@ -188,7 +188,8 @@ def main():
         made = [p.name for p in (here / "runs").glob("*") if p.name != ".machine"]  # how fast this machine is may be kept there
         expect("no run was made", not made, made)
         expect_call("who knows better", ["plan", *large, "--no-queue", "--allow", "memory"], 0, out="predicted", cwd=here)
-        expect_call("as the option was called", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
+        _, said = expect_call("as the option was called", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
+        expect("the new one is said once", said.count("--ignore-memory is called --allow memory now") == 1, said)
         expect_call("who runs it here means this machine", ["run", large[0]], 3, err="--set params.ranks=", cwd=here)
         expect_call("what nobody checks", ["validate", *large, "--allow", "memroy"], 2, err="memroy", cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")

@@ -89,14 +89,14 @@ def orders_steer_a_training_and_their_outcomes_are_known(here):
         out, _ = process.communicate(timeout=60)
         expect("the shortened run succeeds", process.returncode == 0, out)
         figures = stage_status(here, "pretrain")["figures"]
-        expect("it ended where it was told", figures["steps"] == step and figures["steps_planned"] == 200000, figures)
+        expect("it ended where it was asked to", figures["steps"] == step and figures["steps_planned"] == 200000, figures)
         rates = [(e["step"], e["lr"]) for e in events(run, "pretrain", "metric") if "lr" in e]
         expect("the rate changed once, and held", rates[-1][1] < 5.1e-4 and rates[0][1] > 1e-3, rates[-1])
         expect("a checkpoint of the last step", (run / f"stages/pretrain/state/checkpoints/step-{step:08}/checkpoint.json").exists())
-        told = [f for f in logged(run) if f["fact"] in ("request", "order_ended")]
-        expect("every order and its outcome is in the log", [f["fact"] for f in told].count("order_ended") == 4, told)
-        expect("a refusal, too", any("anyhow" in f["with"].get("answer", "") for f in told), told)
-        longhaul(here, "status", code=0, says=["told pretrain: checkpoint: done", "told pretrain: lr = 0.0005: done"])
+        reported = [f for f in logged(run) if f["fact"] in ("request", "order_ended")]
+        expect("every order and its outcome is in the log", [f["fact"] for f in reported].count("order_ended") == 4, reported)
+        expect("a refusal, too", any("anyhow" in f["with"].get("answer", "") for f in reported), reported)
+        longhaul(here, "status", code=0, says=["order to pretrain: checkpoint: done", "order to pretrain: lr = 0.0005: done"])
         longhaul(here, "tell", "latest", "checkpoint", code=3, says="has ended")
         index = [p for p in (here / "runs/.artifacts").glob("*.json") if "/stages/pretrain/" in p.read_text()]
         expect("a steered artifact is not offered to other runs", not index, index)
@@ -104,6 +104,29 @@ def orders_steer_a_training_and_their_outcomes_are_known(here):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             longhaul(here, "cancel")
+
+
+@case
+def a_training_is_watched_while_it_runs(here):
+    write_training(here, 3000)
+    process = start(here, "run", "train.toml", "--quiet")
+    watchers = []
+    try:
+        run = wait_for("a run", lambda: runs(here) and newest_run(here))
+        wait_for("steps", lambda: list(run.glob("stages/pretrain/attempts/*/events.jsonl")) and len(events(run, "pretrain", "metric")) > 2)
+        watchers = [start(here, "logs", "-f"), start(here, "status", "--watch", "--every", "200ms")]
+        expect("the training was still running", process.poll() is None)
+        quiet, _ = process.communicate(timeout=120)
+        followed, watched = [one.communicate(timeout=60)[0] for one in watchers]
+        expect("all end with the run", [one.returncode for one in (process, *watchers)] == [0, 0, 0], (quiet, followed, watched))
+        expect("steps were followed to the last", "step 3000/3000  loss " in followed and "tokens/s" in followed, followed[-2000:])
+        expect("running, then ended", "running" in watched and "succeeded" in watched.split("running")[-1], watched[-3000:])
+        expect("--quiet leaves progress out", "%" not in quiet and " step " not in quiet, quiet)
+    finally:
+        for one in (process, *watchers):
+            if one.poll() is None:
+                os.killpg(one.pid, signal.SIGKILL)
+        longhaul(here, "cancel")
 
 
 @case
@@ -136,6 +159,10 @@ def a_fork_goes_on_from_a_checkpoint_with_other_settings(here):
     expect("trained from the start", stage_status(here, "pretrain")["state"] == "succeeded")
     steps = [e["step"] for e in events(newest_run(here), "pretrain", "metric") if "lr" in e]
     expect("all its steps", steps[0] == 1, steps)
+    # Without --from it is the stage that --set changes, at its newest checkpoint; a step alone is one of that stage.
+    longhaul(here, "fork", old, "--set", "stage.pretrain.steps=90", code=0, says=f"pretrain goes on from step 60 of run {old.name}")
+    longhaul(here, "fork", old, "--from", "@20", code=0, says=f"pretrain goes on from step 20 of run {old.name}")
+    longhaul(here, "fork", old, "--from", "@30", code=4, says="there are: 20, 40, 60")
 
 
 def hook_site(here, hook, host="127.0.0.1", more=""):
@@ -155,9 +182,9 @@ def messages_arrive_once_although_the_webhook_fails_first(here):
     hook = Hook(answers=[500, 503])
     arguments = command_workflow(here, "fails", "echo trouble >&2; exit 3", hook_site(here, hook), "retries = 1")
     done = longhaul(here, *arguments, code=5)
-    told = [(m["event"], m["stage"]) for m in hook.accepted]
+    reported = [(m["event"], m["stage"]) for m in hook.accepted]
     expect("start, restart, failure and end, each once",
-           sorted(told) == [("run_completed", ""), ("run_started", ""), ("stage_failed", "a"), ("stage_retried", "a")], hook.accepted)
+           sorted(reported) == [("run_completed", ""), ("run_started", ""), ("stage_failed", "a"), ("stage_retried", "a")], hook.accepted)
     expect("each with an id of its own", len({m["id"] for m in hook.accepted}) == 4)
     expect("the address is used as it stands", all(path == "/" + SECRET for path, _, _ in hook.posts))
     expect("what was posted twice has the same id", len(hook.posts) == 6)
@@ -223,7 +250,7 @@ def an_address_that_others_may_read_is_refused_and_the_variable_serves(here):
 
 
 @case
-def a_stage_without_progress_is_told_once(here):
+def a_stage_without_progress_is_reported_once(here):
     hook = Hook()
     site = hook_site(here, hook, more='no_progress_after = "2s"\nevents = ["no_progress"]')
     longhaul(here, *command_workflow(here, "silent", "sleep 6", site), code=0)
@@ -349,7 +376,7 @@ def a_support_bundle_explains_a_run_and_holds_no_secret(here):
     expect("nothing secret", "hidden-" not in whole and SECRET not in whole,
            [(n, line) for n, t in files.items() for line in t.splitlines() if "hidden-" in line or SECRET in line][:5])
     expect("long logs are cut", len(files["stages/a/attempts/1/launches/1/rank-0.log"]) < 1_500_000 and "cut here" in whole)
-    expect("the job's variables are told", "SLURM_JOB_ID=7" in files["environment.txt"] and "SLURM_JOB_TOKEN=[redacted]" in files["environment.txt"])
+    expect("the job's variables are reported", "SLURM_JOB_ID=7" in files["environment.txt"] and "SLURM_JOB_TOKEN=[redacted]" in files["environment.txt"])
     expect("nothing is left beside it", not list(here.glob("b.tar.gz.*")))
     longhaul(here, "support-bundle", "--size-max", "0.01", "--output", "small.tar.gz", code=0)
     expect("the limit holds", (here / "small.tar.gz").stat().st_size < 40_000)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the lead notices of a training that goes on: a slow rank, a loss that is no number, ranks out of step, no progress.
 
-usage: detectors_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: detectors_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import os
@@ -87,11 +87,11 @@ def ranks_of(run):
     found = {}
     for pid in processes_holding("OMPI_COMM_WORLD_RANK="):
         try:
-            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
             environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if words.split(b"\0")[0].endswith(b"longhaul-engine") and run.name.encode() in words and b"/train/" in words:
+        if arguments.split(b"\0")[0].endswith(b"longhaul-engine") and run.name.encode() in arguments and b"/train/" in arguments:
             found[int(next(e.split(b"=")[1] for e in environment if e.startswith(b"OMPI_COMM_WORLD_RANK=")))] = pid
     return found
 
@@ -107,7 +107,7 @@ def waited_for_a_core(pid):
     queued = sum(int((t / "schedstat").read_text().split()[1]) for t in pathlib.Path(f"/proc/{pid}/task").iterdir()) * 1e-9
     cores = os.sched_getaffinity(pid)
     lines = [line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")]
-    return queued + sum(int(words[8]) for words in lines if words[0][3:] in {str(c) for c in cores}) / os.sysconf("SC_CLK_TCK")
+    return queued + sum(int(arguments[8]) for arguments in lines if arguments[0][3:] in {str(c) for c in cores}) / os.sysconf("SC_CLK_TCK")
 
 
 class Throttle:
@@ -138,7 +138,7 @@ def newest_step(job):
 
 
 def slow_now(job):
-    """Ranks told of as slow and not yet as fast again."""
+    """Ranks reported as slow and not yet as fast again."""
     ranks = set()
     for event in job.events("train"):
         if event["kind"] == "straggler":
@@ -188,7 +188,7 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
         slow = wait_for("the slow rank is found", found, 120, lambda: f"{job.events('train', 'straggler')}\n{job.story()}")
         steps = slow["step"] - onset
         print(f"  slowed from outside: found {steps} steps after the onset (bar: {STEPS_BAR}), it took {slow['slowdown']:.2f} times "
-              f"as long; the onset is told as step {slow['since_step']}, it was {onset}", flush=True)
+              f"as long; the onset is reported as step {slow['since_step']}, it was {onset}", flush=True)
         expect(f"found within {STEPS_BAR} steps", steps <= STEPS_BAR, slow)
         expect("slower than it was", slow["slowdown"] >= 1.15, slow)
         # Medians over the last 15 looks, of which most were before the onset where steps of noise let it be found sooner.
@@ -196,10 +196,10 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
         expect("since the onset, or a few steps of noise before it", onset - 15 <= slow["since_step"] <= onset + STEPS_BAR, (onset, slow))
         expect("its host is named", slow["host"], slow)
         expect("the other one is not", not [e for e in job.events("train", "straggler")[known:] if e["rank_of"] == 1 - victim])
-        # There is no other host to go to, and it may be over soon: people are not told yet.
+        # There is no other host to go to, and it may be over soon: people are not informed yet.
         longhaul(here, "status", "latest", code=0, never="straggler")
         throttle.close()
-        wait_for("its end is told", lambda: [e for e in job.events("train", "straggler_over") if e["step"] > slow["step"]], 120, job.story)
+        wait_for("its end is reported", lambda: [e for e in job.events("train", "straggler_over") if e["step"] > slow["step"]], 120, job.story)
         expect("nobody was ended for it", not job.events("train", "fault"))
         longhaul(here, "cancel", "latest", deadline_s=60)
         job.finish()
@@ -210,7 +210,7 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
 
 
 def command(script, more="", ranks=1):
-    return (f'[workflow]\nname = "told"\n[stage.train]\nkind = "command"\nranks = {ranks}\n'
+    return (f'[workflow]\nname = "reported"\n[stage.train]\nkind = "command"\nranks = {ranks}\n'
             f'inputs = {{ client = "longhaul_beat.py" }}\n{more}script = \'\'\'\n'
             f'export PYTHONPATH="$(dirname "$LONGHAUL_INPUT_CLIENT")"\n"{sys.executable}" - <<"END"\n{script}\nEND\n\'\'\'\n')
 
@@ -220,24 +220,24 @@ def with_client(here):
 
 
 LOSSES = """import json, os, time
-told = open(os.environ["LONGHAUL_EVENTS"], "a")
+reported = open(os.environ["LONGHAUL_EVENTS"], "a")
 for step in range(1, 61):
     loss = float("nan") if step > 40 else 30.0 if step == 30 else 2 + 0.01 * (step % 3)
-    told.write(json.dumps({"ms": int(time.time() * 1000), "kind": "metric", "rank": 0, "step": step, "loss": loss}) + "\\n")
-    told.flush()
+    reported.write(json.dumps({"ms": int(time.time() * 1000), "kind": "metric", "rank": 0, "step": step, "loss": loss}) + "\\n")
+    reported.flush()
     time.sleep(0.05)
 open(os.environ["LONGHAUL_OUT"] + "/done", "w").write("x")
 """
 
 
 @case
-def a_loss_that_is_no_number_is_told_and_ends_the_stage_where_it_should(here):
+def a_loss_that_is_no_number_is_reported_and_ends_the_stage_where_it_should(here):
     with_client(here)
     job = Foreground(here, command(LOSSES))
     code, out = job.finish()
     expect("it is only reported", code == 0, out)
-    told = [(e["kind"], e["step"]) for e in job.events("train") if e["kind"].startswith("loss_")]
-    expect("the spike, its end, and the first NaN", told == [("loss_spike", 30), ("loss_spike_over", 31), ("loss_nan", 41)], told)
+    reported = [(e["kind"], e["step"]) for e in job.events("train") if e["kind"].startswith("loss_")]
+    expect("the spike, its end, and the first NaN", reported == [("loss_spike", 30), ("loss_spike_over", 31), ("loss_nan", 41)], reported)
     longhaul(here, "status", "latest", code=0, says=["loss_nan", "step 41: the loss is not a number"])
     job = Foreground(here, command(LOSSES + "# again\n", 'retries = 2\nresiliency = { on_nan = "stop", restarts = 2 }\n'), "stop.toml")
     code, out = job.finish()
@@ -270,8 +270,8 @@ def ranks_out_of_step_are_found_before_the_hang(here):
     job = Foreground(here, command(OUT_OF_STEP, 'resiliency = { on_hang = "restart", restarts = 0, hang_floor = "60s" }\n', ranks=2))
     code, out = job.finish()
     expect("it is ended", code != 0, out)
-    told, fault = job.events("train", "desynchronised"), job.events("train", "fault")
-    expect("told with who is behind", told and told[0]["rank_of"] == 1, job.events("train"))
+    reported, fault = job.events("train", "desynchronised"), job.events("train", "fault")
+    expect("reported with who is behind", reported and reported[0]["rank_of"] == 1, job.events("train"))
     expect("and acted upon", fault and fault[0]["class"] == "desynchronised" and fault[0]["detect_s"] < 10, fault)
     expect("the counts are named", "started 21 collectives" in fault[0]["cause"] and "rank 0 22" in fault[0]["cause"], fault)
 
@@ -291,13 +291,13 @@ beat.step(31)
 
 
 @case
-def a_program_that_beats_and_completes_no_step_is_told_of(here):
+def a_program_that_beats_and_completes_no_step_is_reported(here):
     with_client(here)
     job = Foreground(here, command(NO_STEPS, 'resiliency = { no_progress = "2s", hang_suspect = "1s", hang_act = "30s" }\n'))
     code, out = job.finish()
-    told = job.events("train", "no_progress")
+    reported = job.events("train", "no_progress")
     expect("it goes on to its end", code == 0 and not job.events("train", "fault"), out)
-    expect("told once, with the step", len(told) == 1 and told[0]["step"] == 30, told)
+    expect("reported once, with the step", len(reported) == 1 and reported[0]["step"] == 30, reported)
 
 
 if __name__ == "__main__":

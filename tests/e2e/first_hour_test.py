@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a newcomer does first: a folder of small texts goes through all stages at the first try, with no key but the kinds, the
-inputs and a recipe; and what `validate` calls valid ends well, for corpora, recipes and chains that are drawn.
+inputs and a recipe; what `init` writes for a folder runs; and what `validate` calls valid ends well, for corpora, recipes and
+chains that are drawn.
 
   first_hour_test.py LONGHAUL SOURCE [--draws N] [--seed N] [--bytes-max N]
 """
@@ -9,7 +10,7 @@ import argparse
 import math
 import pathlib
 import random
-import re
+import shutil
 import subprocess
 import tempfile
 
@@ -69,18 +70,54 @@ def ten_small_texts(longhaul):
     print("ten small texts: six stages at the first try")
 
 
-def page_of_own_data(longhaul, source):
-    """The TOML of docs/your-own-data.md, all its blocks one after another, with texts and conversations as it tells."""
-    page = (pathlib.Path(source) / "docs/your-own-data.md").read_text()
-    blocks = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
-    assert len(blocks) == 2, f"{len(blocks)} blocks of TOML"
-    row = re.search(r'^    (\{"messages".*\})$', page, re.M).group(1)
+def init(longhaul, here, *says, code=0, words=()):
+    done, said = call(longhaul, here, "init", *words, seconds=60)
+    assert done == code, f"init ended with {done}, not {code}\n{said}"
+    for one in says:
+        assert one in said, f"init does not say {one!r}\n{said}"
+    return said
+
+
+def run_what_init_says(longhaul, here):
+    """Types the command that `init` names, as it stands there."""
+    said = init(longhaul, here, "next:\n  longhaul run workflow.toml")
+    code, valid = call(longhaul, here, "validate", "workflow.toml", seconds=60)
+    assert code == 0, f"what init wrote is not valid\n{valid}"
+    words = said.split("next:\n  longhaul ")[1].splitlines()[0].split()
+    code, ran = call(longhaul, here, *words, seconds=600)
+    assert code == 0, f"what init wrote ended with {code}\n{(here / 'workflow.toml').read_text()}\n{ran}"
+    return ran
+
+
+def init_begins_with_what_is_there(longhaul):
+    """Texts and chats, a model and chats, a script: each becomes a workflow that ends well, with the command that init names."""
+    chat = '{"messages": [{"role": "user", "content": "What is bread?"}, {"role": "assistant", "content": "Dough."}], "id": 1}\n'
     with tempfile.TemporaryDirectory(prefix="longhaul-first-") as folder:
         here = pathlib.Path(folder)
-        write_texts(here / "texts", 1, 5_000, random.Random(2))
-        (here / "chats.jsonl").write_text((row + "\n") * 20)
-        assert ends_well(longhaul, here, "\n".join(blocks), "docs/your-own-data.md"), "docs/your-own-data.md: not valid"
-    print(f"docs/your-own-data.md: {len(blocks)} blocks of TOML run")
+        write_texts(here / "texts", 5, 10_000, random.Random(4))
+        (here / "chats.jsonl").write_text(chat * 20)
+        ran = run_what_init_says(longhaul, here)
+        assert all(f"{stage} " in ran for stage in ("corpus", "pretrain", "chat", "evaluate", "quantize", "deploy")), ran
+        init(longhaul, here, "workflow.toml is a workflow already, and stays as it is", code=3)
+        model = next((here / "runs").glob("*/stages/pretrain/out"))
+        (here / "second").mkdir()
+        shutil.copytree(model, here / "second/my-model")
+        (here / "second/chats.jsonl").write_text(chat * 20)
+        run_what_init_says(longhaul, here / "second")
+        (here / "third").mkdir()
+        (here / "third/train.py").write_text("import os\nopen(os.environ['LONGHAUL_OUT'] + '/done', 'w').write('done')\n")
+        run_what_init_says(longhaul, here / "third")
+        assert list((here / "third/runs").glob("*/stages/train/out/done")), "the script's result"
+        (here / "second/my-model/tokenizer.json").unlink()
+        (here / "second/workflow.toml").unlink()
+        init(longhaul, here / "second", "tokenizer.json", "no workflow was written", code=3)
+        assert not (here / "second/workflow.toml").exists(), "a workflow that is not valid stays"
+        (here / "empty").mkdir()
+        init(longhaul, here, "is empty: there is nothing that a workflow could begin with", "put texts", code=4, words=["empty"])
+        (here / "empty/a.png").write_bytes(b"x")
+        init(longhaul, here, "holds 1 image (such as a.png) and no text", "images are not read", code=4, words=["empty"])
+        assert sorted(one.name for one in (here / "empty").iterdir()) == ["a.png"], "something was written"
+    print("init: texts and chats, a model and chats, a script; refused: a workflow, no tokenizer, an empty folder, images")
 
 
 def one_long_text(longhaul):
@@ -120,7 +157,7 @@ def main():
     asked.longhaul = str(pathlib.Path(asked.longhaul).resolve())
     ten_small_texts(asked.longhaul)
     one_long_text(asked.longhaul)
-    page_of_own_data(asked.longhaul, asked.source)
+    init_begins_with_what_is_there(asked.longhaul)
     wrong = []
     valid = 0
     for seed in range(asked.seed, asked.seed + asked.draws):

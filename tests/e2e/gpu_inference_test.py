@@ -29,7 +29,7 @@ def expect(what, condition, *details):
 
 
 def engine(program, *arguments, code=0, ranks=1):
-    command = [str(word) for word in (BIN / program, *arguments)]
+    command = [str(part) for part in (BIN / program, *arguments)]
     if ranks > 1:
         command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
                    *command]

@@ -61,7 +61,7 @@ def train(folder, tokens, engine, code=0, ranks=1, parallel=None, launcher=None,
         command = launcher(ranks) + command if launcher else command[:1] + [ranks] + command[1:]
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200,
+    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True, timeout=200,
                           env=environment)
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         sys.exit(f"{engine} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
@@ -112,14 +112,14 @@ def ranks_with_gpus(here, tokens, alone):
         events, _ = train(here / "nccl", tokens, over_nccl.name, ranks=2, parallel={"tp": 2}, device="gpu",
                           precision="f32")
         check_same(alone, losses(events), 1e-4, "2 ranks over NCCL")
-        if not list((here / "nccl" / "words").iterdir()):
-            sys.exit("the ranks left no word for each other")
+        if not list((here / "nccl" / "store").iterdir()):
+            sys.exit("the ranks left no entry for each other")
     # Who one is has to be said where there is no MPI; and a build without NCCL says so.
-    for engine, words in (("longhaul-engine-emulated-gpu", ("built without NCCL",)),
+    for engine, arguments in (("longhaul-engine-emulated-gpu", ("built without NCCL",)),
                           ("longhaul-engine", ("built without NCCL", "nothing says which of them this process is"))):
         _, said = train(here / "unnamed", tokens, engine, code=(3, 5), launcher=lambda ranks: [], ranks=2,
                         parallel={"tp": 2}, device="gpu")
-        if not any(word in said for word in words):
+        if not any(argument in said for argument in arguments):
             sys.exit(f"a rank that nobody named: {said}")
 
 
@@ -192,14 +192,14 @@ def main():
 
         # Kernels are timed where that was asked for, and it changes nothing; where there is no GPU that is said.
         events, _ = train(here / "timed", tokens, on_gpu[0], precision="f32", trace={"kernels": True}, **on_gpu[1])
-        told = [e for e in events if e.get("kind") == "kernels"]
+        reported = [e for e in events if e.get("kind") == "kernels"]
         steps = [e for e in events if e.get("kind") == "metric" and "gpu_compute_s" in e]
-        if len(told) != 1 or len(steps) != 8 or losses(events) != losses_of_f32["gpu"]:
-            sys.exit(f"kernel times: {told}, {len(steps)} steps")
-        names = [kernel["name"] for kernel in told[0]["longest"]]
+        if len(reported) != 1 or len(steps) != 8 or losses(events) != losses_of_f32["gpu"]:
+            sys.exit(f"kernel times: {reported}, {len(steps)} steps")
+        names = [kernel["name"] for kernel in reported[0]["longest"]]
         inside = sum(e["gpu_compute_s"] for e in steps)
-        if not any("attention" in n for n in names) or abs(told[0]["compute_s"] - inside) > 1e-6 * inside:
-            sys.exit(f"kernel times: {told}, in steps {inside}")
+        if not any("attention" in n for n in names) or abs(reported[0]["compute_s"] - inside) > 1e-6 * inside:
+            sys.exit(f"kernel times: {reported}, in steps {inside}")
         attentions = [e for e in events if e.get("kind") == "attention"]
         if [e["of"].split()[0] for e in attentions] != ["forward", "backward"] or any(
                 e["by"] != "own, f32 arithmetic" or "cuDNN" not in e["reason"] for e in attentions):

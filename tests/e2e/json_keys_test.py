@@ -53,10 +53,10 @@ def paths(value, at=""):
         yield at
 
 
-def call(*words, cwd, code=0):
-    done = subprocess.run([longhaul, *words], cwd=cwd, capture_output=True, text=True, timeout=120,
+def call(*arguments, cwd, code=0):
+    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
                           env={**os.environ, "XDG_CACHE_HOME": str(cwd / "cache")})
-    expect(f"{words[0]} ends with {code}", done.returncode == code, done.stderr + done.stdout)
+    expect(f"{arguments[0]} ends with {code}", done.returncode == code, done.stderr + done.stdout)
     return json.loads(done.stdout)
 
 
@@ -68,13 +68,70 @@ def compare(command, document, file):
     expect(f"all keys of {command} are documented", not unknown, unknown)
 
 
+def commands(here, name):
+    """Documents of few keys."""
+    compare("validate", call("validate", "w.toml", "--json", cwd=here), "longhaul validate")
+    logs = call("logs", name, "b", "--json", cwd=here)
+    compare("logs", logs, "longhaul logs")
+    expect("what the programs printed, and events", logs["logs"] and {"launched", "ranks_ended"} <= {e["kind"] for e in logs["events"]}, logs)
+    compare("support-bundle", call("support-bundle", name, "--json", "--output", "b.tar.gz", cwd=here), "longhaul support-bundle")
+    found = call("explain", "HELDOUT_BYTES", "--json", cwd=here)
+    compare("explain", found, "longhaul explain")
+    expect("the key and its page", found["found"][0]["where"] == ["stage-kinds.md, curate"], found)
+    (here / "tuned.toml").write_text('[workflow]\nname = "tuned"\n[stage.t]\nkind = "tokenize"\ninputs = { corpus = "corpus" }\n'
+                                     '[stage.p]\nkind = "pretrain"\ninputs = { tokens = "@t" }\nrecipe = "quickstart-tiny"\nsteps = 2\n')
+    (here / "corpus").mkdir()
+    (here / "corpus/documents.jsonl").write_text('{"text": "a"}\n')
+    tuned = call("tune", "tuned.toml", "--dry-run", "--json", cwd=here)
+    compare("tune", tuned, "longhaul tune")
+    expect("the only training is tuned", (tuned["run"], tuned["stage"]) == (None, "p-layout"), tuned)
+    compare("docs", call("docs", "exit-codes", "--json", cwd=here), "longhaul docs")
+    compare("docs", call("docs", "--output", "pages", "--json", cwd=here), "longhaul docs")
+    (here / "new").mkdir()
+    (here / "new/train.sh").write_text("true\n")
+    made = call("init", "new", "--json", cwd=here)
+    compare("init", made, "longhaul init")
+    expect("what is typed next", made["next"][0] == "longhaul run new/workflow.toml", made)
+
+
+def machines(here, name, scenario):
+    compare("faults", call("faults", "--json", cwd=here), "longhaul faults")
+    compare("faults", call("faults", name, "--json", cwd=here), "longhaul faults")
+    compare("gc", call("gc", "--json", cwd=here), "longhaul gc")
+    compare("sites", call("sites", "--json", cwd=here), "longhaul sites")
+    compare("sites", call("sites", "vista", "--json", cwd=here), "longhaul sites")
+    compare("doctor", call("doctor", "--json", cwd=here), "longhaul doctor")
+    compare("doctor --site", call("doctor", "--site", "local", "--json", cwd=here), "longhaul doctor --site")
+    compare("simulate", call("simulate", str(scenario), "--trials", "4", "--json", cwd=here), "longhaul simulate")
+    compare("size", call("size", "parameters=8B", "tokens=1T", "days=30", "gpus=256", "--json", cwd=here), "longhaul size")
+    compare("serving", call("serving", "recipe=llama3-8b", "model.vocab_size=128256", "gpus=4", "gpu=H100", "--json", cwd=here), "longhaul serving")
+
+
+def failures_of_all(here):
+    """Each command that takes --json says with it why it did nothing, in the same document."""
+    (here / "bad.toml").write_text('[workflow]\nname = "w"\n[stage.a]\nkind = "comand"\n')
+    for arguments, code in ((("run", "no.toml"), 4), (("run", "bad.toml"), 3), (("validate", "bad.toml"), 3), (("plan", "bad.toml"), 3),
+                        (("submit", "w.toml"), 3), (("status", "nowhere"), 4), (("resume", "nowhere"), 4), (("cancel", "nowhere"), 4),
+                        (("tick", "nowhere"), 4), (("logs", "nowhere"), 4), (("logs", "--follow"), 3), (("tell", "nowhere", "stacks"), 4),
+                        (("notify", "nowhere"), 4), (("fork", "nowhere", "--from", "a"), 4), (("support-bundle", "nowhere"), 4),
+                        (("explain", "xyzzy"), 4), (("docs", "xyzzy"), 4), (("init", "nowhere"), 4), (("report", "nowhere"), 4),
+                        (("checkpoints", "nowhere"), 4), (("faults", "nowhere"), 4), (("sites", "nowhere"), 4), (("size", "gpus=x"), 3),
+                        (("simulate", "no.toml"), 4), (("tune", "no.toml", "--stage", "p"), 4), (("tune", "w.toml"), 3), (("run",), 2), (("nonsense",), 2), (("logs", "--no-such-option"), 2)):
+        said = call(*arguments, "--json", cwd=here, code=code)
+        compare("errors", said, "longhaul errors")
+        expect(f"{arguments} says what is wrong", said["exit_code"] == code and said["errors"][0]["what"], said)
+    place = call("run", "bad.toml", "--json", cwd=here, code=3)["errors"][0]
+    expect("place and remedy", (place["line"], place["column"], place["hint"]) == (4, 8, "did you mean 'command'?"), place)
+
+
 KEYS = documented()
 with tempfile.TemporaryDirectory() as folder:
     here = pathlib.Path(folder)
     (here / "w.toml").write_text('[workflow]\nname = "w"\n[stage.a]\nkind = "command"\nscript = "true"\n'
                                  '[stage.b]\nkind = "command"\nneeds = ["a"]\nscript = "exit 3"\nretries = 0\n')
-    ran = subprocess.run([longhaul, "run", "w.toml"], cwd=here, capture_output=True, text=True, timeout=120)
-    expect("the run fails as it has to", ran.returncode == 5, ran.stderr + ran.stdout)
+    ran = call("run", "w.toml", "--json", cwd=here, code=5)
+    compare("status", ran, "longhaul status")
+    expect("the run fails as it has to", ran["state"] == "failed" and ran["stages"][1]["cause"], ran)
     runs = call("runs", "--json", cwd=here)
     compare("runs", runs, "longhaul runs")
     expect("one run, with what it came to", [(r["state"], r["stage"]["id"], r["stage"]["state"]) for r in runs["runs"]] ==
@@ -102,7 +159,7 @@ with tempfile.TemporaryDirectory() as folder:
         for site in ([], ["--site", "leonardo-booster", "--no-queue", "--set", 'site.account="a"']):
             done = subprocess.run([longhaul, "plan", str(workflow), "--json", *site], cwd=here, capture_output=True, text=True, timeout=120)
             document = json.loads(done.stdout) if done.stdout else {}
-            if "file" in document:
+            if document.get("file") == "longhaul plan":
                 planned += 1
                 compare("plan", document, "longhaul plan")
                 expect("without a site there is neither driver nor deadline", "no_site" not in document or
@@ -124,6 +181,12 @@ with tempfile.TemporaryDirectory() as folder:
     expect("what has not happened is null", first["cause"] is None and one["ended_ms"] > 0, one)
     report = call("report", name, "--json", cwd=here)
     compare("report", report, "longhaul report")
+    for arguments in (("resume", name), ("tick", name)):
+        compare("status", call(*arguments, "--json", cwd=here, code=5), "longhaul status")
+    compare("status", call("cancel", name, "--json", cwd=here), "longhaul status")
+    commands(here, name)
+    machines(here, name, source / "workflows/simulations/published-bloom-176b.toml")
+    failures_of_all(here)
     compare("checkpoints", call("checkpoints", name, "--json", cwd=here), "longhaul checkpoints")
     several = call("status", name, "runs/" + name, "--json", cwd=here, code=5)
     compare("runs", several, "longhaul runs")

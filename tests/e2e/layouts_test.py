@@ -2,7 +2,7 @@
 """Trainings in several layouts through the real programs: `longhaul run`, MPI, one loss curve. And ranks of each kind of
 group that are killed while they train.
 
-usage: layouts_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: layouts_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import os
 import signal
@@ -113,11 +113,11 @@ class Job:
             ids = {}
             for pid in processes_holding(self.entry):
                 try:
-                    words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                    arguments = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
                     environment = open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
                 except OSError:
                     continue
-                if words[0].endswith(b"longhaul-engine") and any(f"launches/{launch}/".encode() in w for w in words):
+                if arguments[0].endswith(b"longhaul-engine") and any(f"launches/{launch}/".encode() in w for w in arguments):
                     rank = next((e.split(b"=")[1] for e in environment if e.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
                     if rank is not None:
                         ids[int(rank)] = pid

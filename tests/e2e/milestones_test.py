@@ -81,7 +81,7 @@ def a_milestone_is_evaluated_before_the_training_ends(here):
         wait_for("the milestone is evaluated", lambda: runs(here) and stage_status(here, "evaluate")["state"] == "succeeded", 60)
         now = stage_status(here, "pretrain")
         expect("while the training goes on", now["state"] == "running" and now["progress"]["done"] < 200000, now)
-        expect("its milestones are told", 200 in now["milestones"], now)
+        expect("its milestones are reported", 200 in now["milestones"], now)
         longhaul(here, "status", says="waits for milestone 199600 of pretrain")
         run = runs(here)[0]
         out = run / "stages/pretrain/milestones/200"

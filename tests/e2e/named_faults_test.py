@@ -2,7 +2,7 @@
 """Faults by name that reach a training on this machine: what is injected is joined afterwards with what the lead, or the
 engine, made of it.
 
-usage: named_faults_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: named_faults_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 
@@ -47,11 +47,11 @@ def injected(here, name, more=""):
     attempts = sorted(run.glob("stages/train/attempts/*"))
     expect("no other job was tried", len(attempts) == 1, attempts)
     facts = [json.loads(line) for line in (attempts[0] / "events.jsonl").read_text().splitlines()]
-    told = [e for e in facts if e["kind"] == "injected"]
-    expect("it was injected, once", [(e["fault"], e["rank"]) for e in told] == [(name, 1)], told)
+    reported = [e for e in facts if e["kind"] == "injected"]
+    expect("it was injected, once", [(e["fault"], e["rank"]) for e in reported] == [(name, 1)], reported)
     steps = [e["step"] for e in facts if e["kind"] == "metric" and "loss" in e]
     expect("the training has gone on to its last step", steps and steps[-1] == STEPS, steps[-5:])
-    after = [e for e in facts if e["ms"] >= told[0]["ms"]]
+    after = [e for e in facts if e["ms"] >= reported[0]["ms"]]
     return facts, after
 
 
@@ -72,28 +72,28 @@ def a_last_save_slower_than_the_hang_floor(here):
     expect("nobody took it for a hang", not bad, bad)
 
 
-def told_to_end(here, name):
+def asked_to_end(here, name):
     facts, after = injected(here, name)
     faults = [e for e in facts if e["kind"] == "fault"]
-    told = [(e["class"], e["tier"], e["rank"]) for e in faults]
-    expect("one fault, after it, with its class, the cheapest tier that helps, and the rank that was told",
-           told == [("interrupted", "in_job", 1)] and faults[0] in after, faults)
-    expect("and by which signal", f"rank 1: told to stop by {name}: stopped after step" in faults[0]["cause"], faults)
+    reported = [(e["class"], e["tier"], e["rank"]) for e in faults]
+    expect("one fault, after it, with its class, the cheapest tier that helps, and the rank that got the signal",
+           reported == [("interrupted", "in_job", 1)] and faults[0] in after, faults)
+    expect("and by which signal", f"rank 1: asked to stop by {name}: stopped after step" in faults[0]["cause"], faults)
     stopped = [e for e in facts if e["kind"] == "stopped"]
     expect("it is no end of the wall time", [(e["why"], e["saved"]) for e in stopped] == [("asked", True)], stopped)
     expect("the ranks were started again, once", len([e for e in facts if e["kind"] == "launched"]) == 2, facts)
     recovered = [e for e in after if e["kind"] == "recovered"]
-    expect("and the recovery is told", len(recovered) == 1, after)
+    expect("and the recovery is reported", len(recovered) == 1, after)
 
 
 @case
 def sigterm_that_nobody_here_asked_for(here):
-    told_to_end(here, "SIGTERM")
+    asked_to_end(here, "SIGTERM")
 
 
 @case
 def sigint_that_nobody_here_asked_for(here):
-    told_to_end(here, "SIGINT")
+    asked_to_end(here, "SIGINT")
 
 
 @case
@@ -104,7 +104,7 @@ def a_loss_that_is_no_number_goes_back_to_the_copy_in_memory(here):
            [(e["class"], e["tier"]) for e in faults] == [("loss_nan", "in_process")] and faults[0] in after, faults)
     expect("in the same processes", len([e for e in facts if e["kind"] == "launched"]) == 1, facts)
     expect("from memory", [e["from"] for e in after if e["kind"] == "ready"] == ["memory"], after)
-    expect("and the recovery is told", len([e for e in after if e["kind"] == "recovered"]) == 1, after)
+    expect("and the recovery is reported", len([e for e in after if e["kind"] == "recovered"]) == 1, after)
 
 
 @case

@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import re
+import subprocess
 
 from scenario import SOURCE, call, case, events, expect, longhaul, main, newest_run, program, runs, snapshot, status
 from tiny_inputs import write_pages, write_questions
@@ -241,7 +242,7 @@ def from_pages_to_an_answer(here):
     write_questions(here / "questions", SEED + 1)
     (here / "tiny.toml").write_text(WORKFLOW)
     try:
-        longhaul(here, "run", "tiny.toml", code=0, says=("server: http://127.0.0.1:", "report: "))
+        longhaul(here, "run", "tiny.toml", code=0, says=("server of deploy: http://127.0.0.1:", "  curl ", "report: "))
         first = newest_run(here)
         server = Server(first)
         check_artifacts(first)
@@ -257,7 +258,15 @@ def from_pages_to_an_answer(here):
         expect("all cached", all(states[s] == "cached" for s in STAGES if s != "deploy"), states)
         second = Server(newest_run(here))
         expect("each run's server answers", second.alive() and server.alive())
-        expect("stop-server ends it", second.stop(here).code == 0 and not second.alive())
+        shown = longhaul(here, "status", code=0, says="server of deploy: http://127.0.0.1:").out
+        asked = subprocess.run(["bash", "-c", next(line for line in shown.splitlines() if line.startswith("  curl "))],
+                               capture_output=True, text=True, timeout=60)
+        expect("the line that status prints asks it", '"choices"' in asked.stdout, asked.stdout + asked.stderr)
+        longhaul(here, "cancel", "--server", code=0, says="server of deploy: stopped")
+        expect("cancel --server ends that of its run alone", not second.alive() and server.alive())
+        shown = longhaul(here, "status", code=0).out
+        expect("and status lists it no more", "server of deploy" not in shown, shown)
+        longhaul(here, "cancel", "--server", code=0, says="has left no server running")
 
         # One setting changed: what depends on it, and nothing else.
         longhaul(here, "run", "tiny.toml", "--set", "params.sft_epochs=1.0", code=0)

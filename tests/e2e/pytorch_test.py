@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The PyTorch example as it is shipped, with its own script: a rank is killed, hangs, is told something. Each training has to end
+"""The PyTorch example as it is shipped, with its own script: a rank is killed, hangs, is given an order. Each training has to end
 with the very weights of one that nothing happened to.
 
-usage: pytorch_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: pytorch_test.py LONGHAUL SOURCE_DIR [parts of case names]
 LONGHAUL_TORCH_PYTHON: a Python that has torch; otherwise the one that runs this.
 """
 import functools
@@ -12,8 +12,8 @@ import signal
 import sys
 import tempfile
 
-from beat_example import (EXAMPLE, figures, finish, first_words, hangs_suspected, launches, save_and_stop_after, start_example,
-                          told_where_it_was_killed, went_on_from_checkpoint)
+from beat_example import (EXAMPLE, figures, finish, first_report, hangs_suspected, launches, save_and_stop_after, start_example,
+                          goes_on_where_it_was_killed, went_on_from_checkpoint)
 from scenario import call, case, events, expect, main, newest_run, wait_for
 
 PYTHON = os.environ.get("LONGHAUL_TORCH_PYTHON", sys.executable)
@@ -46,7 +46,7 @@ def untouched(steps=STEPS):
 
 
 def saved(here):
-    """The newest step of which the stage's events tell a checkpoint; 0: none yet."""
+    """The newest step of which the stage's events report a checkpoint; 0: none yet."""
     if not launches(here) or not (launches(here)[0].parent.parent / "events.jsonl").exists():
         return 0
     return max((e["step"] for e in events(newest_run(here), "train", "checkpoint")), default=0)
@@ -54,7 +54,7 @@ def saved(here):
 
 def process_past(here, rank, step):
     wait_for(f"a checkpoint of step {step}", lambda: saved(here) >= step, IMPORT_S)
-    return first_words(launches(here)[0], rank)[0]
+    return first_report(launches(here)[0], rank)[0]
 
 
 def went_on(here, least):
@@ -68,7 +68,7 @@ def a_killed_rank_goes_on_from_its_checkpoint(here):
     os.kill(process_past(here, 1, 2 * EVERY), signal.SIGKILL)
     finish(process, IMPORT_S)
     went_on(here, 2 * EVERY)
-    told_where_it_was_killed(here, 1, 2 * EVERY)
+    goes_on_where_it_was_killed(here, 1, 2 * EVERY)
 
 
 @case
@@ -87,7 +87,7 @@ def orders_reach_all_ranks(here):
     process_past(here, 0, EVERY)
     last = save_and_stop_after(here, 2000)
     finish(process, IMPORT_S)
-    expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
+    expect("it stopped where it was asked to", figures(here)["steps"] == last, figures(here))
     expect("nothing was started again", len(launches(here)) == 1, launches(here))
     expect("with the weights of a training of so many steps", weights(here) == untouched(last))
 

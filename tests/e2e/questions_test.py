@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Questions to the tuner's arithmetic: `longhaul serving`, `longhaul size`, and the page of `longhaul plan --html`.
 
-usage: questions_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: questions_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import re
@@ -102,11 +102,11 @@ def a_server_that_cannot_be_says_by_how_much_and_what_would_help(here):
     longhaul(here, "serving", *MODEL, "gpu=H100", "itl_max=1us", code=3, says="itl_max=1us")
     longhaul(here, "serving", *MODEL, "gpu=H100", "itl_max=1ms", code=6, says=["meets the targets", "over the target"])
     longhaul(here, "serving", *MODEL, "gpu=Gaudi", code=4, says=["node.gpu_tflops", "network.gpu_link_gbyte"])
-    told = ["--set", "site.node.gpu_tflops=1835", "--set", 'site.node.gpu_memory="128GB"', "--set",
+    reported = ["--set", "site.node.gpu_tflops=1835", "--set", 'site.node.gpu_memory="128GB"', "--set",
             "site.network.gpu_memory_gbyte=3700", "--set", "site.network.gpu_link_gbyte=525"]
     (here / "there.toml").write_text(SITE.replace("NVIDIA H100 80GB", "Gaudi 3"))
     longhaul(here, "serving", *MODEL, "--site", "there.toml", code=4, says="node.gpu_tflops")
-    longhaul(here, "serving", *MODEL, "--site", "there.toml", *told, code=0, says="borrowed")
+    longhaul(here, "serving", *MODEL, "--site", "there.toml", *reported, code=0, says="borrowed")
 
 
 CONFIG = {"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 3584,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The quickstart's questions and the check of its answers, on a FAQ and an archive that are made up here.
 
-usage: quickstart_data_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: quickstart_data_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import collections
 import json
@@ -111,7 +111,7 @@ def what_is_missing_is_named(here):
 
 
 @case
-def answers_are_told_right_from_wrong(here):
+def right_answers_are_distinguished_from_wrong(here):
     asked = [("is a (\"x\")?", "games"), ("is b?", "net"), ("is c?", "net")]
     for folder in ("deployed", "evaluated", "questions"):
         (here / folder).mkdir()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Budgets end a run that gets no further: a training that fails before it has saved anything, in every job.
 
-usage: retry_storm_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: retry_storm_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import time
@@ -57,7 +57,7 @@ def retry_storm(here):
     expect("neither has saved anything", [r["saved_step"] for r in records] == [-1, -1], records)
     facts = [json.loads(line) for log in sorted(run.glob("log/*.jsonl")) for line in log.read_text().splitlines()]
     ends = [f for f in facts if f.get("stage") == "train" and f["fact"] in ("retry", "failed")]
-    expect("no progress is told", [(f["fact"], f["with"]["progress"]) for f in ends] == [("retry", False), ("failed", False)], ends)
+    expect("no progress is reported", [(f["fact"], f["with"]["progress"]) for f in ends] == [("retry", False), ("failed", False)], ends)
     expect("what leads have learned lies beside the saved state", (run / "stages/train/learned/section-times.json").exists())
     state = sorted(str(path.relative_to(run / "stages/train/state")) for path in (run / "stages/train/state").rglob("*"))
     expect("and nothing of it within", not any("section" in name for name in state), state)
@@ -70,8 +70,8 @@ def what_gets_further_is_tried_again(here):
     saved = [r["saved_step"] for r in records]
     expect("more attempts than retries, each further than the one before", len(saved) > 2 and saved == sorted(set(saved)), saved)
     floors = [(attempt / "launches/1/launch.toml").read_text() for attempt in attempts]
-    told = [int((text.split("at_least_step = ") + ["0"])[1].split()[0]) for text in floors]  # left out where it is 0
-    expect("each launch is told from where at least", told == [0] + saved[:-1], (told, saved))
+    reported = [int((text.split("at_least_step = ") + ["0"])[1].split()[0]) for text in floors]  # left out where it is 0
+    expect("each launch is distinguished from where at least", reported == [0] + saved[:-1], (reported, saved))
 
 
 if __name__ == "__main__":

@@ -80,11 +80,28 @@ def steps(here):
     expect("logs of steps", "steps/two/rank-0.log <==\nbroken" in (logs := call("logs", "latest", "a", cwd=here)), logs)
 
 
+def beside(here):
+    """What lies beside the workflow is found by its name, from wherever longhaul is called; a workdir is another folder."""
+    (here / "flow/src").mkdir(parents=True)
+    (here / "flow/beside.txt").write_text("beside\n")
+    (here / "flow/src/own.sh").write_text("cat inner.txt > \"$LONGHAUL_OUT/got\"\n")
+    (here / "flow/src/inner.txt").write_text("inner\n")
+    text = ('[workflow]\nname = "beside"\n[stage.a]\nkind = "command"\nscript = "cat beside.txt > $LONGHAUL_OUT/got"\n'
+            '[stage.b]\nkind = "command"\nworkdir = "src"\nargv = ["bash", "own.sh"]\n')
+    (here / "flow/beside.toml").write_text(text)
+    call("run", "flow/beside.toml", cwd=here)
+    got = [(newest_run(here) / f"stages/{stage}/out/got").read_text() for stage in "ab"]
+    expect("files beside the workflow and in its workdir", got == ["beside\n", "inner\n"], got)
+    (here / "flow/beside.toml").write_text(text.replace('"bash", "own.sh"', '"./own.sh"'))
+    out = call("run", "flow/beside.toml", code=3, cwd=here)
+    expect("a script without execute bit is refused", 'may not be executed; chmod +x' in out and 'argv = ["bash", "./own.sh"]' in out, out)
+
+
 def failure(here):
     (here / "fails.toml").write_text('[workflow]\nname = "fails"\n[stage.a]\nkind = "command"\nretries = 0\n'
                                      'script = "echo the trouble >&2; test -e go"\n'.replace("test -e go", f"test -e {here}/go"))
     out = call("run", "fails.toml", code=5, cwd=here)
-    expect("the cause is told", "the trouble" in out, out)
+    expect("the cause is reported", "the trouble" in out, out)
     call("status", code=5, cwd=here)
     expect("logs hold what was printed", "the trouble" in call("logs", "latest", "a", cwd=here))
     expect("an unknown stage is named", "has no stage 'aa'" in call("logs", "latest", "aa", code=4, cwd=here))
@@ -128,6 +145,7 @@ def main():
         here = pathlib.Path(os.path.realpath(name))
         examples(here)
         steps(here)
+        beside(here)
         failure(here)
         signals(here)
     print("all as expected" if failures == 0 else f"{failures} failed")

@@ -1,6 +1,6 @@
 """What tests of the real programs share: cases that are counted, commands with a deadline, runs and what they left.
 
-usage of a test: NAME_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage of a test: NAME_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import os
@@ -138,22 +138,22 @@ def processes_holding(text):
 
 
 def main():
-    words = sys.argv[3:]
-    chosen = [c for c in _cases if not words or any(w in c.__name__ for w in words)]
+    asked = sys.argv[3:]
+    chosen = [c for c in _cases if not asked or any(w in c.__name__ for w in asked)]
     passed = failed = skipped = 0
     for function in chosen:
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="longhaul-test-") as name:
             try:
                 function(pathlib.Path(os.path.realpath(name)))
-                passed, word = passed + 1, "ok"
+                passed, outcome = passed + 1, "ok"
             except Skip as reason:
-                skipped, word = skipped + 1, f"SKIPPED: {reason}"
+                skipped, outcome = skipped + 1, f"SKIPPED: {reason}"
             except Failed as failure:
-                failed, word = failed + 1, f"FAILED: {failure}"
+                failed, outcome = failed + 1, f"FAILED: {failure}"
             except Exception:  # a mistake in one case must not hide the others
-                failed, word = failed + 1, f"FAILED: {traceback.format_exc()}"
-        print(f"{function.__name__} ({time.monotonic() - start:.1f} s): {word}", flush=True)
+                failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
+        print(f"{function.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
     # The line of doctest, which scripts/test counts.
     print(f"test cases: {len(chosen)} | {passed} passed | {failed} failed | {skipped} skipped")
     sys.exit(1 if failed or not chosen else 77 if skipped and not passed else 0)

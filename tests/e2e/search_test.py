@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hyperparameters found by a search stage on this machine: rungs, the winner in the training, interruptions, outcomes.
 
-usage: search_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: search_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import collections
 import json
@@ -13,7 +13,7 @@ import tomllib
 
 from scenario import LONGHAUL, case, expect, longhaul, main, runs, stage_status, wait_for
 from tiny_inputs import write_pages
-from trial_stages import TOKENS, checkpoints, claims, each_step_once, shape, starts, steps_trained, trials_told
+from trial_stages import TOKENS, checkpoints, claims, each_step_once, shape, starts, steps_trained, trials_reported
 
 SHAPE = shape(32, 2, 2)
 RATES = [1e-4, 1e-3, 4e-3, 1e-2]
@@ -154,7 +154,7 @@ def what_diverges_or_is_too_large_is_an_outcome(here):
     environment = dict(os.environ, SLURM_MEM_PER_NODE="40")  # MiB, as a scheduler would grant them
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0, env=environment)
     run = runs(here)[-1]
-    seen = {one["settings"]: one for one in trials_told(stage_of(run)).values()}
+    seen = {one["settings"]: one for one in trials_reported(stage_of(run)).values()}
     ends = collections.Counter(one["outcome"] for one in seen.values())
     expect("one trains, one diverges, two are too large", ends == {"done": 1, "diverged": 1, "out_of_memory": 2}, seen)
     expect("with what it needs", any("too little memory" in one["why"] for one in seen.values()), seen)
@@ -183,7 +183,7 @@ def damaged_results_are_set_aside_named_and_made_again(here):
     lost = next(start["trial"] for number, start in starts(stage_of(run), skip=2))
     shutil.rmtree(stage_of(run) / f"rounds/1/stages/trial/{lost}/state")
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0, says=["set aside: round 2: ", "optimizer.lr = "])
-    expect("the rung was done again", [start["rung"] for number, start in starts(stage_of(run), skip=2) if number == 3][0] == 1, trials_told(stage_of(run)))
+    expect("the rung was done again", [start["rung"] for number, start in starts(stage_of(run), skip=2) if number == 3][0] == 1, trials_reported(stage_of(run)))
     expect("what is damaged is in the artifact", any("round 2" in what for what in found(run)["found"]["set_aside"]), found(run))
 
 

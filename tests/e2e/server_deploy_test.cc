@@ -153,7 +153,7 @@ TEST_CASE("answers to a stage's own prompts end where the model's context does, 
   }
 }
 
-TEST_CASE("told to stop, it stops the server too") {
+TEST_CASE("asked to stop, it stops the server too") {
   DeployBench bench;
   bench.stop_asked = true;
   const auto figures = bench.deploy();

@@ -7,13 +7,17 @@ import json
 import os
 import pathlib
 import pty
+import re
+import select
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 longhaul = pathlib.Path(sys.argv[1])
 failures = 0
+FACTOR = float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))  # a slow machine has so many times as long
 ORDER = "\x1b]0;PWN\x07"
 SHOWN = "\\u001b]0;PWN\\u0007"
 
@@ -35,8 +39,13 @@ def on_terminal(*command, cwd):
     ours, theirs = pty.openpty()
     program = subprocess.Popen(command, cwd=cwd, stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL)
     os.close(theirs)
-    text = b""
+    text, end = b"", time.monotonic() + 60 * FACTOR
     while True:
+        readable, _, _ = select.select([ours], [], [], max(0, end - time.monotonic()))
+        if not readable:
+            program.kill()
+            text += b"\n(it was still running after a minute)"
+            break
         try:
             got = os.read(ours, 65536)
         except OSError:  # the other end is closed
@@ -47,6 +56,45 @@ def on_terminal(*command, cwd):
     os.close(ours)
     program.wait(timeout=60)
     return text.decode("utf-8", "surrogateescape")
+
+
+def progress_is_shown(here):
+    """How far long work is, while it is at work: where `run` draws it, and to whoever watches its status beside it."""
+    workflow = '''[workflow]
+name = "p"
+[stage.count]
+kind = "command"
+script = """
+for n in 1 2 3 4 5 6 7; do
+  echo '{"t":"x","ms":1,"kind":"progress","rank":0,"done":'$n',"total":8,"unit":"pages","rate":2,"eta_s":1}' >> "$LONGHAUL_EVENTS"
+  sleep 0.5
+done
+"""
+'''
+    (here / "p.toml").write_text(workflow)
+    (here / "again.toml").write_text(workflow.replace("done\n\"", "done\ntrue\n\""))  # another script: not the first one's artifact
+    shown = re.compile(r"(\d)/8 pages")
+    text = on_terminal(str(longhaul), "run", "p.toml", cwd=here)
+    expect("run draws progress on a terminal", len(set(shown.findall(text))) >= 2, text)
+    expect("with a bar", re.search(r"\[#+\.+\]", text), text)
+    expect("in place", re.search(r"\r\x1b\[\d+A\x1b\[J", text), text)
+    last = text.rfind("\x1b[J")
+    expect("and takes it away in the end", last > 0 and not shown.search(text[last:]), text)
+
+    def counting():
+        return [events for events in (here / "runs").glob("p-*/stages/count/attempts/1/events.jsonl") if events.stat().st_size > 0]
+
+    before, end = len(counting()), time.monotonic() + 30 * FACTOR
+    run = subprocess.Popen([str(longhaul), "run", "again.toml"], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        while len(counting()) == before and time.monotonic() < end:
+            time.sleep(0.05)
+        text = on_terminal(str(longhaul), "status", "latest", "--watch", "--every", "300ms", cwd=here)
+        expect("status --watch shows progress while it grows", len(set(shown.findall(text))) >= 2, text)
+        expect("and ends with the run", "succeeded" in text.rsplit("\x1b[2J", 1)[-1], text)
+    finally:
+        plain = run.communicate(timeout=60)[0].decode()
+    expect("into a file it is plain lines", "count" in plain and "\x1b" not in plain and "[#" not in plain, plain)
 
 
 def main():
@@ -102,6 +150,7 @@ def main():
         expect("trust: logs --raw are the bytes", ORDER + " said" in text, text)
         text = call(*logs, cwd=here)
         expect("trust: logs into a pipe are the bytes", ORDER + " said" in text, text)
+        progress_is_shown(here)
     print(f"terminal: {failures} failures")
     return 1 if failures else 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PyTorch example with a stand-in for its training: a rank is killed, stopped, told something, looked into.
+"""The PyTorch example with a stand-in for its training: a rank is killed, stopped, given an order, looked into.
 
 usage: text_beat_test.py LONGHAUL SOURCE_DIR
 """
@@ -9,8 +9,8 @@ import pathlib
 import signal
 import sys
 
-from beat_example import (facts_of, figures, finish, first_words, hangs_suspected, launches, save_and_stop_after, start_example,
-                          told_where_it_was_killed, went_on_from_checkpoint)
+from beat_example import (facts_of, figures, finish, first_report, hangs_suspected, launches, save_and_stop_after, start_example,
+                          goes_on_where_it_was_killed, went_on_from_checkpoint)
 from scenario import SOURCE, case, expect, longhaul, main, wait_for
 
 STEPS, EVERY = 200, 10
@@ -27,7 +27,7 @@ def process_past(here, rank, step):
         saved = [p for p in here.glob(f"runs/*/stages/train/state/rank-{rank}.json")]
         return saved and launches(here) and json.loads(saved[0].read_text())["step"] >= step
     wait_for(f"rank {rank} saves step {step}", found)
-    return first_words(launches(here)[0], rank)[0]
+    return first_report(launches(here)[0], rank)[0]
 
 
 def went_on(here, least):
@@ -50,7 +50,7 @@ def a_killed_rank_goes_on_from_its_checkpoint(here):
     os.kill(process_past(here, 1, 30), signal.SIGKILL)
     finish(process)
     went_on(here, 30)
-    told_where_it_was_killed(here, 1, 30)
+    goes_on_where_it_was_killed(here, 1, 30)
 
 
 @case
@@ -78,7 +78,7 @@ def an_order_reaches_a_program_that_speaks_text(here):
     process_past(here, 0, 10)
     last = save_and_stop_after(here, 250)
     finish(process)
-    expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
+    expect("it stopped where it was asked to", figures(here)["steps"] == last, figures(here))
 
 
 def failures(here):

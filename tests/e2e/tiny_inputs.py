@@ -2,7 +2,7 @@
 import json
 import random
 
-# Enough different words that no page repeats itself, and common ones that tell the language.
+# Enough different words that no page repeats itself, and common ones that show the language.
 WORDS = {
     "en": ("the a this every some that".split(),
            "server network package kernel user system window question garden letter river mountain teacher window printer "

@@ -41,7 +41,7 @@ def facts_of_rounds(stage, kind):
             if fact.get("fact") == kind]
 
 
-def trials_told(stage):
+def trials_reported(stage):
     """{trial: what trials.json says of it}"""
     return {one["name"]: one for one in json.loads((stage / "trials.json").read_text())["trials"]}
 

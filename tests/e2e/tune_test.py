@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A layout found by trials on this machine: `longhaul tune`, an interruption, memory that is too small for one candidate.
 
-usage: tune_test.py LONGHAUL SOURCE_DIR [words of case names]
+usage: tune_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
 import json
 import os
@@ -11,7 +11,7 @@ import tomllib
 
 from scenario import LONGHAUL, case, events, expect, longhaul, main, processes_holding, runs, stage_status, wait_for
 from tiny_inputs import write_pages, write_questions
-from trial_stages import TOKENS, claims, shape, trials_told
+from trial_stages import TOKENS, claims, shape, trials_reported
 
 PRETRAIN = f"""
 [stage.pretrain]
@@ -51,7 +51,10 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
     workflow(here, (ONE, TP2, DP2))
     longhaul(here, "tune", "w.toml", "--stage", "pretrain", "--dry-run", code=0,
              says=["up to 3 trials of 3 candidates, 10 steps", "dp2: { parallel = { dp_shard = 2 }, ranks = 2, micro_batch_size = 4 }"])
+    longhaul(here, "tune", "w.toml", "--dry-run", code=0, says="up to 3 trials of 3 candidates, 10 steps")  # the only one
     expect("a dry run makes no run", not runs(here))
+    words = longhaul(here, "completion", "words", "stages", "w.toml", code=0).out.split()
+    expect("a shell completes the workflow's stages", {"layout", "pretrain"} <= set(words), words)
     longhaul(here, "tune", "w.toml", "--stage", "pretrain", code=0,
              says=["trials of layout", ": the fastest", "# The layout of stage pretrain: ", "layout: "])
     first = runs(here)[-1]
@@ -60,10 +63,10 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
     page = (first / "report/index.html").read_text()
     for drawn in ("predicted against measured step time", "where a step's time goes", "pipeline of a step"):
         expect(f"the report draws: {drawn}", f'aria-label="{drawn}"' in page.replace("&#39;", "'"))
-    expect("and tells of all candidates", all(f">{name}<" in page for name in ("one", "tp2", "dp2")))
-    told = next(one for one in json.loads((first / "report/report.json").read_text())["stages"] if one["id"] == "layout")["tuning"]
-    expect("with what was predicted and measured", all(one["predicted_seconds"] > 0 for one in told["candidates"]) and
-           any(one["won"] and one["step_seconds"] > 0 for one in told["candidates"]), told)
+    expect("and reports all candidates", all(f">{name}<" in page for name in ("one", "tp2", "dp2")))
+    reported = next(one for one in json.loads((first / "report/report.json").read_text())["stages"] if one["id"] == "layout")["tuning"]
+    expect("with what was predicted and measured", all(one["predicted_seconds"] > 0 for one in reported["candidates"]) and
+           any(one["won"] and one["step_seconds"] > 0 for one in reported["candidates"]), reported)
     expect("no model is left of them", not list((stage_of(first) / "rounds").glob("*/stages/trial/*/out")))
     expect("and no checkpoint", not list((stage_of(first) / "rounds").rglob("checkpoint.json")))
     layout = tomllib.loads((stage_of(first) / "out/layout.toml").read_text())
@@ -83,6 +86,9 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
            stage_status(here, "pretrain"))
     expect("and trained with them", (second / "stages/pretrain/out/model.safetensors").exists(),
            sorted((second / "stages/pretrain/out").iterdir()))
+    found = json.loads(longhaul(here, "tune", "w.toml", "--json", code=0).out)
+    expect("what was found as JSON", found["file"] == "longhaul tune" and found["state"] in ("cached", "succeeded") and
+           found["found"]["ranks"] == layout["ranks"] and found["found_path"].endswith("layout.toml"), found)
 
 
 @case
@@ -111,7 +117,7 @@ def a_candidate_that_is_too_large_and_one_that_crashes_are_outcomes(here):
     (here / "w.toml").write_text((here / "w.toml").read_text().replace("global_batch_size = 16", "global_batch_size = 64"))
     environment = dict(os.environ, SLURM_MEM_PER_NODE="90")  # MiB, as a scheduler would grant them
     longhaul(here, "run", "w.toml", code=0, env=environment)
-    seen = trials_told(stage_of(runs(here)[-1]))
+    seen = trials_reported(stage_of(runs(here)[-1]))
     expect("the engine's own check is out of memory", seen["huge"]["outcome"] == "out of memory", seen)
     expect("with what it needs", "too little memory" in seen["huge"]["why"], seen)
     expect("a signal is a crash", seen["crash"]["outcome"] == "crash", seen)
@@ -129,8 +135,8 @@ def what_was_measured_here_corrects_the_next_predictions(here):
                                  "max_runs = 2\nat_once = 1\n" + two.replace("{ dp_replicate = 2 }", '"@layout"'))
 
     def plan():
-        told = json.loads(longhaul(here, "plan", "w.toml", "--json", code=0).out)
-        return next(one for one in told["predicted"] if one["stage"] == "pretrain")
+        reported = json.loads(longhaul(here, "plan", "w.toml", "--json", code=0).out)
+        return next(one for one in reported["predicted"] if one["stage"] == "pretrain")
 
     before = plan()
     expect("nothing corrects it", "correction" not in before, before)
@@ -211,9 +217,9 @@ global_batch_size = 4
 epochs = 1.0
 """ for kind, model, data in (("sft", "pretrain", "train.jsonl"), ("align", "sft", "pairs-train.jsonl")))
     (here / "f.toml").write_text(TOKENS + tune((ONE, TP2)) + phases + later)
-    told = json.loads(longhaul(here, "plan", "f.toml", "--json", code=0).out)["predicted"]
-    sft, align = (next(one for one in told if one["stage"] == name) for name in ("sft", "align"))
-    expect("sft is forecast with the model behind it", sft["step_seconds"] > 0 and "problem" not in sft, told)
+    reported = json.loads(longhaul(here, "plan", "f.toml", "--json", code=0).out)["predicted"]
+    sft, align = (next(one for one in reported if one["stage"] == name) for name in ("sft", "align"))
+    expect("sft is forecast with the model behind it", sft["step_seconds"] > 0 and "problem" not in sft, reported)
     # What is measured of larger products on a busy machine may be no better than of smaller ones.
     expect("align as well, with two sequences a pair", 1.7 < align["parts"]["products"] / sft["parts"]["products"] < 2.2, (sft, align))
 
@@ -230,7 +236,7 @@ def candidates_that_hang_are_outcomes_and_the_others_go_on(here):
              steps=150)
     longhaul(here, "run", "w.toml", code=0, deadline_s=180)
     run = runs(here)[-1]
-    seen = trials_told(stage_of(run))
+    seen = trials_reported(stage_of(run))
     for name in ("hung", "stopped"):
         expect(f"{name}: standing still is a hang", seen[name]["outcome"] == "hang", seen)
     expect("and it says who stood still", "rank 1 stands" in seen["hung"]["why"] and "SIGSTOP" in seen["stopped"]["why"], seen)

@@ -5,6 +5,7 @@
 //   fault_drive request RUN cancel|resume
 //   fault_drive status RUN
 //   fault_drive verify RUN                              every artifact deeply; prints what is wrong
+//   fault_drive points PREFIX                           the fault points of that prefix, a line each
 // Exit codes: 0 succeeded, 1 failed or cancelled, 3 error, 4 another controller took over.
 #include <csignal>
 #include <cstdio>
@@ -105,21 +106,26 @@ Result<int> verify(const std::string& run) {
   return wrong == 0 ? 0 : 1;
 }
 
-Result<int> run(const std::vector<std::string>& words) {
-  if (words.size() == 4 && words[0] == "create") return create(words[1], words[2], words[3]);
-  if (words.size() >= 2 && words[0] == "drive") return drive_run(words[1], {words.begin() + 2, words.end()});
-  if (words.size() == 2 && words[0] == "verify") return verify(words[1]);
-  SystemClock clock;
-  if (words.size() == 3 && words[0] == "request") {
-    LH_CHECK(request(words[1], words[2], Value::make_table(), clock));
+Result<int> run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 4 && arguments[0] == "create") return create(arguments[1], arguments[2], arguments[3]);
+  if (arguments.size() >= 2 && arguments[0] == "drive")
+    return drive_run(arguments[1], {arguments.begin() + 2, arguments.end()});
+  if (arguments.size() == 2 && arguments[0] == "verify") return verify(arguments[1]);
+  if (arguments.size() == 2 && arguments[0] == "points") {
+    for (const std::string& name : fault_point_names(arguments[1])) std::puts(name.c_str());
     return 0;
   }
-  if (words.size() == 2 && words[0] == "status") {
-    LH_TRY(const RunStatus status, read_run_status(words[1]));
+  SystemClock clock;
+  if (arguments.size() == 3 && arguments[0] == "request") {
+    LH_CHECK(request(arguments[1], arguments[2], Value::make_table(), clock));
+    return 0;
+  }
+  if (arguments.size() == 2 && arguments[0] == "status") {
+    LH_TRY(const RunStatus status, read_run_status(arguments[1]));
     std::fputs(to_json_pretty(run_status_to_value(status)).c_str(), stdout);
     return 0;
   }
-  return make_error(ErrorCode::invalid_input, "usage: fault_drive create|drive|request|status|verify ...");
+  return make_error(ErrorCode::invalid_input, "usage: fault_drive create|drive|request|status|verify|points ...");
 }
 
 }  // namespace

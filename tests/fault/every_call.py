@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Bad answers of a file system at every call of a controller and of a lead: a full disk at each write, a folder that is
-read-only from then on for a while, a stale handle at each listing and each file that is opened, and a clock that jumps.
+read-only from then on for a while, a stale handle at each listing, each file that is opened and each that is looked for,
+and a clock that jumps.
 
-First a run of two stages tells which calls its controller and its leads make below its folder, and of which files. Then
+First a run of two stages shows which calls its controller and its leads make below its folder, and of which files. Then
 one run for each of them (or for as many as --runs says, drawn from a seed) has this call fail, once or for a while. It
 must come to its end by itself, having done each stage's work once; or it stops and says why, and a resume finishes it.
 Nothing is begun again that was done.
@@ -30,8 +31,8 @@ DEADLINE_S = 90
 STAGES = ("a", "b")
 CONTROLLER, LEAD = "fault_drive", "longhaul-worker"
 CHANGES = ("write", "fsync", "rename", "link", "mkdir")
-LOOKS = ("readdir", "open")
-# What the file system answers, of which calls, how often, and the words in which it is told.
+LOOKS = ("readdir", "open", "stat")
+# What the file system answers, of which calls, how often, and the text in which it is reported.
 ANSWERS = [("full disk, once", CHANGES, "error=ENOSPC times=1", "No space left"),
            ("full disk, a while", CHANGES, "error=ENOSPC for_ms=2000", "No space left"),
            ("read-only, a while", CHANGES, "error=EROFS for_ms=2000", "Read-only file system"),
@@ -83,8 +84,8 @@ class Rig:
         path = self.folder / "effects"
         return collections.Counter(path.read_text().split() if path.exists() else [])
 
-    def told(self):
-        """Why, in the words of whoever said it: the run's log, its jobs' records."""
+    def reported(self):
+        """Why, as whoever said it put it: the run's log, its jobs' records."""
         paths = [*pathlib.Path(self.run).glob("log/*.jsonl"), *pathlib.Path(self.run).glob("stages/*/attempts/*/*record*.json"),
                  *pathlib.Path(self.run).glob("stages/*/attempts/*/*.log")]
         return "\n".join(path.read_text(errors="replace") for path in paths)
@@ -113,7 +114,7 @@ def calls_of(programs, folder):
 
 def one_run(programs, folder, program, call, path, answer):
     """What is wrong; "" where the call was not made this time."""
-    name, _, action, words = answer
+    name, _, action, text = answer
     rig = Rig(programs, folder)
     code, said = rig.drive(f"{call} {rig.run}{path} {action} program={program}")
     hits = len(rig.acted())
@@ -121,8 +122,8 @@ def one_run(programs, folder, program, call, path, answer):
     if code is None:
         return hits, [f"not done after {DEADLINE_S} s: {said[-1500:]}"]
     if code != 0:
-        if words not in said + rig.told():
-            wrong.append(f"ended with {code}, and nobody says '{words}': {said[-1500:]}")
+        if text not in said + rig.reported():
+            wrong.append(f"ended with {code}, and nobody says '{text}': {said[-1500:]}")
         subprocess.run([rig.tool, "request", rig.run, "resume"], check=True)
         code, said = rig.drive()
         if code != 0:

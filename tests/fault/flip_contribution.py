@@ -44,8 +44,8 @@ def made(here, name, engine, ranks, steps, inputs, wide, check, plan, watched=Tr
     code = training.process.wait(timeout=DEADLINE_S)
     if watched:
         training.lead.ended = True
-    told = [e for e in events_of(training) if e["kind"] == "faulted" and e.get("class") == "silent_corruption"]
-    return training, code, told, log.read_text()
+    reported = [e for e in events_of(training) if e["kind"] == "faulted" and e.get("class") == "silent_corruption"]
+    return training, code, reported, log.read_text()
 
 
 def ended_as(training, rank):
@@ -108,34 +108,34 @@ def main():
         def run(name, check, plan, watched=True):
             return made(here, name, engine, arguments.ranks, steps, inputs, wide, check, plan, watched)
 
-        whole, code, told, log = run("whole", "replay", "")
-        if code != 0 or told:
-            raise SystemExit(f"the untouched training ended with {code} and told {told}:\n{log}")
-        checked, code, told, log = run("checked", "contributions", plan)
+        whole, code, reported, log = run("whole", "replay", "")
+        if code != 0 or reported:
+            raise SystemExit(f"the untouched training ended with {code} and reported {reported}:\n{log}")
+        checked, code, reported, log = run("checked", "contributions", plan)
         if code != 0:
             raise SystemExit(f"the training ended with {code}:\n{log}")
-        named = [event["culprit"] for event in told]
-        if named != culprits or any(event["rank"] != event["culprit"] for event in told):
+        named = [event["culprit"] for event in reported]
+        if named != culprits or any(event["rank"] != event["culprit"] for event in reported):
             raise SystemExit(f"bits changed in ranks {culprits}, named were {named}")
         if weights(checked) != weights(whole):
             raise SystemExit("the weights differ from those of the untouched training")
         # The highest bit of a fraction, in many places: some gradients are 0.
         spoiler = "".join(f"engine_contribution flip={32 * element + 22} nth={number + 2} rank=1\n"
                           for number, element in enumerate((3, 101, 501, 1001, 2003, 4001)))
-        spoilt, code, told, log = run("spoilt", "off", spoiler)
-        if code != 0 or told or weights(spoilt) == weights(whole):
-            raise SystemExit(f"without the check: ended with {code}, told {told}, or the weights are right:\n{log}")
-        alone, code, told, log = run("alone", "contributions", f"engine_contribution flip=5 nth=3 rank={culprits[0]}\n", False)
+        spoilt, code, reported, log = run("spoilt", "off", spoiler)
+        if code != 0 or reported or weights(spoilt) == weights(whole):
+            raise SystemExit(f"without the check: ended with {code}, reported {reported}, or the weights are right:\n{log}")
+        alone, code, reported, log = run("alone", "contributions", f"engine_contribution flip=5 nth=3 rank={culprits[0]}\n", False)
         said = [line for line in log.splitlines() if "silent corruption: " in line]
-        if code == 0 or ended_as(alone, culprits[0]) != "failed 17" or len(told) != 1 or told[0]["culprit"] != culprits[0] or len(said) != 1 or \
+        if code == 0 or ended_as(alone, culprits[0]) != "failed 17" or len(reported) != 1 or reported[0]["culprit"] != culprits[0] or len(said) != 1 or \
                 f"rank {culprits[0]}:" not in said[0]:
-            raise SystemExit(f"with nobody to order a restart: ended with {code}, told {told}:\n{log}")
+            raise SystemExit(f"with nobody to order a restart: ended with {code}, reported {reported}:\n{log}")
         if arguments.ranks > 2:
             wrong = arguments.ranks - 1
-            replayed, code, told, log = run("replayed", "replay",
+            replayed, code, reported, log = run("replayed", "replay",
                                             f"engine_gradient flip={32 * 5 + 22} nth=4 rank={wrong} always\n", False)
-            if code == 0 or ended_as(replayed, wrong) != "failed 17" or [event["culprit"] for event in told] != [wrong]:
-                raise SystemExit(f"computed wrongly by rank {wrong}: ended with {code}, told {told}:\n{log}")
+            if code == 0 or ended_as(replayed, wrong) != "failed 17" or [event["culprit"] for event in reported] != [wrong]:
+                raise SystemExit(f"computed wrongly by rank {wrong}: ended with {code}, reported {reported}:\n{log}")
         if arguments.ranks > 2 and arguments.zero:
             def seldom(*values):
                 table = corruption_settings(wide, "replay")(*values)
@@ -143,7 +143,7 @@ def main():
                 return table
             kill_training.settings = seldom
             doubtful(Restarted(here / "doubtful", engine, arguments.ranks, steps, inputs, False, True), whole, arguments.ranks - 1)
-        print(f"{len(told) + len(named)} faults told, their ranks named rightly; {arguments.flips} flips in contributions "
+        print(f"{len(reported) + len(named)} faults reported, their ranks named rightly; {arguments.flips} flips in contributions "
               f"of {arguments.ranks} ranks over {steps} steps: the same bits")
     return 0
 

@@ -25,14 +25,17 @@ GRAPH = [
     ("corpus", []), ("questions", []), ("tokens", ["corpus"]), ("pretrain", ["tokens"]), ("sft", ["pretrain", "questions"]),
     ("align", ["sft", "questions"]), ("evaluate", ["align", "tokens"]), ("quantize", ["align"]), ("deploy", ["quantize", "evaluate"]),
 ]
-POINTS = [
-    "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit", "controller_before_outcome", "controller_after_outcome", "controller_before_messages",
-    "controller_after_request", "controller_end_of_tick",
-]
 # How often a point is passed before the kill: once for what happens once a controller, more where rounds repeat.
 PASSAGES = {"controller_epoch_claimed": 1, "controller_after_request": 1, "controller_end_of_tick": 40}
 DEADLINE_S = 60
+
+
+def points_of(bin_folder, prefix):
+    """The names that the program itself knows: a new point is killed at without a change here."""
+    listed = subprocess.run([os.path.join(bin_folder, "fault_drive"), "points", prefix], check=True, capture_output=True, text=True)
+    if not listed.stdout.split():
+        raise SystemExit(f"fault_drive knows no point of {prefix}")
+    return listed.stdout.split()
 
 
 def write_graph(folder):
@@ -59,12 +62,12 @@ def one_run(args, number, hits):
     kills_left = rng.randint(2, 6)
     random_kills = rng.randint(0, 3)
     # The run-independent order of points makes sure that none is left to chance alone.
-    first = POINTS[number % len(POINTS)]
+    first = args.points[number % len(args.points)]
     while True:
         command = [tool, "drive", run, "--slots", "2"]
         point = None
         if kills_left > 0:
-            point = first if controllers == 0 else rng.choice(POINTS)
+            point = first if controllers == 0 else rng.choice(args.points)
             passage = rng.randint(1, PASSAGES.get(point, 6))
             plan = f"{folder}/plan{controllers}"
             with open(plan, "w") as file:
@@ -153,6 +156,7 @@ def main():
     if args.seed is None:
         args.seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {args.seed}, {args.runs} runs", flush=True)
+    args.points = points_of(args.bin, "controller_")
     args.scratch = tempfile.mkdtemp(prefix="longhaul-kill-", dir=args.scratch)
     started = time.monotonic()
     numbers = [args.only] if args.only is not None else list(range(args.runs))
@@ -187,7 +191,7 @@ def main():
     print(f"{len(results)} runs, {total} controllers, {sum(hits.values())} kills, {time.monotonic() - started:.1f} s, "
           f"longest run {max(r[4] for r in results):.1f} s")
     print(f"{'fault point':28} hits")
-    for point in POINTS:
+    for point in args.points:
         short = args.only is None and hits[point] < args.hits_min
         failed += short
         print(f"{point:28} {hits[point]:4}{'   too few' if short else ''}")

@@ -64,6 +64,7 @@ class Training:
     """One training in a folder of its own, started as often as needed."""
 
     zero = 1
+    environment = {}  # of the ranks, beside that of this process
 
     def __init__(self, folder, engine, ranks, steps, inputs, experts, local, device="cpu"):
         self.folder, self.engine, self.ranks, self.local, self.launches = folder, engine, ranks, local, 0
@@ -98,7 +99,7 @@ class Training:
             command = ["mpirun", "-n", str(self.ranks), "--oversubscribe", "--bind-to", "none", "--mca",
                        "mpi_yield_when_idle", "1"] + command
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                       "OMP_NUM_THREADS": "1"}
+                       "OMP_NUM_THREADS": "1", **self.environment}
         with open(folder / "log", "w") as log:
             self.process = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log, start_new_session=True,
                                             env=environment)

@@ -19,10 +19,10 @@ DEADLINE_S = kill_training.STEP_DEADLINE_S * 2
 STEPS = 12
 
 
-def launch(training, plan, **words):
-    """Once, with this plan of faults and these words of launch.toml; how it ended, and what it said."""
+def launch(training, plan, **keys):
+    """Once, with this plan of faults and these keys of launch.toml; how it ended, and what it said."""
     (training.folder / "plan").write_text(plan)
-    training.launch |= {"fault_plan": str(training.folder / "plan"), **words}
+    training.launch |= {"fault_plan": str(training.folder / "plan"), **keys}
     log = training.start()
     return training.process.wait(timeout=DEADLINE_S), log.read_text()
 

@@ -33,7 +33,7 @@ extern "C" const char* __asan_default_options() {
 namespace longhaul {
 namespace {
 
-using fuzz::good_or_told;
+using fuzz::good_or_refused;
 
 // Removed first: a file system may sync a file that is cut to nothing and written again.
 bool write_new(const std::string& path, const std::string& bytes) {
@@ -70,7 +70,7 @@ TEST_CASE("fuzz: JSON") {
                 const auto again = parse_json(to_json(*value));  // what was taken can be said and read again
                 REQUIRE(again.ok());
               }
-              return good_or_told(value);
+              return good_or_refused(value);
             });
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("fuzz: TOML") {
   fuzz::run("toml",
             {read_file(source + "/workflows/quickstart.toml").value(),
              "a = { b = [1, 2.5, \"x\"], c = 1979-05-27 }\n[[d]]\ne = '''x'''\n"},
-            1500, [](const std::string& text) { return good_or_told(parse_toml(text, "x.toml")); });
+            1500, [](const std::string& text) { return good_or_refused(parse_toml(text, "x.toml")); });
 }
 
 TEST_CASE("fuzz: safetensors") {
@@ -88,14 +88,14 @@ TEST_CASE("fuzz: safetensors") {
   fuzz::run("safetensors", {golden("small.safetensors")}, 2500, [&](const std::string& bytes) {
     REQUIRE(write_new(path, bytes));
     const auto file = SafetensorsFile::open(path);
-    if (!file.ok()) return good_or_told(file);
+    if (!file.ok()) return good_or_refused(file);
     unsigned sum = 0;
     for (const auto& [name, tensor] : file->tensors()) {
       for (const char c : tensor.bytes) sum += static_cast<unsigned char>(c);  // every byte that is promised is there
       REQUIRE(tensor.elements() >= 0);
       REQUIRE(static_cast<std::size_t>(tensor.elements()) * element_bytes(tensor.type) == tensor.bytes.size());
       std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-      good_or_told(convert_to_f32(tensor, values));
+      good_or_refused(convert_to_f32(tensor, values));
     }
     return sum < ~0U;
   });
@@ -106,9 +106,9 @@ TEST_CASE("fuzz: tokenizer.json") {
   const std::string text = "Hello w\xc3\xb6rld 123\n<|endoftext|>";
   fuzz::run("tokenizer", {small}, 400, [&](const std::string& json) {
     const auto tokenizer = Tokenizer::parse(json);
-    if (!tokenizer.ok()) return good_or_told(tokenizer);
+    if (!tokenizer.ok()) return good_or_refused(tokenizer);
     const auto ids = tokenizer->encode(text, true);
-    if (!ids.ok()) return good_or_told(ids);
+    if (!ids.ok()) return good_or_refused(ids);
     for (const std::int32_t id : *ids) {
       REQUIRE(id >= 0);
       REQUIRE(id < tokenizer->vocab_size());
@@ -132,7 +132,7 @@ TEST_CASE("fuzz: token files") {
     fuzz::run("idx", {idx}, 1200, [&](const std::string& bytes) {
       REQUIRE(write_new(prefix + ".idx", bytes));
       const auto dataset = IndexedDataset::open(prefix);
-      if (!dataset.ok()) return good_or_told(dataset);
+      if (!dataset.ok()) return good_or_refused(dataset);
       std::vector<std::int32_t> out(static_cast<std::size_t>(dataset->tokens()));
       dataset->read(0, out);
       for (std::int64_t d = 0; d < dataset->documents(); ++d) (void)dataset->read_document(d);
@@ -146,7 +146,7 @@ TEST_CASE("fuzz: checkpoint manifests") {
     const auto value = parse_json(text);
     if (!value.ok()) return false;
     const auto manifest = checkpoint_from_value(*value);
-    return good_or_told(manifest) && good_or_told(check_coverage(*manifest));
+    return good_or_refused(manifest) && good_or_refused(check_coverage(*manifest));
   });
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("fuzz: config.json") {
               if (!value.ok()) return false;
               const auto config = read_hf_config(*value, "config.json");
               if (config.ok()) REQUIRE(config->shape.parameter_count() > 0);
-              return good_or_told(config);
+              return good_or_refused(config);
             });
 }
 
@@ -166,9 +166,9 @@ TEST_CASE("fuzz: conversations and preferences") {
       "{\"input\": \"a\", \"output\": \"b\"}\n{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, {\"role\": "
       "\"assistant\", \"content\": \"y\"}]}\n";
   fuzz::run("instructions", {lines}, 1500,
-            [](const std::string& text) { return good_or_told(parse_instructions(text, "x.jsonl")); });
+            [](const std::string& text) { return good_or_refused(parse_instructions(text, "x.jsonl")); });
   fuzz::run("preferences", {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n"}, 1500,
-            [](const std::string& text) { return good_or_told(parse_preferences(text, "x.jsonl")); });
+            [](const std::string& text) { return good_or_refused(parse_preferences(text, "x.jsonl")); });
 }
 
 TEST_CASE("fuzz: artifact manifests") {
@@ -181,7 +181,7 @@ TEST_CASE("fuzz: artifact manifests") {
   fuzz::run("manifest", {text}, 1000, [&](const std::string& mutant) {
     REQUIRE(write_new(scratch.file("manifest.json"), mutant));
     const auto read = read_manifest(scratch.path());
-    return good_or_told(read) && good_or_told(verify_artifact(scratch.path(), *read, true));
+    return good_or_refused(read) && good_or_refused(verify_artifact(scratch.path(), *read, true));
   });
 }
 

@@ -1,4 +1,5 @@
-// What lead and agents send each other, and what ranks leave for them, damaged: frames, reports, orders, words, pages.
+// What lead and agents send each other, and what ranks leave for them, damaged: frames, reports, orders, entries,
+// pages.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -18,11 +19,11 @@
 namespace longhaul {
 namespace {
 
-using fuzz::good_or_told;
+using fuzz::good_or_refused;
 
 const std::string fuzz_secret = "of this attempt";
 
-Value some_words() {
+Value some_entries() {
   return store_message_to_value({1,
                                  {{"epoch1-axis0-00ff-0", std::string(128, '\x80')}, {"id.rank3", "here"}},
                                  {"epoch1-axis1-00ff-0", "other"},
@@ -47,28 +48,28 @@ Value some_report() {
 Value some_order() {
   AgentOrder order;
   order.kind = AgentOrder::Kind::watch;
-  order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.words = "/dev/shm/longhaul-1/words";
+  order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.store_dir = "/dev/shm/longhaul-1/store";
   order.ranks = {0, 1}, order.left_ms = 99, order.restart_wait_ms = 5;
   return agent_order_to_value(order);
 }
 
 }  // namespace
 
-TEST_CASE("fuzz: words on their way") {
+TEST_CASE("fuzz: entries on their way") {
   RendezvousStore store(StoreLimits{50, 10'000});
   store.begin(1);
-  fuzz::run("words", {to_json(some_words())}, 4000, [&](const std::string& text) {
+  fuzz::run("store", {to_json(some_entries())}, 4000, [&](const std::string& text) {
     const auto value = parse_json(text, "message");
     if (!value.ok()) return false;
     const auto message = store_message_from_value(*value);
-    if (!message.ok()) return good_or_told(message);
-    for (const auto* list : {&message->words, &message->refused})
-      for (const StoreEntry& word : *list)
-        REQUIRE((is_store_key(word.name) && word.word.size() <= store_value_bytes_max));
+    if (!message.ok()) return good_or_refused(message);
+    for (const auto* list : {&message->entries, &message->refused})
+      for (const StoreEntry& entry : *list)
+        REQUIRE((is_store_key(entry.name) && entry.value.size() <= store_value_bytes_max));
     for (const std::string& name : message->wanted) REQUIRE(is_store_key(name));
     const RendezvousStore::Outcome outcome = store.take("n1", *message);
     REQUIRE(outcome.to_hosts.size() <= 1);
-    REQUIRE((store.words() <= 50 && store.bytes() <= 10'000));
+    REQUIRE((store.entries() <= 50 && store.bytes() <= 10'000));
     return true;
   });
 }
@@ -76,11 +77,11 @@ TEST_CASE("fuzz: words on their way") {
 TEST_CASE("fuzz: reports and orders") {
   fuzz::run("reports", {to_json(some_report())}, 2000, [](const std::string& text) {
     const auto value = parse_json(text, "message");
-    return value.ok() && good_or_told(node_report_from_value(*value));
+    return value.ok() && good_or_refused(node_report_from_value(*value));
   });
   fuzz::run("orders", {to_json(some_order())}, 2000, [](const std::string& text) {
     const auto value = parse_json(text, "message");
-    return value.ok() && good_or_told(agent_order_from_value(*value));
+    return value.ok() && good_or_refused(agent_order_from_value(*value));
   });
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("fuzz: heartbeat pages") {
     std::remove(path.c_str());
     REQUIRE(write_plain(path, bytes));
     const auto page = HeartbeatPage::open(path);
-    if (!page.ok()) return good_or_told(page);
+    if (!page.ok()) return good_or_refused(page);
     const BeatSnapshot seen = page->snapshot();
     REQUIRE(seen.section.size() < bytes.size());
     REQUIRE(seen.communicators.size() < 64);
@@ -152,7 +153,7 @@ TEST_CASE("fuzz: frames") {
   lead.welcome(Value::make_table());
   REQUIRE(agent.take(lead.outgoing()).ok());
   agent.send(WireKind::report, some_report());
-  agent.send(WireKind::words, some_words());
+  agent.send(WireKind::store, some_entries());
   const std::string frames = agent.outgoing();
   fuzz::run("frames", {frames}, 2000, [&](const std::string& bytes) {
     WireSession other = WireSession::lead(fuzz_secret, std::string(64, 'a'), 1);
@@ -160,9 +161,9 @@ TEST_CASE("fuzz: frames") {
     REQUIRE(other.take(said).ok());
     other.welcome(Value::make_table());
     const auto taken = other.take(bytes);
-    if (!taken.ok()) return good_or_told(taken);
+    if (!taken.ok()) return good_or_refused(taken);
     for (std::size_t i = 0; i < taken->size(); ++i)
-      REQUIRE(to_json((*taken)[i].body) == to_json(i == 0 ? some_report() : some_words()));
+      REQUIRE(to_json((*taken)[i].body) == to_json(i == 0 ? some_report() : some_entries()));
     return taken->size() == 2;
   });
 }

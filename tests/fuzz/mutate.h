@@ -196,7 +196,7 @@ void run_all_good(const char* name, const std::vector<std::string>& valid, int m
 
 // An error is worth its name when it says something.
 template <class T>
-bool good_or_told(const T& result) {
+bool good_or_refused(const T& result) {
   if (!result.ok()) CHECK_FALSE(result.error().message().empty());
   return result.ok();
 }

@@ -5,7 +5,7 @@
 
 #include "base/files/files.h"
 #include "base/value/json.h"
-#include "orchestrator/decide/tell.h"
+#include "orchestrator/decide/order_answer.h"
 #include "orchestrator/runs/artifact_index.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/plain_file.h"
@@ -14,7 +14,7 @@
 namespace longhaul {
 namespace {
 
-using fuzz::good_or_told;
+using fuzz::good_or_refused;
 
 PlannedStage trained_stage() {
   PlannedStage stage;
@@ -38,9 +38,9 @@ TEST_CASE("fuzz: requests") {
   const std::string rate = R"({"what": "tell", "arguments": {"what": "lr", "value": 0.0002, "stage": ""}})";
   fuzz::run("requests", {stop, rate}, 3000, [&](const std::string& text) {
     const auto request = parse_json(text, "request");
-    if (!request.ok()) return good_or_told(request);
+    if (!request.ok()) return good_or_refused(request);
     const Value* const arguments = request->find("arguments");
-    const TellAnswer answer = answer_tell(plan, ledger, arguments ? *arguments : Value());
+    const OrderAnswer answer = answer_order(plan, ledger, arguments ? *arguments : Value());
     REQUIRE_FALSE(answer.answer.empty());
     if (!answer.accepted) return false;
     REQUIRE(answer.stage == "train");
@@ -70,7 +70,7 @@ TEST_CASE("fuzz: artifact pointers") {
     REQUIRE(write_plain(pointer, text));
     const auto found = find_artifact(root, "key", trust);
     if (found.ok()) REQUIRE(found->digest == seen->digest);
-    return good_or_told(found);
+    return good_or_refused(found);
   });
 }
 

@@ -21,7 +21,7 @@ VERSION = re.search(r"^project\(longhaul VERSION ([0-9.]+)", CMAKE, re.M).group(
 # Debian's packages of section [build], as Spack names them. Tools of the build and headers that come with others are left out.
 SPACK_NAMES = {
     "cmake": "cmake", "ninja-build": "ninja", "pkg-config": "pkgconfig", "libfmt-dev": "fmt", "libspdlog-dev": "spdlog",
-    "nlohmann-json3-dev": "nlohmann-json", "libtomlplusplus-dev": "tomlplusplus", "libxxhash-dev": "xxhash",
+    "nlohmann-json3-dev": "nlohmann-json", "libtomlplusplus-dev": "tomlplusplus", "libyaml-dev": "libyaml", "libxxhash-dev": "xxhash",
     "zlib1g-dev": "zlib-api", "libzstd-dev": "zstd", "libssl-dev": "openssl", "libeigen3-dev": "eigen", "libdnnl-dev": "onednn",
     "libopenmpi-dev": "mpi", "libpcre2-dev": "pcre2", "libcpp-httplib-dev": "cpp-httplib", "libicu-dev": "icu4c",
     "libcld2-dev": "cld2", "libgumbo-dev": "gumbo-parser", "libbz2-dev": "bzip2", "liblzma-dev": "xz", "libcli11-dev": "cli11",

@@ -1,4 +1,4 @@
-// Context parallelism: sequences dealt to ranks in three ways, beside every other axis, against one rank.
+// Context parallelism: sequences distributed over ranks in three ways, beside every other axis, against one rank.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -204,7 +204,7 @@ TEST_CASE("one wrong message of the ring turns the comparison red") {
   }
 }
 
-TEST_CASE("beside cp, how micro-batches are dealt changes no bit") {
+TEST_CASE("beside cp, how micro-batches are distributed changes no bit") {
   for (const ContextAttentionKind kind : kinds) {
     const SetupOptions chosen = setup_of(kind, true);
     const std::vector<RankRun> one = train_on_threads(layout(2), context_half_way, DType::f32, {}, chosen);
@@ -249,7 +249,7 @@ TEST_CASE("pipelines of every kind carry the tokens of each cp rank") {
   }
 }
 
-TEST_CASE("sequences that are not dealt evenly are padded, and the curve stays") {
+TEST_CASE("sequences that are not distributed evenly are padded, and the curve stays") {
   // 16 tokens over 2 * 3 chunks.
   for (const ContextAttentionKind kind : {ContextAttentionKind::ring, ContextAttentionKind::gather}) {
     const SetupOptions chosen = setup_of(kind, true);
@@ -261,7 +261,7 @@ TEST_CASE("sequences that are not dealt evenly are padded, and the curve stays")
   }
 }
 
-TEST_CASE("one rank of a cp group that fails ends all of them at once, with its words") {
+TEST_CASE("one rank of a cp group that fails ends all of them at once, with its message") {
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 2 && step == 1; };
   for (const ContextAttentionKind kind : kinds)
     for (const RankRun& run : train_on_threads(layout(4), context_steps, DType::f32, fail, setup_of(kind, false))) {

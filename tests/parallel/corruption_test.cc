@@ -39,7 +39,7 @@ std::vector<CorruptedRun> train(const ParallelDims& dims, const SetupOptions& op
     TrainingSetup setup(16, corruption_steps, 2, &mesh, dtype, 32, options);
     bool planted = false;
     int computations = 0;
-    if (wrong) setup.trainer.gradient_flip = [&] { return wrong(rank, computations++); };
+    if (wrong) setup.trainer.hooks.gradient_flip = [&] { return wrong(rank, computations++); };
     for (int tries = 0; tries < corruption_steps + 1 && setup.trainer.progress().step < corruption_steps; ++tries) {
       if (rank == flip.rank && setup.trainer.progress().step == flip.step && !planted) {
         setup.trainer.guard_of_sums().plant(flip.bit);
@@ -158,7 +158,7 @@ TEST_CASE("with the check and nothing that changes, bits are those without it; w
 TEST_CASE("a replay changes no bit of the training, and finds nothing where nothing is wrong") {
   using namespace corruption_cases;
   for (Layout one : layouts()) {
-    if (one.dims.ep > 1) continue;  // refused with experts dealt over replicas
+    if (one.dims.ep > 1) continue;  // refused with experts distributed over replicas
     const std::string layout = one.dims.to_string();
     CAPTURE(layout);
     const auto undisturbed = train(one.dims, one.setup, one.dtype, {});
@@ -211,7 +211,7 @@ TEST_CASE("a gradient that is computed wrongly once is found by replay, and its 
   }
 }
 
-TEST_CASE("a rank that always computes wrongly is named by the third; of two ranks nobody can tell") {
+TEST_CASE("a rank that always computes wrongly is named by the third; of two ranks nobody can know") {
   using namespace corruption_cases;
   for (const int ranks : {2, 4}) {
     CAPTURE(ranks);

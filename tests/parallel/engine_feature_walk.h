@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/training/feature_table.h"
 #include "engine/align/preference_objective.h"
+#include "engine/align/scores/score_objective.h"
 #include "engine/model/inference/inference_model.h"
 #include "engine/quantize/weight_format.h"
 #include "engine/tasks/common/training_check.h"
@@ -68,17 +69,19 @@ inline SetupOptions walked_setup(const EngineCase& c, const std::string& folder,
   return o;
 }
 
-// Two answers of a pair, and what a reference model says of each.
+// Two answers of a pair, and what a reference model says of each (or, for a reward model, a margin).
 class MadeUpPairs final : public BatchSource {
  public:
+  explicit MadeUpPairs(double said) : said_(said) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
     LH_CHECK(sequences_.fill(2 * first, 2 * count, out));
-    out.per_sequence.assign(static_cast<std::size_t>(2 * count), -50);
+    out.per_sequence.assign(static_cast<std::size_t>(2 * count), said_);
     return {};
   }
   std::int64_t samples_per_epoch() const override { return 16; }
 
  private:
+  double said_;
   MadeUpSource sequences_{walked_length, 37, 32};
 };
 
@@ -92,8 +95,10 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   LlamaOptions model = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model.tokens_max = options.tokens_max, model.moe = setup.moe, model.memory = &memory;
   Llama llama(store, model);
-  PreferenceObjective objective{AlignSettings()};
-  MadeUpPairs pairs;
+  PreferenceObjective preferences{AlignSettings()};
+  ScoreObjective scores{RewardModelSettings()};
+  Objective& objective = setup.shape.scalar_head ? static_cast<Objective&>(scores) : preferences;
+  MadeUpPairs pairs(setup.shape.scalar_head ? 0.5 : -50);
   Trainer trainer(context, mesh, store, {&llama}, objective, pairs, options, &memory);
   initialize_parameters(context, store, 1);
   store.refresh_compute_copy(context);
@@ -103,6 +108,11 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
 
 inline Result<double> trained_loss(const EngineCase& c, Mesh& mesh, const SetupOptions& setup) {
   if (c.kind == "align") return aligned_loss(c, mesh, setup);
+  if (c.kind == "reward") {
+    SetupOptions scored = setup;
+    scored.shape = with_scalar_head(setup.shape);
+    return aligned_loss(c, mesh, scored);
+  }
   const int steps = c.low_precision.on() ? 2 : 1;  // a delayed scale comes from the step before
   TrainingSetup training(walked_batch(c), steps, walked_micro_batch, &mesh, walked_type(c), 32, setup);
   double loss = 0;

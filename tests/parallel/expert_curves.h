@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/ops/experts/moe_dispatch.h"
-#include "engine/ops/reference/moe_reference.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/reference/moe_reference.h"
 
 namespace longhaul::test {
 
@@ -119,7 +119,7 @@ inline Followed followed(const ExpertCurve& one, const RankRun& run, double gap_
   for (; f.steps < static_cast<int>(run.losses.size()); ++f.steps) {
     const auto i = static_cast<std::size_t>(f.steps);
     const double difference = std::abs(run.losses[i] - one.run.losses[i]) / one.run.losses[i];
-    // The loss of a step tells of its own choices, and of those that went into the weights before.
+    // The loss of a step shows its own choices, and those that went into the weights before.
     const double gap = std::min(one.gaps[i], i > 0 ? one.gaps[i - 1] : HUGE_VAL);
     if (difference > 1e-6 && gap < gap_that_counts) return f;
     f.worst = std::max(f.worst, difference);

@@ -1,4 +1,4 @@
-// One loss curve for every way to deal experts to ranks.
+// One loss curve for every way to distribute experts over ranks.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -106,7 +106,7 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
         CHECK(runs[0].weights == one.run.weights);
       }
     }
-    CHECK(parted <= layouts / 5);
+    CHECK(parted <= 1);  // none with AVX-512, and a rounding of another processor may part one
     MESSAGE(std::string(model.name) << ": " << layouts << " layouts, worst relative difference of a loss " << worst);
   }
 }
@@ -154,6 +154,26 @@ TEST_CASE("experts: ranks whose experts get no token at all keep step with the o
       }
 }
 
+TEST_CASE("experts: padding takes no part in Sinkhorn's choice, on whichever rank of a micro-batch it lies") {
+  SetupOptions what = expert_models()[4].what;
+  what.padded = true;
+  const ExpertCurve one = curve_of_one_rank(what, expert_half_way, DType::f32);
+  REQUIRE(one.run.losses.size() == expert_half_way);
+  SetupOptions whole = what;
+  whole.padded = false;
+  CHECK(train_one_rank(1, DType::f32, whole).losses[0] != one.run.losses[0]);
+  ParallelDims context = expert_layout(1, false, 2, 1, 1, 1);
+  context.cp = 2;
+  for (const ParallelDims& dims : {expert_layout(2, true, 2, 1, 1, 1), expert_layout(2, false, 2, 1, 1, 1), context,
+                                   expert_layout(1, false, 2, 1, 1, 2)}) {
+    CAPTURE(dims.to_string());
+    for (const RankRun& run : train_on_threads(dims, expert_half_way, DType::f32, {}, what)) {
+      REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+      CHECK(followed(one, run, 1e-5).worst <= 1e-5);
+    }
+  }
+}
+
 TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
   if (!thorough) return;
   const SetupOptions what = mixtral();
@@ -167,7 +187,7 @@ TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
   }
 }
 
-TEST_CASE("experts: how micro-batches are dealt changes no bit, whatever the matrices are split into") {
+TEST_CASE("experts: how micro-batches are distributed changes no bit, whatever the matrices are split into") {
   const SetupOptions what = expert_models()[3].what;  // with the bias and the shared expert
   for (const int pp : {1, 2})
     for (const bool sp : {false, true}) {
@@ -266,7 +286,7 @@ TEST_CASE("experts: a token that comes back wrong turns the comparison red") {
   CHECK(worst_relative(one.losses, train_on_threads(dims, expert_steps, DType::f32, spoil, what)[0].losses) > 1e-5);
 }
 
-TEST_CASE("experts: one rank that fails ends all that wait for its tokens at once, with its words") {
+TEST_CASE("experts: one rank that fails ends all that wait for its tokens at once, with its message") {
   const SetupOptions what = mixtral();
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 1 && step == 2; };
   for (const RankRun& run :

@@ -1,4 +1,4 @@
-// GPT-2 on every axis: its biases, learned positions and norms with two vectors are dealt as the Llama family's
+// GPT-2 on every axis: its biases, learned positions and norms with two vectors are distributed as the Llama family's
 // parameters are, and the curve stays that of one rank.
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include "engine/checkpoint/global/checkpoint_store.h"
 #include "engine/model/store/model_folder.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/write_model_folder.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
@@ -108,7 +109,7 @@ TEST_CASE("GPT-2's folder is cut into the shards of the rank that reads it") {
   initialize_parameters(context, whole, 9);
   ModelFolderOptions options;
   options.config.shape = shape;
-  REQUIRE(write_model_folder(folder + "/model", whole, options).ok());
+  REQUIRE(testing::write_model_folder(folder + "/model", whole, options).ok());
   std::atomic<int> equal{0};
   on_threads(gpt2_layout(2, false, 2, 1), [&](int, Mesh& mesh) {
     const ComputeContext own(1);

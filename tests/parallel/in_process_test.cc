@@ -23,7 +23,7 @@ constexpr int restart_steps = 6;
 struct LoopRun {
   Status status;
   double seconds = 0;
-  std::vector<SilentCorruption> told;  // by this rank
+  std::vector<SilentCorruption> reported;  // by this rank
   TrainingOutcome outcome;
   std::vector<float> weights;
   TrainingProgress progress;
@@ -70,8 +70,8 @@ LoopRun run_rank(const Case& one, const ThreadsWorld& world, int rank, const std
     setup.stages = setup.make_stages(2, one.setup);
     return setup.pointers();
   };
-  restart.tell = [&](const Error&, const std::optional<SilentCorruption>& corruption) {
-    if (corruption) run.told.push_back(*corruption);
+  restart.report = [&](const Error&, const std::optional<SilentCorruption>& corruption) {
+    if (corruption) run.reported.push_back(*corruption);
   };
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = one.checkpoint_every;
@@ -106,7 +106,7 @@ struct Runs {
       if (event.kind == kind) found.push_back(event);
     return found;
   }
-  // The first `ready` of a training tells of its start, the others of restarts.
+  // The first `ready` of a training reports its start, the others of restarts.
   std::vector<Event> restarts() const {
     std::vector<Event> found = of("ready");
     std::erase_if(found, [](const Event& event) { return event.fields.get_string("from") != "memory"; });
@@ -248,14 +248,14 @@ TEST_CASE("a flipped bit of a contribution ends in a restart that the rank to bl
     const Runs disturbed = run_all(one);
     check_same(undisturbed, disturbed);
     CHECK(disturbed.orders == 2);
-    std::size_t told = 0;
+    std::size_t reported = 0;
     for (std::size_t rank = 0; rank < disturbed.ranks.size(); ++rank)
-      for (const SilentCorruption& found : disturbed.ranks[rank].told) {
-        ++told;
+      for (const SilentCorruption& found : disturbed.ranks[rank].reported) {
+        ++reported;
         CHECK(found.rank == static_cast<int>(rank));
         CHECK(found.other == -1);
       }
-    CHECK(told == 2);
+    CHECK(reported == 2);
   }
 }
 

@@ -1,4 +1,4 @@
-// One loss curve for every layout: a tiny training on every way to deal ranks to the mesh, against one rank.
+// One loss curve for every layout: a tiny training on every way to map ranks to the mesh, against one rank.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include "engine/model/store/parameter_store.h"
 #include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/write_model_folder.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
@@ -56,7 +57,10 @@ TEST_CASE("initial weights are the same bits in every layout") {
     all.resize(whole.masters().size());
     (void)gather_masters(mesh, training_shape(), store.layout(), store.masters(), whole.layout(), all).ok();
   });
-  for (const std::vector<float>& all : gathered) CHECK(std::equal(all.begin(), all.end(), whole.masters().begin()));
+  for (const std::vector<float>& all : gathered) {
+    REQUIRE(all.size() == whole.masters().size());
+    CHECK(std::equal(all.begin(), all.end(), whole.masters().begin()));
+  }
 }
 
 TEST_CASE("shards are put together on the first rank, one parameter after the other") {
@@ -95,7 +99,7 @@ TEST_CASE("a model read from its folder is cut into the shards of the rank that 
   initialize_parameters(context, whole, 9);
   ModelFolderOptions options;
   options.config.shape = training_shape();
-  REQUIRE(write_model_folder(folder + "/model", whole, options).ok());
+  REQUIRE(testing::write_model_folder(folder + "/model", whole, options).ok());
   ParallelDims dims;
   dims.tp = 2, dims.pp = 2;
   std::atomic<int> equal{0};
@@ -118,7 +122,7 @@ TEST_CASE("every layout follows the curve of one rank") {
     REQUIRE(one.losses.size() == curve_steps);
     for (const ParallelDims& dims : mesh_layouts()) {
       CAPTURE(dims.to_string());
-      const double bar = dims.tp * dims.pp == 1 && dims.zero == 0 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
+      const double bar = dims.tp * dims.pp == 1 && dims.zero == 0 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-3;
       std::int64_t held = 0;
       for (const RankRun& run : train_on_threads(dims, curve_steps, dtype)) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
@@ -134,7 +138,7 @@ TEST_CASE("every layout follows the curve of one rank") {
   }
 }
 
-TEST_CASE("every pipeline schedule and every way to deal layers follows the curve of one rank") {
+TEST_CASE("every pipeline schedule and every way to distribute layers follows the curve of one rank") {
   struct Case {
     int pp, vp;
     const char* schedule;
@@ -315,7 +319,7 @@ TEST_CASE("a trace shows rows on their way while products are computed") {
   CHECK(remove_tree(folder).ok());
 }
 
-TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are split into") {
+TEST_CASE("how micro-batches are distributed changes no bit, whatever the matrices are split into") {
   for (const int pp : {1, 2})
     for (const bool sp : {false, true}) {
       CAPTURE(sp);
@@ -346,7 +350,7 @@ TEST_CASE("a wrong sum in one rank of a tp group turns the comparison red") {
   CHECK(worst_relative(one.losses, train_on_threads(dims, curve_steps, DType::f32, spoil)[0].losses) > 1e-5);
 }
 
-TEST_CASE("one rank of a tp group that fails ends all of them at once, with its words") {
+TEST_CASE("one rank of a tp group that fails ends all of them at once, with its message") {
   ParallelDims dims;
   dims.tp = 2, dims.dp_replicate = 2;
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 3 && step == 2; };

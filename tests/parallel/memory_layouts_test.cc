@@ -8,10 +8,10 @@
 #include <new>
 
 #include "base/text/text.h"
-#include "contracts/plan/communication_plan.h"
 #include "contracts/plan/memory_plan.h"
 #include "engine/checkpoint/global/checkpoint_saver.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/communication/communication_plan.h"
 #include "tests/support/scratch.h"
 
 // All memory that this program takes by `new`, Buffer's included; a sanitizer has a `new` of its own.

@@ -163,5 +163,6 @@ TEST_CASE("layouts drawn by a seed follow the curve of one rank") {
   }
   MESSAGE("seed " << seed << ": " << draws << " layouts, " << parted << " parted at a close choice; worst f32 loss "
                   << worst);
-  CHECK(parted <= static_cast<int>(draws) / 4);
+  // Of the usual seed none does; a rounding of another processor may part one.
+  CHECK(parted <= (seed == seed_usual && draws == draws_usual ? 1 : static_cast<int>(draws) / 4));
 }

@@ -16,7 +16,7 @@ struct Layout {
   test::SetupOptions options;
 };
 
-// Every way to deal these ranks to pp, tp and dp, the data-parallel one first; and every schedule.
+// Every way to map these ranks to pp, tp and dp, the data-parallel one first; and every schedule.
 std::vector<Layout> layouts_of(int ranks) {
   std::vector<Layout> layouts;
   for (const int pp : {1, 2})
@@ -39,7 +39,7 @@ std::vector<Layout> layouts_of(int ranks) {
   return layouts;
 }
 
-// Sequences dealt to two ranks in all three ways, with documents in them. The worst difference of a loss from one
+// Sequences split over two ranks in all three ways, with documents in them. The worst difference of a loss from one
 // rank's; 1 where a run failed.
 double context_difference(Communicator& world) {
   double worst = 0;

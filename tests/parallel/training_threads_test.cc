@@ -41,7 +41,7 @@ TEST_CASE("planted errors turn the comparison red") {
   CHECK(worst_relative(one.losses, train_on_threads(data_parallel(2), 20, DType::f32, other_data)[0].losses) > 1e-5);
 }
 
-TEST_CASE("one rank's error ends all of them with its words, at once") {
+TEST_CASE("one rank's error ends all of them with its message, at once") {
   const auto poison = [](int rank, TrainingSetup& setup, int step) {
     if (rank == 1 && step == 2) setup.store.masters()[0] = std::numeric_limits<float>::quiet_NaN();
   };

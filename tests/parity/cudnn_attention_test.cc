@@ -21,7 +21,7 @@ namespace {
 
 const std::string fake_path = std::string(LONGHAUL_BINARY_DIR) + "/bin/liblonghaul_fake_cudnn.so";
 
-// What the stand-in tells tests.
+// What the stand-in reports to tests.
 struct Fake {
   SharedLibrary library = SharedLibrary::open(std::span(&fake_path, 1)).value();
   void (*misbehave)(const char*) = nullptr;
@@ -39,7 +39,7 @@ struct Fake {
   Fake& operator=(const Fake&) = delete;
 };
 
-// An emulated GPU with the stand-in, whose memory the stand-in alone may open, and what was told of its attentions.
+// An emulated GPU with the stand-in, whose memory the stand-in alone may open, and what was reported of its attentions.
 class CudnnGpu {
  public:
   explicit CudnnGpu(const AttentionSettings& settings = {}, int compute_capability = 90,
@@ -53,14 +53,14 @@ class CudnnGpu {
       LH_TRY(cuda::Cudnn library, cuda::Cudnn::open(std::span(&fake_path, 1)));
       return cuda::make_cudnn_attention(*device, nullptr, compute_capability, std::move(library), bytes_max);
     });
-    used = gpu_.use_attention(settings, [this](const AttentionReport& report) { told.push_back(report); });
+    used = gpu_.use_attention(settings, [this](const AttentionReport& report) { reported.push_back(report); });
   }
   ComputeContext context() { return ComputeContext(gpu_.device(), staged_); }
   long count(const char* what) const { return fake.count(what); }
 
   Fake fake;
   Status used;
-  std::vector<AttentionReport> told;
+  std::vector<AttentionReport> reported;
 
  private:
   testing::EmulatedGpu gpu_;
@@ -206,9 +206,9 @@ TEST_CASE("attention through cuDNN follows the reference, both ways, determinist
       problem.backward(context);
       CHECK_MESSAGE(gpu.count("executions") - before == 2, text);
       problem.check(text);
-      for (const AttentionReport& report : gpu.told) CHECK_MESSAGE(report.choice.way == AttentionWay::cudnn, text);
+      for (const AttentionReport& report : gpu.reported) CHECK_MESSAGE(report.choice.way == AttentionWay::cudnn, text);
     }
-    CHECK(gpu.told.size() == 2 * std::size(kSizes));
+    CHECK(gpu.reported.size() == 2 * std::size(kSizes));
   }
 }
 
@@ -224,10 +224,10 @@ TEST_CASE("a plan is made once for each case, and nothing of it is left behind")
     problem.forward(context), problem.backward(context);
     CHECK(gpu.count("plans") == plans);
     CHECK(gpu.count("descriptors") == alive);
-    CHECK(gpu.told.size() == 2);
+    CHECK(gpu.reported.size() == 2);
     other.forward(context);
     CHECK(gpu.count("plans") == plans + 1);
-    CHECK(gpu.told.size() == 3);
+    CHECK(gpu.reported.size() == 3);
   }
   CHECK(fake.count("descriptors") == before);
 }
@@ -239,8 +239,8 @@ TEST_CASE("plans are not made without end: after so many kinds of attention, oth
   for (Index seq = 2; seq < 70; ++seq) Problem{{1, seq, seq, 1, 1, 8}}.forward(context);
   CHECK(gpu.count("plans") - plans == 64);
   CHECK(gpu.count("executions") - executions == 64);
-  REQUIRE(gpu.told.size() == 65);
-  CHECK(gpu.told.back().choice.reason.find("the last of 64 kinds") != std::string::npos);
+  REQUIRE(gpu.reported.size() == 65);
+  CHECK(gpu.reported.back().choice.reason.find("the last of 64 kinds") != std::string::npos);
   Problem again{{1, 9, 9, 1, 1, 8}}, late{{1, 69, 69, 1, 1, 8}};
   for (Problem* problem : {&again, &late})
     problem->forward(context), problem->backward(context), problem->check("late");
@@ -258,7 +258,7 @@ TEST_CASE("a backward pass that takes more memory than there is for it is cut in
         problem.forward(gpu.context());
         const long plans = gpu.count("plans"), executions = gpu.count("executions");
         problem.backward(gpu.context());
-        CHECK_MESSAGE(gpu.told.back().choice.way == AttentionWay::cudnn, text, gpu.told.back().choice.reason);
+        CHECK_MESSAGE(gpu.reported.back().choice.way == AttentionWay::cudnn, text, gpu.reported.back().choice.reason);
         CHECK(gpu.count("plans") == plans + 1);
         if (deterministic)
           CHECK_MESSAGE((gpu.count("executions") - executions > 1) == (heads < z.batch * z.heads), text);
@@ -268,7 +268,7 @@ TEST_CASE("a backward pass that takes more memory than there is for it is cut in
   }
 }
 
-TEST_CASE("what cuDNN cannot do is told with its reason, and the own kernels do it") {
+TEST_CASE("what cuDNN cannot do is reported with its reason, and the own kernels do it") {
   struct Case {
     const char* misbehaviour;
     const char* reason;
@@ -283,8 +283,8 @@ TEST_CASE("what cuDNN cannot do is told with its reason, and the own kernels do 
     problem.forward(gpu.context());
     problem.backward(gpu.context());
     problem.check(c.misbehaviour);
-    REQUIRE(gpu.told.size() == 2);
-    for (const AttentionReport& report : gpu.told) {
+    REQUIRE(gpu.reported.size() == 2);
+    for (const AttentionReport& report : gpu.reported) {
       INFO(report.choice.reason);
       CHECK(report.choice.way == AttentionWay::tensor_cores);
       CHECK(report.choice.reason.find(c.reason) != std::string::npos);
@@ -294,10 +294,10 @@ TEST_CASE("what cuDNN cannot do is told with its reason, and the own kernels do 
   gpu.fake.misbehave("first_unsupported");  // the heuristic's second engine is taken then
   Problem problem{kSizes[0]};
   problem.forward(gpu.context());
-  CHECK(gpu.told.front().choice.way == AttentionWay::cudnn);
+  CHECK(gpu.reported.front().choice.way == AttentionWay::cudnn);
 }
 
-TEST_CASE("a cuDNN that cannot be used is told, and refused where it was named") {
+TEST_CASE("a cuDNN that cannot be used is reported, and refused where it was named") {
   {
     Fake fake;
     fake.misbehave("old");
@@ -308,18 +308,18 @@ TEST_CASE("a cuDNN that cannot be used is told, and refused where it was named")
   const std::string nowhere = "/nowhere/libcudnn.so.9";
   CHECK(cuda::Cudnn::open(std::span(&nowhere, 1)).error().code == ErrorCode::unavailable);
   testing::EmulatedGpu without;
-  std::vector<AttentionReport> told;
+  std::vector<AttentionReport> reported;
   const Status named = without.use_attention({"cudnn", true}, {});
   REQUIRE_FALSE(named.ok());
   CHECK(named.error().message().find("this program has no cuDNN") != std::string::npos);
-  CHECK(without.use_attention({"auto", true}, [&](const AttentionReport& r) { told.push_back(r); }).ok());
+  CHECK(without.use_attention({"auto", true}, [&](const AttentionReport& r) { reported.push_back(r); }).ok());
   const testing::StagedOps staged(without.device(), without.ops());
   Problem problem{kSizes[0]};
   problem.forward(ComputeContext(without.device(), staged));
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].choice.reason == "this program has no cuDNN");
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].choice.reason == "this program has no cuDNN");
   CudnnGpu own({"own", true});
   problem.forward(own.context());
   CHECK(own.count("plans") == 0);
-  CHECK(own.told.front().choice.way == AttentionWay::tensor_cores);
+  CHECK(own.reported.front().choice.way == AttentionWay::tensor_cores);
 }

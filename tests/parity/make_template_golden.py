@@ -130,7 +130,7 @@ def main():
         for _ in range(50):
             variables = conversation(r, system * 0.5 if system == 1 else system, tools)
             made = rendered(template, source, variables)
-            # What all have in common stands once in the file; tools are told by their number.
+            # What all have in common stands once in the file; tools are known by their number.
             own = {k: v for k, v in variables.items() if k not in SHARED} | {"tools": len(variables["tools"] or [])}
             rows.append({"variables": own} | ({"refused": True} if made is None else {"text": made[0]} | (
                 {"answers": made[1]} if made[1] else {})))

@@ -13,6 +13,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/parity_commands.h"
 #include "tests/support/scratch.h"
+#include "tests/support/write_model_folder.h"
 
 using namespace longhaul;
 
@@ -163,7 +164,7 @@ TEST_CASE("what is written of their model is their model: the same configuration
     const testing::Scratch scratch;
     ModelFolderOptions options;
     options.config = config;
-    REQUIRE(write_model_folder(scratch.path(), store, options).ok());
+    REQUIRE(testing::write_model_folder(scratch.path(), store, options).ok());
 
     const HfConfig again = load_model_config(scratch.path()).value();
     CHECK(again.shape == config.shape);

@@ -14,6 +14,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/train/step/trainer.h"
 #include "tests/support/scratch.h"
+#include "tests/support/write_model_folder.h"
 
 using namespace longhaul;
 
@@ -311,7 +312,7 @@ TEST_CASE("a trained family's folder written again is theirs, bit for bit") {
     const testing::Scratch scratch;
     ModelFolderOptions options;
     options.config = load_model_config(trained_folder(name)).value();
-    REQUIRE(write_model_folder(scratch.path(), m.store, options).ok());
+    REQUIRE(testing::write_model_folder(scratch.path(), m.store, options).ok());
     CHECK(load_model_config(scratch.path()).value().shape == options.config.shape);
     const SafetensorsFile theirs = SafetensorsFile::open(trained_folder(name) + "/model.safetensors").value();
     const SafetensorsFile ours = SafetensorsFile::open(scratch.file("model.safetensors")).value();

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-LIBRARY, PROBE, LONGHAUL = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
+LIBRARY, PROBE, LONGHAUL = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 HOUR_MS = 3_600_000
 
 
@@ -31,8 +31,8 @@ class Case(unittest.TestCase):
     def environment(self):
         return {**os.environ, "LD_PRELOAD": str(LIBRARY), "CALL_FAULTS_PLAN": str(self.plan)}
 
-    def start(self, *words, program=PROBE):
-        return subprocess.Popen([str(program), *map(str, words)], env=self.environment(), text=True, stdout=subprocess.PIPE,
+    def start(self, *arguments, program=PROBE):
+        return subprocess.Popen([str(program), *map(str, arguments)], env=self.environment(), text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
 
     def answers(self, process):
@@ -40,9 +40,9 @@ class Case(unittest.TestCase):
         self.assertEqual(process.returncode, 0, errors)
         return [tuple(line.split("|")[1:]) for line in out.splitlines()]
 
-    def call(self, *words):
+    def call(self, *arguments):
         """What each call said."""
-        return [said for said, _ in self.answers(self.start(*words))]
+        return [said for said, _ in self.answers(self.start(*arguments))]
 
     def write(self, *lines):
         self.plan.write_text("".join(line + "\n" for line in lines))
@@ -54,19 +54,19 @@ class Case(unittest.TestCase):
 
 class Errors(Case):
     def test_every_call_can_fail_and_fails_once(self):
-        for call, words, error in [("open", ["open", "openat", "fopen", "ifstream", "ofstream"], "EIO"), ("read", ["read", "ifstream_read"], "EIO"),
+        for call, arguments, error in [("open", ["open", "openat", "fopen", "ifstream", "ofstream"], "EIO"), ("read", ["read", "ifstream_read"], "EIO"),
                                    ("write", ["write"], "ENOSPC"), ("fsync", ["fsync"], "EIO"), ("stat", ["stat", "library_exists"], "ESTALE"),
                                    ("rename", ["rename", "library_rename"], "EIO"), ("link", ["link"], "EIO"), ("readdir", ["list", "library_list"], "ESTALE"),
                                    ("unlink", ["unlink"], "EROFS"), ("mkdir", ["mkdir"], "ENOSPC")]:
-            for word in words:
-                if word == "ifstream_read":
+            for argument in arguments:
+                if argument == "ifstream_read":
                     continue
-                with self.subTest(call=call, by=word):
-                    path = self.here / "new" if word == "mkdir" else self.here if call == "readdir" else self.file
+                with self.subTest(call=call, by=argument):
+                    path = self.here / "new" if argument == "mkdir" else self.here if call == "readdir" else self.file
                     self.file.write_text("text\n")
-                    self.plan = self.folder / f"plan-{word}"
+                    self.plan = self.folder / f"plan-{argument}"
                     self.write(f"{call} {self.here} error={error}")
-                    first, second = self.call(word, path, word, path)
+                    first, second = self.call(argument, path, argument, path)
                     self.assertIn(error, first)
                     self.assertNotIn(error, second)
                     self.assertEqual([entry[4:6] for entry in self.log()], [[call, f"error={error}"]])
@@ -79,7 +79,7 @@ class Errors(Case):
 
     def test_a_number_of_times_is_counted_over_all_processes(self):
         self.write(f"stat {self.here} error=EIO times=3")
-        said = [word for _ in range(3) for word in self.call("stat", self.file, "stat", self.file)]
+        said = [argument for _ in range(3) for argument in self.call("stat", self.file, "stat", self.file)]
         self.assertEqual(said, ["EIO"] * 3 + ["ok"] * 3)
 
     def test_an_error_for_a_while_begins_with_the_first_call(self):
@@ -109,6 +109,14 @@ class Errors(Case):
                 _, errors = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 99)
                 self.assertIn(line, errors)
+
+
+class Ends(Case):
+    def test_a_call_that_a_program_makes_while_it_ends_is_one_like_any_other(self):
+        self.write(f"stat {self.file} delay_ms=1 times=0")
+        for _ in range(5):
+            self.call("stat", self.file, "at_the_end", self.file)
+        self.assertEqual(len(self.log()), 10)
 
 
 class Waits(Case):
@@ -153,11 +161,11 @@ class Waits(Case):
 class Listings(Case):
     def test_a_listing_is_as_old_as_the_plan_says(self):
         self.write(f"readdir {self.here} old_listing_ms=900")
-        for word in ("list", "library_list"):
-            with self.subTest(by=word):
-                self.assertEqual(self.call(word, self.here), ["file"])
+        for argument in ("list", "library_list"):
+            with self.subTest(by=argument):
+                self.assertEqual(self.call(argument, self.here), ["file"])
                 (self.here / "new").write_text("")
-                self.assertEqual(self.call(word, self.here, "stat", self.here / "new", "sleep_ms", 1000, word, self.here),
+                self.assertEqual(self.call(argument, self.here, "stat", self.here / "new", "sleep_ms", 1000, argument, self.here),
                                  ["file", "ok", "ok", "file new"])
                 self.assertEqual(self.log()[-1][4:], ["readdir", "old_listing_ms=900", str(self.here)])
                 (self.here / "new").unlink()

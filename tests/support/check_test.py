@@ -10,6 +10,7 @@ import tempfile
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check.py"
 UNFINISHED = "TO" + "DO"
 MACHINE_PATH = "/wo" + "rk/data"
+TOLD = "to" + "ld"
 
 DECISIONS = "# Decisions\n\n| house | a | 1 |\n\n## 1. A\n*2026-11-21, house*\n\nText\n"
 
@@ -33,6 +34,10 @@ CASES = [
     ("streams open by name", "worker/lead/a.cc", 'std::ofstream file("/tmp/x");\n', "opens", 1),
     ("folders are made in one place", "worker/lead/a.cc", 'int f() { return ::mkdir("/dev/shm/x", 0777); }\n', "opens", 1),
     ("an exception that is none any more", "worker/main.cc", "int a;\n", "opens", 1),
+    ("a child is waited for until a deadline", "worker/lead/a.cc", "void f() {\n  ::waitpid(pid, &status, 0);\n}\n", "waits", 2),
+    ("so is another thread", "worker/lead/a.cc", "void f() {\n  done.wait(lock, [] { return true; });\n}\n", "waits", 2),
+    ("and a socket", "worker/lead/a.cc", "int f() { return ::poll(&one, 1, -1); }\n", "waits", 1),
+    ("a wait that has gone is no exception", "base/process/fault_point.cc", "int a;\n", "waits", 1),
     ("base knows nobody", "base/a.cc", '\n#include "contracts/tasks/task.h"\n', "walls", 2),
     ("contracts know no program", "contracts/a.cc", '#include "engine/core/tensor/tensor.h"\n', "walls", 1),
     ("the engine does not know the orchestrator", "engine/tasks/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
@@ -52,6 +57,8 @@ CASES = [
     ("rooms of a hall know what their row says", "base/text/a.cc", '#include "base/value/json.h"\n', "walls", 1),
     ("the root of a hall is a room, too", "contracts/plan/a.cc", '#include "contracts/records/launch.h"\n', "walls", 1),
     ("a room has an entry", "base/value/a.h", "#pragma once\n", "entries", 1),
+    ("drawings are made by one canvas", "orchestrator/cli/a.cc", 'std::string bar(int x) {\n  return format("<rect x=\\"{}\\"/>", x);\n}\n',
+     "drawings", 2),
     ("lines of pages are short", "docs/a.md", "# A\n\n" + "word " * 30 + "\n", "docs", 3),
     ("a decision has a number", "docs/decisions.md", DECISIONS.replace("## 1. A", "## A"), "decisions", 5),
     ("a decision has a day and a group", "docs/decisions.md", DECISIONS.replace("house*", "kitchen*"), "decisions", 5),
@@ -81,6 +88,9 @@ CASES = [
     ("files fit a sitting", "base/a.cc", "int a;\n" * 601, "length", 601),
     ("nothing unfinished", "docs/a.md", f"# A\n\n{UNFINISHED}: later\n", "words", 3),
     ("no path of one machine", "workflows/a.toml", f'data = "{MACHINE_PATH}"\n', "words", 1),
+    ("terms are the field's", "worker/lead/a.cc", f"int a;  // as the lead {TOLD} it\n", "words", 1),
+    ("names, too", "engine/train/a.h", f"// Room engine/train\n#pragma once\nbool is_{TOLD}();\n", "words", 3),
+    ("what is not a text has no words", "worker/lead/a.cc", "// The words of srun.\n", "words", 1),
     ("output passes one function", "orchestrator/render/a.cc", 'void f() {\n  std::printf("%s", "a");\n}\n', "output", 2),
     ("errors, too", "worker/lead/a.cc", 'void f() {\n  std::fputs("a", stderr);\n}\n', "output", 2),
     ("streams as well", "base/a.cc", "void f() {\n  std::cerr << 1;\n}\n", "output", 2),
@@ -89,7 +99,7 @@ CASES = [
 ]
 
 
-def run_check(root, rules="walls,folders,entries,docs,decisions,headers,opens,length,classes,words,output,shell,format"):
+def run_check(root, rules="walls,folders,entries,docs,decisions,headers,opens,waits,length,classes,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 
@@ -130,7 +140,7 @@ def circle_fails():
         scripts = pathlib.Path(root) / "scripts"
         plant(root, CLEAN)
         scripts.mkdir(exist_ok=True)
-        for name in ("check.py", "check_rooms.py", "check_classes.py"):
+        for name in ("check.py", "check_rooms.py", "check_classes.py", "check_terms.py", "check_used.py", "check_waits.py"):
             (scripts / name).write_text((CHECK.parent / name).read_text())
         rooms = scripts / "check_rooms.py"
         rooms.write_text(rooms.read_text().replace('"base/text": [],', '"base/text": ["base/value"],'))
@@ -158,7 +168,7 @@ def class_of(functions, members):
 def run_classes(files, exceptions):
     """What the rule says of `files` with a list of exceptions of its own."""
     with tempfile.TemporaryDirectory() as root:
-        plant(root, CLEAN | files | {f"scripts/{name}": (CHECK.parent / name).read_text() for name in ("check.py", "check_rooms.py", "check_classes.py")})
+        plant(root, CLEAN | files | {f"scripts/{name}": (CHECK.parent / name).read_text() for name in ("check.py", "check_rooms.py", "check_classes.py", "check_terms.py", "check_used.py", "check_waits.py")})
         rule = pathlib.Path(root) / "scripts/check_classes.py"
         head, end = re.split(r"^EXCEPTIONS = \{[^}]*\}$", rule.read_text(), flags=re.MULTILINE)
         rule.write_text(f"{head}EXCEPTIONS = {exceptions!r}{end}")
@@ -188,6 +198,41 @@ def classes_fail():
         if code != (1 if text else 0) or (text and text not in said):
             return f"classes: {name}: wanted {text or 'nothing'}, got {code}\n{said}"
     return None
+
+
+def used_fails():
+    """What is declared in a header and named by tests alone is found; what another source, or its own, uses is not."""
+    header = ("#pragma once\nnamespace a {\nint twice(int x);\nstruct Pair {\n  int first = 0;\n  bool same(int x) const;\n};\n"
+              "inline constexpr int limit = 3;\n}  // namespace a\n")
+    source = ('#include "base/value/pair.h"\n\nnamespace a {\nint twice(int x) {\n  return 2 * x;\n}\n'
+              "bool Pair::same(int x) const {\n  return x == x;\n}\n}  // namespace a\n")
+    files = {"base/value/pair.h": header, "base/value/pair.cc": source,
+             "tests/unit/base/value/pair_test.cc": "int all = a::twice(a::limit) + a::Pair{1}.first + a::Pair().same(1);\n"}
+    user = "int f(const a::Pair& pair) {{\n  return {};\n}}\n"
+    all_used = user.format("pair.same(1) ? a::twice(a::limit) : pair.first")
+    wanted = [
+        ("only tests", {}, {}, ["3: used: no source of the product uses twice", "4: used: no source of the product uses Pair",
+                                "5: used: no source of the product uses first", "6: used: no source of the product uses same",
+                                "8: used: no source of the product uses limit"]),
+        ("another source", {"base/value/user.cc": all_used}, {}, []),
+        ("all but a function", {"base/value/user.cc": user.format("pair.same(1) ? a::limit : pair.first")}, {}, ["3: used: no source of the product uses twice"]),
+        ("an exception", {"base/value/user.cc": user.format("pair.same(1) ? a::limit : pair.first")}, {"base/value/pair.h twice": "why"}, []),
+        ("an exception of a whole file", {}, {"base/value/pair.h *": "why"}, []),
+        ("an exception that is none any more", {"base/value/user.cc": all_used}, {"base/value/pair.h twice": "why"}, ["take it out of EXCEPTIONS"]),
+        ("a word in a text or a comment", {"base/value/user.cc": user.format('pair.same(1) ? a::limit : pair.first, text("twice(1)")  // twice(2)')}, {},
+         ["3: used: no source of the product uses twice"]),
+    ]
+    sys.path.insert(0, str(CHECK.parent))
+    import check_used
+    for name, more, exceptions, texts in wanted:
+        product = {file: text for file, text in (files | more).items() if not file.startswith("tests/")}
+        found = [f"{line}: used: {text}" for _, line, text in check_used.findings_of(product, exceptions)]
+        if len(found) != len(texts) or not all(text in said for text, said in zip(texts, found)):
+            return f"used: {name}: wanted {texts}, got {found}"
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN | files)
+        done = subprocess.run([sys.executable, str(CHECK), "--root", root, "--only", "used"], capture_output=True, text=True, timeout=60)
+        return None if done.returncode == 1 and "check: " in done.stdout and "5 findings" in done.stdout else f"used: {done.stdout}{done.stderr}"
 
 
 def git(root, *words):
@@ -220,7 +265,7 @@ def alone_fails():
 
 def main():
     failures = []
-    for more in (alone_fails, folders_fail, circle_fails, classes_fail):
+    for more in (alone_fails, folders_fail, circle_fails, classes_fail, used_fails):
         if problem := more():
             failures.append(problem)
     with tempfile.TemporaryDirectory() as root:
@@ -233,7 +278,7 @@ def main():
             failures.append(problem)
     for failure in failures:
         print("FAILED:", failure)
-    total = len(CASES) + 5
+    total = len(CASES) + 6
     print(f"test cases: {total} | {total - len(failures)} passed | {len(failures)} failed | 0 skipped")
     return 1 if failures else 0
 

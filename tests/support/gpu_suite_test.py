@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The suite's runner with programs that stand in for those of a GPU: what passes, fails, hangs or finds no GPU is told
+"""The suite's runner with programs that stand in for those of a GPU: what passes, fails, hangs or finds no GPU is reported
 apart, in suite.json and table.txt, also after a part that failed.
 
 usage: gpu_suite_test.py SOURCE_DIR
@@ -27,7 +27,7 @@ def shell(text):
 
 
 def check_bars_of_trainings(out):
-    """Bars that programs tell, the profile beside one that is missed, what was not measured and why."""
+    """Bars that programs report, the profile beside one that is missed, what was not measured and why."""
     slow = {"trainings": [{"name": "llama2-7b-bf16", "title": "Llama-2-7B shape, bf16", "said": "fits; 140 GB of 149 GB",
                            "layers": 32, "step_s": 8.0, "tokens_per_s": 8192.0, "mfu_of_product": 0.5,
                            "phases": {"forward": 2.5, "backward": 5.0}, "kernels": [{"name": "slow_kernel", "ns": 5, "count": 2}]}],
@@ -36,15 +36,15 @@ def check_bars_of_trainings(out):
                               "layers": 18, "step_s": 2.0, "tokens_per_s": 30000.0, "mfu_of_product": 0.5, "phases": {},
                               "extrapolated": {"tokens_per_s": 15000.0}}],
                "bars": [{"figure": "Llama-2-7B shape, fp8", "outcome": "not measured", "why": "does not fit"}]}
-    parts = [(name, shell(f"echo '{json.dumps(told)}' > {out}/training-{name}.json; exit {code}"), 20)
-             for name, told, code in (("llama2-7b-bf16", slow, 1), ("llama2-7b-fp8", shallow, 0))]
+    parts = [(name, shell(f"echo '{json.dumps(reported)}' > {out}/training-{name}.json; exit {code}"), 20)
+             for name, reported, code in (("llama2-7b-bf16", slow, 1), ("llama2-7b-fp8", shallow, 0))]
     fits = {"trainings": [{"name": "llama2-7b-bf16", "title": "Llama-2-7B shape, bf16", "said": "it fits", "layers": 32,
                            "first_step_s": 9.5}], "bars": []}
     saved = {"trainings": [{"name": "checkpoint", "bytes": 1500000000, "steps": 9, "extra_s": 0.1, "stood_still_s": 0.05}],
              "bars": [{"figure": "checkpoint every 50 steps, GPT-2 124M, bf16", "unit": "of throughput", "bar": 0.02,
                        "value": 0.01, "outcome": "met"}]}
-    parts += [(name, shell(f"echo '{json.dumps(told)}' > {out}/training-{name}.json"), 20)
-              for name, told in (("fits", fits), ("checkpoint", saved))]
+    parts += [(name, shell(f"echo '{json.dumps(reported)}' > {out}/training-{name}.json"), 20)
+              for name, reported in (("fits", fits), ("checkpoint", saved))]
     code = gpu_suite.run([*parts, ("gpt2-124m", shell("echo no step could be timed; exit 1"), 20)], out)
     check(code == 1, f"a missed bar ends with {code}")
     bars = {bar["figure"]: bar for bar in json.loads((out / "suite.json").read_text())["bars"]}
@@ -114,15 +114,15 @@ def main():
         none = out / "none"
         code = gpu_suite.run([("first", shell("echo skipped: no GPU; exit 77"), 20), ("never", shell("false"), 20)], none)
         check(code == 77, f"without a GPU: {code}")
-        told = json.loads((none / "suite.json").read_text())["parts"]
-        check([part["name"] for part in told] == ["first"] and "no GPU" in told[0]["last"], told)
+        reported = json.loads((none / "suite.json").read_text())["parts"]
+        check([part["name"] for part in reported] == ["first"] and "no GPU" in reported[0]["last"], reported)
         late = out / "late"
         check(gpu_suite.run([("slow", shell("sleep 2"), 20), ("after", shell("true"), 20)], late, budget_s=2) == 1, "late")
         folder = out / "carried/bin"
-        told = gpu_suite.environment_of(folder)
+        reported = gpu_suite.environment_of(folder)
         code = gpu_suite.run([("where", shell('case "$LD_LIBRARY_PATH" in */carried/lib*) ;; *) exit 1 ;; esac'), 20)],
-                             out / "where", environment=told)
-        check(code == 0, f"programs are not told where their libraries are: {told}")
+                             out / "where", environment=reported)
+        check(code == 0, f"programs are not given where their libraries are: {reported}")
         folder.mkdir(parents=True)
         shutil.copy(shutil.which("python3", path="/usr/bin:/bin") or sys.executable, folder / "program")
         # Libraries that lie where the host has them, and not in the pack, are found out.

@@ -1,6 +1,7 @@
 """scripts/test_summary.py adds up what it is given, and turns red for what it is there to find."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,8 +36,10 @@ def summary(builds, *options, again=()):
         if again:
             leave(logs, "release-again", again)
         (logs / "floors.txt").write_text("unit 5  # enough\n")
+        (logs / "programs.txt").write_text("# name, cases\na 5\nb 1\n")
         (logs / "retries.txt").write_text("# may\na.b  2026-11-28  Slurm's timers\n" +
                                           "".join(f"a{i}  2026-11-28  the same\n" for i in range(4)))
+        (logs / "promises.txt").write_text("# which\n1 one job\n  kill_.* once\n2 whole\n  saved kill_saved\n3 never\n  x\n")
         (logs / "undated.txt").write_text("a.b  because\n")
         (logs / "may_skip.txt").write_text("needs root  |  2026-11-28  containers\n")
         done = subprocess.run([sys.executable, str(SUMMARY), "--logs", folder, *(o.replace("LOGS", folder) for o in options)],
@@ -70,6 +73,15 @@ def too_few_cases_fail():
     return code == 1 and "label unit: 4 test cases ran, the floor" in said, said
 
 
+def a_program_that_is_gone_or_lost_cases_fails_though_another_has_more():
+    ask = ("--programs", "LOGS/programs.txt")
+    whole = summary({"release": [one("a", said=cases(4, skipped=1)), one("b", status="notrun")]}, *ask)
+    short = summary({"release": [one("a", said=cases(4)), one("b", said=cases(9))]}, *ask)
+    gone = summary({"release": [one("a", said=cases(50))]}, *ask)
+    return (whole[0] == 0 and short[0] == 1 and "test a: 4 cases ran, the floor in tests/programs.txt is 5" in short[1] and
+            gone[0] == 1 and "test b did not run, and stands in tests/programs.txt" in gone[1]), f"{whole} {short} {gone}"
+
+
 def a_skip_fails_only_where_it_is_asked_for():
     skipped = {"release": [one("a", said=cases(5)), one("b", status="notrun")]}
     code, said = summary(skipped)
@@ -84,8 +96,8 @@ def a_broken_phase_and_the_clock_fail():
 
 def cases_about_other_users_are_counted_by_their_names():
     said = "0.10 s: trust: a link\n0.20 s: a trust: b\ntrust_of_folders (0.3 s)\n"
-    code, told = summary({"release": [one("a", said=cases(5, more=said))]})
-    return code == 0 and any(line.split()[:3] == ["release", "trust", "2"] for line in told.splitlines()), told
+    code, reported = summary({"release": [one("a", said=cases(5, more=said))]})
+    return code == 0 and any(line.split()[:3] == ["release", "trust", "2"] for line in reported.splitlines()), reported
 
 
 def what_passed_when_it_was_tried_again_counts_as_passed_and_is_named():
@@ -109,12 +121,12 @@ def only_few_named_tests_are_tried_again():
 def a_case_that_says_it_was_skipped_did_not_pass():
     said = "x_test.cc:7: MESSAGE: skipped: {}\n"
     root, disk = one("a", said=cases(6, more=said.format("needs root"))), one("b", said=cases(6, more=said.format("no disk")))
-    code, told = summary({"release": [root, disk]})
+    code, reported = summary({"release": [root, disk]})
     strict, more = summary({"release": [root, disk]}, "--no-skips", "--may-skip", "LOGS/may_skip.txt")
     excused, _ = summary({"release": [root]}, "--no-skips", "--may-skip", "LOGS/may_skip.txt")
-    return (code == 0 and told.endswith("10 passed, 0 failed\n") and "skipped: release: b\n  no disk" in told and
+    return (code == 0 and reported.endswith("10 passed, 0 failed\n") and "skipped: release: b\n  no disk" in reported and
             strict == 1 and "skipped, which is a failure in CI: release: b\n  no disk" in more and
-            "skipped, which it may be: release: a\n  needs root" in more and excused == 0), told + more
+            "skipped, which it may be: release: a\n  needs root" in more and excused == 0), reported + more
 
 
 def the_slowest_twenty_are_listed_with_their_slowest_case():
@@ -128,14 +140,33 @@ def the_slowest_twenty_are_listed_with_their_slowest_case():
             rows[1].startswith("     30  release: table  12.5 s: frozen: ") and rows[2] == "     20  release: script  9.0 s: cut"), said
 
 
+def seconds_are_added_up_for_each_promise_and_a_test_of_none_is_named():
+    builds = {"asan": [one("saved", 8)], "release": [one("kill_saved", 2), one("once", 3), one("saved", 4), one("lost", 5)]}
+    code, said = summary(builds, "--promises", "LOGS/promises.txt")
+    rows = [line.split(None, 2) for line in said.splitlines() if re.match(r"^ +\d+ +\d+  ", line)]
+    return (code == 0 and rows == [["0", "5", "1 one job"], ["8", "4", "2 whole"], ["0", "5", "no promise of tests/promises.txt"]] and
+            "test lost is for no promise of tests/promises.txt\n" in said), said
+
+
+# Whatever has a name in the build has a promise: tests/promises.txt.
+def every_test_that_cmake_knows_is_for_a_promise():
+    root = SUMMARY.parents[1]
+    names = {line.split()[0] for line in (root / "tests" / "programs.txt").read_text().splitlines() if not line.startswith("#")}
+    builds = {"release": [one(name) for name in sorted(names)]}
+    code, said = summary(builds, "--promises", str(root / "tests" / "promises.txt"))
+    return code == 0 and len(names) > 100 and "is for no promise" not in said, said
+
+
 def main():
     tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason,
              what_a_failed_case_of_a_script_printed_is_shown_and_no_more, a_crash_without_a_failed_case_fails, too_few_cases_fail,
+             a_program_that_is_gone_or_lost_cases_fails_though_another_has_more,
              a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,
              cases_about_other_users_are_counted_by_their_names,
              what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_named_tests_are_tried_again,
              a_case_that_says_it_was_skipped_did_not_pass,
-             the_slowest_twenty_are_listed_with_their_slowest_case]
+             the_slowest_twenty_are_listed_with_their_slowest_case,
+             seconds_are_added_up_for_each_promise_and_a_test_of_none_is_named, every_test_that_cmake_knows_is_for_a_promise]
     failed = 0
     for test in tests:
         good, said = test()

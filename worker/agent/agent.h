@@ -1,15 +1,15 @@
 // Room worker/agent
 // The agent of one node: watches the ranks there, reports to the lead, does what the lead orders.
-// agent.h is the loop; rank_pages.h reads heartbeat pages; lead_files.h finds the lead or its successor.
-// stand_in.h starts a new lead where the old one is lost; store_client.h forwards rendezvous files of ranks.
-// It decides nothing about faults and may not include worker/lead: the two meet in worker/protocol.
+// agent.h is the loop; agent_ranks.h acts on the ranks here, node_reporter.h says what changed, agent_pace.h when to
+// look. leads/ finds the lead and speaks to it, and starts a new one where it is lost. It decides nothing about faults
+// and may not include worker/lead: the two meet in worker/protocol.
 //
-// The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 100 to 300 ms), tells
-// the lead what changed, and does what the lead orders; a process of its own looks at the health of the node. It
-// decides nothing. One of them is the standby: it is told what another lead would have to know, and starts one when the
-// lead is lost; whether that one leads, the majority of the agents decides by turning to it. Without a lead it goes on
-// looking for one (the file of its address may name another by then) and lets the ranks be: losing control alone stops
-// no training.
+// The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 100 to 300 ms),
+// reports to the lead what changed, and does what the lead orders; a process of its own looks at the health of the
+// node. It decides nothing. One of them is the standby: it holds what another lead would have to know, and starts one
+// when the lead is lost; whether that one leads, the majority of the agents decides by turning to it. Without a lead it
+// goes on looking for one (the file of its address may name another by then) and lets the ranks be: losing control
+// alone stops no training.
 #pragma once
 
 #include <atomic>

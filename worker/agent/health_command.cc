@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <future>
-#include <set>
 
+#include "base/options/command_options.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "resiliency/health/health_news.h"
@@ -15,25 +14,12 @@
 namespace longhaul {
 namespace {
 
-constexpr const char* health_usage =
-    "longhaul-worker health [--json] [--nvml PATH|none] [--gpus N] [--folder PATH]... [--idle] "
-    "[--check 'PROGRAM ARGUMENT...'] [--deadline SECONDS] [--check-deadline SECONDS] [--watch SECONDS] [--measure] "
-    "[--job-pids] [--clean FOLDER]... [--training STATE_DIR]";
-
-Result<int> whole_number(const std::string& word, const std::string& text) {
-  char* end = nullptr;
-  const long number = std::strtol(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || number < 0 || number > 1'000'000)
-    return make_error(ErrorCode::invalid_input, word + " " + text + ": expected a whole number", health_usage);
-  return static_cast<int>(number);
-}
-
 constexpr std::int64_t wait_at_most_ms = 1'000;
 constexpr std::int64_t quiet_at_least_ms = 60'000;
 
 // A library without a driver is usual on hosts that have no GPUs, or another maker's; and where a site's cgroups hide
 // GPUs from steps that have none, agents see not one of those that the job has. That is nobody's fault, and the lead
-// tells of it as GPUs that nobody watches.
+// reports it as GPUs that nobody watches.
 bool is_of_no_gpus(const HealthFinding& one) {
   return one.fault == FaultClass::gpu_driver || (one.fault == FaultClass::gpu_lost && one.device.empty());
 }
@@ -77,60 +63,37 @@ class CleanUp {
 
 }  // namespace
 
-Result<HealthCommand> parse_health_command(const std::vector<std::string>& words,
+Result<HealthCommand> parse_health_command(const std::vector<std::string>& arguments,
                                            std::vector<std::pair<std::string, std::string>> environment) {
   HealthCommand command;
-  command.options.environment = std::move(environment);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--json") {
-      command.json = true;
-      continue;
-    }
-    if (word == "--idle") {
-      command.options.ours.emplace();
-      continue;
-    }
-    if (word == "--measure") {
-      command.measure = true;
-      continue;
-    }
-    if (word == "--job-pids") {
-      command.job_pids = true;
-      continue;
-    }
-    const std::set<std::string> known = {"--nvml",     "--gpus",           "--folder", "--check",   "--watch",
-                                         "--deadline", "--check-deadline", "--clean",  "--training"};
-    if (!known.count(word)) return make_error(ErrorCode::invalid_input, "unknown option " + word, health_usage);
-    if (i + 1 == words.size()) return make_error(ErrorCode::invalid_input, word + " needs a value", health_usage);
-    const std::string& value = words[++i];
-    if (word == "--nvml") command.options.nvml_path = value == "none" ? "" : value;
-    if (word == "--folder") command.options.folders.push_back(value);
-    if (word == "--clean") command.clean.push_back(value);
-    if (word == "--training") command.state_dir = value;
-    if (word == "--check") {
-      command.options.site_check = split(value, ' ');
-      std::erase(command.options.site_check, "");
-    }
-    if (word == "--watch") {
-      char* end = nullptr;
-      command.watch_s = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end != '\0' || !(command.watch_s >= 0.1) || command.watch_s > 1e6)
-        return make_error(ErrorCode::invalid_input, word + " " + value + ": expected seconds, at least 0.1",
-                          health_usage);
-    }
-    if (word == "--check-deadline") {
-      LH_TRY(const int seconds, whole_number(word, value));
-      command.options.site_check_deadline_ms = seconds * 1000LL;
-    }
-    if (word == "--gpus") {
-      LH_TRY(command.options.gpus_expected, whole_number(word, value));
-    }
-    if (word == "--deadline") {
-      LH_TRY(const int seconds, whole_number(word, value));
-      command.options.file_system_deadline_ms = command.options.site_check_deadline_ms = seconds * 1000LL;
-    }
-  }
+  HostHealthOptions& host = command.options;
+  host.environment = std::move(environment);
+  constexpr int much = 1'000'000;
+  bool idle = false;
+  int deadline_s = 0, check_deadline_s = 0;
+  std::string check;
+  CommandOptions options("longhaul-worker health", "looks at this host: GPUs, network, disks, memory");
+  options.flag("--json", command.json, "for programs");
+  options.text("--nvml", "PATH", host.nvml_path, "NVIDIA's library, or none");
+  options.integer("--gpus", host.gpus_expected, 0, much, "that the host has");
+  options.texts("--folder", "PATH", host.folders, "that must answer; may be repeated");
+  options.flag("--idle", idle, "no process may use a GPU");
+  options.text("--check", "COMMAND", check, "the site's own: program and arguments, with blanks between");
+  options.integer("--deadline", deadline_s, 0, much, "seconds, of a folder and of the check");
+  options.integer("--check-deadline", check_deadline_s, 0, much, "seconds, of the check");
+  options.number("--watch", command.watch_s, 0.1, much, "seconds between two looks, again and again");
+  options.flag("--measure", command.measure, "how fast the host is, before the first look");
+  options.flag("--job-pids", command.job_pids, "standard input says which processes are the job's");
+  options.texts("--clean", "FOLDER", command.clean, "in which earlier jobs may have left something; may be repeated");
+  options.text("--training", "STATE_DIR", command.state_dir, "whose copies in these folders stay");
+  options.footer("Exit code 1: the host is not fit to work.");
+  LH_TRY(command.help, options.parse(arguments));
+  if (host.nvml_path == "none") host.nvml_path.clear();
+  if (idle) host.ours.emplace();
+  if (options.given("--check")) host.site_check = split(check, ' ');
+  std::erase(host.site_check, "");
+  if (options.given("--deadline")) host.file_system_deadline_ms = host.site_check_deadline_ms = deadline_s * 1000LL;
+  if (options.given("--check-deadline")) host.site_check_deadline_ms = check_deadline_s * 1000LL;
   return command;
 }
 
@@ -160,11 +123,11 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
     if (!host.gpu_script().empty()) line.set("gpu_script", host.gpu_script());
     if (!write(to_json(line) + "\n")) return;
     while (!next.passed()) {
-      const HealthFindings told = fresh(host.wait(std::min(wait_at_most_ms, next.left_ms())));
+      const HealthFindings new_findings = fresh(host.wait(std::min(wait_at_most_ms, next.left_ms())));
       const Value removed = clean_up.news();
-      if (told.empty() && removed.is_null()) continue;
+      if (new_findings.empty() && removed.is_null()) continue;
       Value between = Value::make_table();
-      between.set("findings", findings_value(told));
+      between.set("findings", findings_value(new_findings));
       if (!removed.is_null()) between.set("removed", removed);
       if (!write(to_json(between) + "\n")) return;
     }

@@ -1,6 +1,6 @@
-// How often an agent looks at its pages. Where the kernel tells it of each rank that ends (ProcessWatch), every 0.3 s:
-// what else a look finds has time, and each costs its node some hundred microseconds of a core. Where it does not, four
-// times in a step and between 0.1 s and 0.3 s, so that an end is found within half a second whatever a step takes.
+// How often an agent looks at its pages. Where the kernel reports to it each rank that ends (ProcessWatch), every 0.3
+// s: what else a look finds has time, and each costs its node some hundred microseconds of a core. Where it does not,
+// four times in a step and between 0.1 s and 0.3 s, so that an end is found within half a second whatever a step takes.
 // Pure: the time comes from outside.
 #pragma once
 
@@ -25,8 +25,8 @@ class LookInterval {
     }
     step_ = step, at_ms_ = now_ms;
   }
-  std::int64_t ms(bool ends_are_told) const {
-    if (ends_are_told) return most_ms;
+  std::int64_t ms(bool ends_are_reported) const {
+    if (ends_are_reported) return most_ms;
     return std::clamp(static_cast<std::int64_t>(step_ms_) / looks_a_step, least_ms, most_ms);
   }
 

@@ -90,13 +90,13 @@ void RankPages::add_ends(std::vector<pollfd>& to) const {
     if (process.end_descriptor() >= 0) to.push_back({process.end_descriptor(), POLLIN, 0});
 }
 
-bool RankPages::ends_are_told() const {
-  bool told = false;
+bool RankPages::ends_are_reported() const {
+  bool reported = false;
   for (const auto& [rank, process] : processes_) {
     if (process.alive() && process.end_descriptor() < 0) return false;
-    told |= process.alive();
+    reported |= process.alive();
   }
-  return told;
+  return reported;
 }
 
 }  // namespace longhaul

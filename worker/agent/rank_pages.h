@@ -34,8 +34,8 @@ class RankPages {
   // For poll(2), after a look: readable as soon as one of the ranks found alive has ended. What has fired is gone with
   // the next look.
   void add_ends(std::vector<pollfd>& to) const;
-  // Whether the kernel tells the end of every rank of the last look that is alive, and there is one.
-  bool ends_are_told() const;
+  // Whether the kernel reports the end of every rank of the last look that is alive, and there is one.
+  bool ends_are_reported() const;
   // Null while there is none.
   HeartbeatPage* page(int rank);
   // To the process of that rank, as of the last look, if it is known to be the job's

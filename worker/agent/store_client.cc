@@ -26,35 +26,35 @@ std::int64_t to_ns(const timespec& t) {
 void StoreClient::watch(int launch, const std::string& folder) {
   if (launch != launch_ || folder != folder_) leave();
   launch_ = launch, folder_ = folder;
-  words_.clear(), wishes_.clear();
-  seen_words_ = seen_wishes_ = {};
-  telling_ = false;
+  entries_.clear(), wishes_.clear();
+  seen_entries_ = seen_wishes_ = {};
+  watching_ = false;
   if (folder.empty()) return;
   for (const std::string& one :
        {carried_entries_folder(folder), wanted_entries_folder(folder), refused_entries_folder(folder)})
     if (const Status made = make_directories(one); !made.ok())
-      return log_.warn("event=no_words error='" + made.error().message() + "'");
-  if (!told_.valid()) listen();
-  telling_ = true;
+      return log_.warn("event=no_store error='" + made.error().message() + "'");
+  if (!inotify_.valid()) listen();
+  watching_ = true;
 }
 
-// Words are whole when their name appears (a link, or a rename); a wish is an empty file.
+// Entries are whole when their name appears (a link, or a rename); a wish is an empty file.
 void StoreClient::listen() {
   FileDescriptor fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   constexpr std::uint32_t appears = IN_CREATE | IN_MOVED_TO;
   if (fd.valid() && ::inotify_add_watch(fd.get(), folder_.c_str(), appears) >= 0 &&
       ::inotify_add_watch(fd.get(), wanted_entries_folder(folder_).c_str(), appears) >= 0) {
-    told_ = std::move(fd);
-  } else if (!std::exchange(told_no_inotify_, true)) {
-    log_.warn(format("event=words_not_told error='{}' next=look_for_them", std::strerror(errno)));
+    inotify_ = std::move(fd);
+  } else if (!std::exchange(logged_no_inotify_, true)) {
+    log_.warn(format("event=store_not_notified error='{}' next=look_for_them", std::strerror(errno)));
   }
 }
 
-bool StoreClient::was_told() {
-  bool told = false;
+bool StoreClient::files_appeared() {
+  bool appeared = false;
   alignas(inotify_event) char buffer[4096];
-  while (told_.valid() && ::read(told_.get(), buffer, sizeof buffer) > 0) told = true;
-  return told;
+  while (inotify_.valid() && ::read(inotify_.get(), buffer, sizeof buffer) > 0) appeared = true;
+  return appeared;
 }
 
 bool StoreClient::has_changed(const std::string& folder, Seen& seen) const {
@@ -69,32 +69,32 @@ bool StoreClient::has_changed(const std::string& folder, Seen& seen) const {
 }
 
 std::vector<StoreMessage> StoreClient::look(std::int64_t now_ns) {
-  if (!telling_ || now_ns < next_ns_) return {};
+  if (!watching_ || now_ns < next_ns_) return {};
   next_ns_ = 0;
-  if (was_told()) next_ns_ = now_ns + gather_ms * 1'000'000;
+  if (files_appeared()) next_ns_ = now_ns + gather_ms * 1'000'000;
   StoreMessage news;
   news.launch = launch_;
   // Both are asked, for each notes what it has seen.
-  if (has_changed(folder_, seen_words_)) find_words(news);
+  if (has_changed(folder_, seen_entries_)) find_entries(news);
   if (has_changed(wanted_entries_folder(folder_), seen_wishes_)) find_wishes(news);
   return split_store_message(news);
 }
 
-void StoreClient::find_words(StoreMessage& news) {
+void StoreClient::find_entries(StoreMessage& news) {
   const auto names = list_directory(folder_);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (!is_store_key(name) || words_.count(name) > 0) continue;
+    if (!is_store_key(name) || entries_.count(name) > 0) continue;
     Ownership of_ranks;
-    of_ranks.one_name = false;  // while a word is put it has a second one for a moment
-    auto word = read_owned_file(join_path(folder_, name), of_ranks, store_value_bytes_max);
-    words_.insert(name), names_.insert(name);
-    if (word.ok()) {
-      news.words.push_back({name, std::move(*word)});
+    of_ranks.one_name = false;  // while an entry is put it has a second one for a moment
+    auto value = read_owned_file(join_path(folder_, name), of_ranks, store_value_bytes_max);
+    entries_.insert(name), names_.insert(name);
+    if (value.ok()) {
+      news.entries.push_back({name, std::move(*value)});
       continue;
     }
-    log_.warn("event=word_not_carried error='" + word.error().message() + "'");
-    take({launch_, {}, {}, {{name, word.error().message().substr(0, store_value_bytes_max)}}});
+    log_.warn("event=entry_not_carried error='" + value.error().message() + "'");
+    take({launch_, {}, {}, {{name, value.error().message().substr(0, store_value_bytes_max)}}});
   }
 }
 
@@ -113,15 +113,15 @@ void StoreClient::find_wishes(StoreMessage& news) {
 
 void StoreClient::take(const StoreMessage& message) {
   if (folder_.empty() || message.launch != launch_) return;
-  const auto keep = [&](const std::string& folder, const StoreEntry& word) {
-    const std::string path = join_path(folder, word.name);
+  const auto keep = [&](const std::string& folder, const StoreEntry& entry) {
+    const std::string path = join_path(folder, entry.name);
     if (file_exists(path)) return;
-    names_.insert(word.name);
-    if (const Status written = write_file_renamed(path, word.word); !written.ok())
-      log_.warn("event=word_not_kept error='" + written.error().message() + "'");
+    names_.insert(entry.name);
+    if (const Status written = write_file_renamed(path, entry.value); !written.ok())
+      log_.warn("event=entry_not_kept error='" + written.error().message() + "'");
   };
-  for (const StoreEntry& word : message.words) keep(carried_entries_folder(folder_), word);
-  for (const StoreEntry& word : message.refused) keep(refused_entries_folder(folder_), word);
+  for (const StoreEntry& entry : message.entries) keep(carried_entries_folder(folder_), entry);
+  for (const StoreEntry& entry : message.refused) keep(refused_entries_folder(folder_), entry);
 }
 
 void StoreClient::new_epoch(std::int64_t epoch) {
@@ -136,15 +136,15 @@ void StoreClient::forget(const std::set<std::string>& names) {
     for (const std::string& folder :
          {folder_, carried_entries_folder(folder_), wanted_entries_folder(folder_), refused_entries_folder(folder_)})
       ::unlink(join_path(folder, name).c_str());
-    words_.erase(name), wishes_.erase(name);
+    entries_.erase(name), wishes_.erase(name);
   }
 }
 
 void StoreClient::leave() {
-  told_.reset();
-  telling_ = false;
+  inotify_.reset();
+  watching_ = false;
   launch_ = 0, folder_.clear(), next_ns_ = 0, epoch_ = 0;
-  words_.clear(), wishes_.clear(), names_.clear(), older_names_.clear();
+  entries_.clear(), wishes_.clear(), names_.clear(), older_names_.clear();
 }
 
 }  // namespace longhaul

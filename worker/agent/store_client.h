@@ -1,7 +1,7 @@
-// The words of one host's ranks (contracts/control/rendezvous_folder.h) as its agent carries them: what they put and
-// what they look for goes to the lead, and what comes from it into their folder. One thread. The kernel tells of each
-// new file (inotify); where it does not, and in any case at every look, the times of two folders say whether there is
-// one.
+// The entries of one host's ranks (contracts/control/rendezvous_folder.h) as its agent carries them: what they put and
+// what they look for goes to the lead, and what comes from it into their folder. One thread. The kernel notifies of
+// each new file (inotify); where it does not, and in any case at every look, the times of two folders say whether there
+// is one.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,17 +20,17 @@ namespace longhaul {
 
 class StoreClient {
  public:
-  // Files come in bursts, as ranks make several communicators at once: after one that was told, the next ones are
+  // Files come in bursts, as ranks make several communicators at once: after one that was reported, the next ones are
   // gathered for so long.
   static constexpr std::int64_t gather_ms = 5;
 
   explicit StoreClient(Logger& log) : log_(log) {}
 
   // Of this launch from now on, in a folder that is made; "": no rank of this host has any. The lead that says so
-  // is told everything that is there, whatever another one knew.
+  // is sent everything that is there, whatever another one knew.
   void watch(int launch, const std::string& folder);
-  // There is no lead to tell anything until the next watch().
-  void lead_lost() { telling_ = false; }
+  // There is no lead to send anything to until the next watch().
+  void lead_lost() { watching_ = false; }
   // Ranks restart in-process, in that epoch: what they had left before the last time they did is removed. Said again
   // of the same epoch it means nothing.
   void new_epoch(std::int64_t epoch);
@@ -41,10 +41,10 @@ class StoreClient {
   // The launch is over. The folder goes with that of the pages.
   void leave();
 
-  // For poll(2): readable when there may be news. -1: nobody is to be told, the kernel does not tell, or they are
+  // For poll(2): readable when there may be news. -1: there is no lead, the kernel does not notify, or they are
   // gathered until next_ns(), when look() is due (0: whenever it suits).
-  int descriptor(std::int64_t now_ns) const { return !telling_ || now_ns < next_ns_ ? -1 : told_.get(); }
-  std::int64_t next_ns() const { return telling_ ? next_ns_ : 0; }
+  int descriptor(std::int64_t now_ns) const { return !watching_ || now_ns < next_ns_ ? -1 : inotify_.get(); }
+  std::int64_t next_ns() const { return watching_ ? next_ns_ : 0; }
 
  private:
   struct Seen {
@@ -53,19 +53,19 @@ class StoreClient {
   };
   bool has_changed(const std::string& folder, Seen& seen) const;
   void listen();
-  bool was_told();
-  void find_words(StoreMessage& news);
+  bool files_appeared();
+  void find_entries(StoreMessage& news);
   void find_wishes(StoreMessage& news);
   void forget(const std::set<std::string>& names);
 
   Logger& log_;
   int launch_ = 0;
   std::string folder_;
-  bool telling_ = false, told_no_inotify_ = false;
-  FileDescriptor told_;
+  bool watching_ = false, logged_no_inotify_ = false;
+  FileDescriptor inotify_;
   std::int64_t next_ns_ = 0;
-  Seen seen_words_, seen_wishes_;
-  std::set<std::string> words_, wishes_;  // which the lead has been told of
+  Seen seen_entries_, seen_wishes_;
+  std::set<std::string> entries_, wishes_;  // which the lead has been sent
   std::int64_t epoch_ = 0;
   std::set<std::string> names_, older_names_;  // of files made before the newest restart, and before the one before
 };

@@ -79,9 +79,9 @@ std::string last_line(const std::string& path) {
 // A step of the job, ended with this object.
 class Step {
  public:
-  Step(std::vector<std::string> words, std::string log_path) {
+  Step(std::vector<std::string> arguments, std::string log_path) {
     SpawnSpec spec;
-    spec.argv = std::move(words);
+    spec.argv = std::move(arguments);
     spec.stdout_path = spec.stderr_path = std::move(log_path);
     spec.own_group = true;
     if (::geteuid() == 0)  // mpirun refuses root otherwise, as it would the ranks of any job (rank_programs.cc)
@@ -135,9 +135,9 @@ class JobLook {
   }
 
   // What it prints on either stream; `why`: that it does not.
-  bool says(std::vector<std::string> words, std::string& said, std::string& why) const {
+  bool says(std::vector<std::string> arguments, std::string& said, std::string& why) const {
     SpawnSpec spec;
-    spec.argv = std::move(words);
+    spec.argv = std::move(arguments);
     const auto output = run_captured(std::move(spec), command_ms);
     if (!output.ok()) return why = output.error().message(), false;
     said = output->out, why = trim(output->err);
@@ -170,13 +170,13 @@ class JobLook {
 
   // Held, and cancelled at once: that sbatch takes it is all that is asked.
   void submit_from_inside() {
-    std::vector<std::string> words = order_.sbatch;
+    std::vector<std::string> arguments = order_.sbatch;
     const std::string script = join_path(order_.folder, "held.sbatch");
-    if (words.empty() || !write_file_renamed(script, "#!/bin/sh\nexit 0\n", 0755).ok()) return;
-    words.insert(words.end(), {"--hold", "--parsable", "--job-name=lh-doctor-held",
-                               "--output=" + join_path(order_.folder, "held.out"), script});
+    if (arguments.empty() || !write_file_renamed(script, "#!/bin/sh\nexit 0\n", 0755).ok()) return;
+    arguments.insert(arguments.end(), {"--hold", "--parsable", "--job-name=lh-doctor-held",
+                                       "--output=" + join_path(order_.folder, "held.out"), script});
     SpawnSpec spec;
-    spec.argv = words;
+    spec.argv = arguments;
     spec.environment_removed = {"SLURM_*", "SBATCH_*"};
     spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
     const auto output = run_captured(std::move(spec), command_ms);
@@ -191,16 +191,16 @@ class JobLook {
     const bool took =
         output->status.success() && !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
     // A limit of how many jobs one may have says nothing of where they come from.
-    const std::string words_of_slurm = trim(output->err + " " + output->out);
-    const bool limit = !took && (words_of_slurm.find("MaxSubmit") != std::string::npos ||
-                                 words_of_slurm.find("QOS policy") != std::string::npos);
+    const std::string slurm_text = trim(output->err + " " + output->out);
+    const bool limit = !took && (slurm_text.find("MaxSubmit") != std::string::npos ||
+                                 slurm_text.find("QOS policy") != std::string::npos);
     fact.answer = took ? "yes" : limit ? "unknown" : "no";
     if (limit)
       fact.key.clear();
     else
       fact.value = fact.answer;
     fact.detail = took ? "sbatch inside of a job took another one (" + id + ", held and cancelled again)"
-                       : "sbatch: " + words_of_slurm;
+                       : "sbatch: " + slurm_text;
     std::string unused, why;
     if (took && !says({"scancel", id}, unused, why)) fact.detail += "; it could not be cancelled: " + why;
     add({fact});
@@ -214,9 +214,9 @@ class JobLook {
   }
 
   std::vector<std::string> step_arguments(const std::vector<std::string>& launcher, const std::string& role) const {
-    std::vector<std::string> words = launcher;
-    words.insert(words.end(), {worker_, "doctor", "--order", doctor_order_path(order_.folder), "--as", role});
-    return words;
+    std::vector<std::string> arguments = launcher;
+    arguments.insert(arguments.end(), {worker_, "doctor", "--order", doctor_order_path(order_.folder), "--as", role});
+    return arguments;
   }
 
   void look_at_nodes() {

@@ -17,7 +17,7 @@
 #include "base/process/log.h"
 #include "base/system/clock.h"
 #include "contracts/records/doctor.h"
-#include "worker/launch/rank_words.h"
+#include "worker/launch/rank_arguments.h"
 
 namespace longhaul {
 

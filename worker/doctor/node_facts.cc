@@ -87,15 +87,16 @@ DoctorFact ranks_started(const DoctorOrder& order, const DoctorSights& sights) {
         format("{} started {} ranks on {} nodes", file_name(order.launcher.front()), order.ranks, order.nodes);
     return fact;
   }
-  const bool told = by.size() == 1 && (*by.begin() != "SLURM_PROCID" || order.mpi == "none");
-  fact.answer = answer_if(told);
-  fact.detail = told ? format("--mpi={} started {} ranks on {} nodes, each with its {}", order.mpi, order.ranks,
-                              order.nodes, *by.begin())
-                     : format(
-                           "--mpi={} started {} ranks, and tells them nothing of each other: MPI would start {} "
-                           "times with one rank",
-                           order.mpi, order.ranks, order.ranks);
-  if (told) fact.key = "launcher.mpi", fact.value = order.mpi;
+  const bool answered = by.size() == 1 && (*by.begin() != "SLURM_PROCID" || order.mpi == "none");
+  fact.answer = answer_if(answered);
+  fact.detail = answered
+                    ? format("--mpi={} started {} ranks on {} nodes, each with its {}", order.mpi, order.ranks,
+                             order.nodes, *by.begin())
+                    : format(
+                          "--mpi={} started {} ranks, and gives them no knowledge of each other: MPI would start {} "
+                          "times with one rank",
+                          order.mpi, order.ranks, order.ranks);
+  if (answered) fact.key = "launcher.mpi", fact.value = order.mpi;
   return fact;
 }
 

@@ -4,13 +4,13 @@
 
 #include "base/value/value.h"
 #include "contracts/records/doctor.h"
-#include "worker/launch/rank_words.h"
+#include "worker/launch/rank_arguments.h"
 
 namespace longhaul {
 
 // GPUs: `nvml`, of NVIDIA's library; `devices`, files /dev/nvidia* that open; `named`, of CUDA_VISIBLE_DEVICES; and the
-// launcher's word on which rank this is: `rank`, `rank_by` (the variable), `local_rank`. `cpus`: that it may run on, as
-// "0-15"; `gpu_places`: of the GPUs that CUDA shows it, in CUDA's order, `address` and `cpus` beside each
+// launcher's variable for which rank this is: `rank`, `rank_by` (the variable), `local_rank`. `cpus`: that it may run
+// on, as "0-15"; `gpu_places`: of the GPUs that CUDA shows it, in CUDA's order, `address` and `cpus` beside each
 // (gpu_places.h). `root` stands before the paths of these; "" outside of tests.
 Value look_at_place(const Variable& variable, const std::string& root = "");
 // Processors, memory, /dev/shm, the limit of the job's cgroup, the node's own folder.

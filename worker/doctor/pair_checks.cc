@@ -143,13 +143,13 @@ class PairChecks {
   // Greets whoever comes, and hears the greetings of the others; goes on greeting until all are done.
   void connect_to_all(Listener& listener) {
     std::vector<Try> tries = begin_tries();
-    bool told = false;
+    bool reported = false;
     for (const Deadline mine(clock_, connect_ms), all(clock_, order_.meet_ms);;) {
       greet_all(listener);
       for (Try& one : tries)
         if (!one.over) hear(one, mine.passed());
       const bool done = std::all_of(tries.begin(), tries.end(), [](const Try& one) { return one.over; });
-      if (done && !told) told = leave("connected", "");
+      if (done && !reported) reported = leave("connected", "");
       if ((done && others_connected()) || all.passed()) break;
       clock_.sleep_ms(pair_look_ms);
     }

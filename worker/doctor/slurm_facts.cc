@@ -17,10 +17,10 @@ std::string setting(const Settings& settings, const std::string& key) {
   return found->second;
 }
 
-bool has_word(const std::string& list, const std::string& word) {
-  const auto words = split(list, ',');
-  return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& one) { return trim(one) == word || starts_with(trim(one), word + "="); });
+bool lists(const std::string& list, const std::string& name) {
+  const auto names = split(list, ',');
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& one) { return trim(one) == name || starts_with(trim(one), name + "="); });
 }
 
 std::string yes_if(bool is) {
@@ -28,7 +28,7 @@ std::string yes_if(bool is) {
 }
 
 DoctorFact stepmgr(const Settings& settings) {
-  const bool on = has_word(setting(settings, "SlurmctldParameters"), "enable_stepmgr");
+  const bool on = lists(setting(settings, "SlurmctldParameters"), "enable_stepmgr");
   return {
       "stepmgr", yes_if(on),
       on ? "steps are made by the first node's slurmstepd: when that node is lost, ranks that live may end well, and "
@@ -37,8 +37,7 @@ DoctorFact stepmgr(const Settings& settings) {
 }
 
 DoctorFact tokens(const Settings& settings, bool has_token) {
-  const bool on =
-      setting(settings, "AuthType") == "auth/jwt" || has_word(setting(settings, "AuthAltTypes"), "auth/jwt");
+  const bool on = setting(settings, "AuthType") == "auth/jwt" || lists(setting(settings, "AuthAltTypes"), "auth/jwt");
   if (!on) return {"jwt", "no", "Slurm takes no tokens (auth/jwt)"};
   return {"jwt", "yes",
           has_token ? "Slurm takes tokens, and SLURM_JWT is set in jobs: it has to live as long as the run submits jobs"
@@ -59,13 +58,13 @@ DoctorFact preemption(const Settings& settings) {
   const std::string type = setting(settings, "PreemptType"), mode = setting(settings, "PreemptMode");
   if (type.empty() || type == "preempt/none" || mode == "OFF")
     return {"preemption", "no", "no job is ended for another (PreemptType, PreemptMode)"};
-  const bool tells = has_word(setting(settings, "PreemptParameters"), "send_user_signal");
-  return {
-      "preemption", mode,
-      type + ", " + mode +
-          (tells ? ": the job gets the signal that it has asked for (USR1) when it is to go, and GraceTime to save"
-                 : ": steps get SIGTERM when the job is to go, and GraceTime to save; the batch script hears nothing "
-                   "before")};
+  const bool sends_signal = lists(setting(settings, "PreemptParameters"), "send_user_signal");
+  return {"preemption", mode,
+          type + ", " + mode +
+              (sends_signal
+                   ? ": the job gets the signal that it has asked for (USR1) when it is to go, and GraceTime to save"
+                   : ": steps get SIGTERM when the job is to go, and GraceTime to save; the batch script hears nothing "
+                     "before")};
 }
 
 DoctorFact cgroups(const Settings& settings) {
@@ -97,13 +96,12 @@ DoctorFact srun_ports(const Settings& settings) {
 DoctorFact private_data(const Settings& settings) {
   const std::string list = setting(settings, "PrivateData");
   std::vector<std::string> lost;
-  if (has_word(list, "reservations"))
+  if (lists(list, "reservations"))
     lost.emplace_back("maintenance is not seen before it begins, and jobs that could be shortened wait for it");
-  if (has_word(list, "partitions"))
+  if (lists(list, "partitions"))
     lost.emplace_back("a partition that is not shown is not checked before jobs are submitted");
-  if (has_word(list, "nodes"))
-    lost.emplace_back("the node that a job has lost is not known, and none is avoided for it");
-  if (has_word(list, "usage") || has_word(list, "jobs"))
+  if (lists(list, "nodes")) lost.emplace_back("the node that a job has lost is not known, and none is avoided for it");
+  if (lists(list, "usage") || lists(list, "jobs"))
     lost.emplace_back("accounting and queue show your own jobs, which is all that a run asks for");
   if (list.empty() || list == "none") return {"private_data", "no", "Slurm shows everybody all (PrivateData)"};
   return {"private_data", list, lost.empty() ? "nothing of it concerns runs" : join(lost, "; ")};
@@ -126,10 +124,6 @@ std::map<std::string, std::string> slurm_settings(const std::string& show_config
     settings.emplace(trim(line.substr(0, sign)), trim(line.substr(sign + 1)));
   }
   return settings;
-}
-
-std::string slurm_release(const Settings& settings) {
-  return setting(settings, "SLURM_VERSION");
 }
 
 std::vector<DoctorFact> facts_of_slurm(const Settings& settings, const std::vector<std::string>& clusters,
@@ -157,8 +151,8 @@ std::vector<std::string> mpi_plugins(const std::string& text) {
       line = line.substr(colon + 10);
     else if (line.find(' ') != std::string::npos)
       continue;
-    for (const std::string& word : split(line, ','))
-      if (const std::string name = trim(word); !name.empty() && seen.insert(name).second) plugins.push_back(name);
+    for (const std::string& one : split(line, ','))
+      if (const std::string name = trim(one); !name.empty() && seen.insert(name).second) plugins.push_back(name);
   }
   return plugins;
 }

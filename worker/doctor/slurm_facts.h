@@ -12,8 +12,6 @@ namespace longhaul {
 
 // "Key = value" lines of `scontrol show config`, cgroup.conf's among them; keys as Slurm writes them.
 std::map<std::string, std::string> slurm_settings(const std::string& show_config);
-// "22.05.8"; "": not said.
-std::string slurm_release(const std::map<std::string, std::string>& settings);
 
 // stepmgr, JWT, clusters, preemption and its signals, filters, ports, requeues, devices held by cgroups, MPI's default.
 // `clusters`: of `sacctmgr show clusters`, "" where it does not answer; `has_token`: SLURM_JWT is set in the job.

@@ -5,9 +5,9 @@
 namespace longhaul {
 
 std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host) {
-  for (std::string& word : launcher) {
-    if (starts_with(word, "--nodes=")) word = "--nodes=1";
-    if (starts_with(word, "--ntasks=")) word = "--ntasks=1";
+  for (std::string& argument : launcher) {
+    if (starts_with(argument, "--nodes=")) argument = "--nodes=1";
+    if (starts_with(argument, "--ntasks=")) argument = "--ntasks=1";
   }
   launcher.push_back("--nodelist=" + host);
   return launcher;
@@ -15,9 +15,9 @@ std::vector<std::string> launcher_on(std::vector<std::string> launcher, const st
 
 std::vector<std::string> launcher_without_gpus(std::vector<std::string> launcher) {
   bool asks = false;
-  for (std::string& word : launcher) {
-    if (!starts_with(word, "--gpus-per-node=") && !starts_with(word, "--gres=gpu:")) continue;
-    word = "--gres=none";
+  for (std::string& argument : launcher) {
+    if (!starts_with(argument, "--gpus-per-node=") && !starts_with(argument, "--gres=gpu:")) continue;
+    argument = "--gres=none";
     asks = true;
   }
   return asks ? launcher : std::vector<std::string>();

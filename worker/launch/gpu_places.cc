@@ -49,12 +49,12 @@ std::vector<GpuPlace> visible_gpus(const std::vector<GpuPlace>& gpus, const std:
   if (trim(visible_devices).empty()) return gpus;
   std::vector<GpuPlace> visible;
   for (const std::string& part : split(visible_devices, ',')) {
-    const std::string word = trim(part);
+    const std::string place = trim(part);
     const bool is_number =
-        !word.empty() && word.find_first_not_of("0123456789") == std::string::npos && word.size() < 6;
+        !place.empty() && place.find_first_not_of("0123456789") == std::string::npos && place.size() < 6;
     const auto found = std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlace& gpu) {
-      if (is_number) return &gpu - gpus.data() == std::stol(word);
-      return starts_with(word, "GPU-") && starts_with(gpu.uuid, word);
+      if (is_number) return &gpu - gpus.data() == std::stol(place);
+      return starts_with(place, "GPU-") && starts_with(gpu.uuid, place);
     });
     if (found == gpus.end()) return {};
     visible.push_back(*found);

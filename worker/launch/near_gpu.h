@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "worker/launch/rank_arguments.h"
 #include "worker/launch/rank_cpus.h"
-#include "worker/launch/rank_words.h"
 
 namespace longhaul {
 

@@ -14,7 +14,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t tell_again_ms = 500;  // after a scancel that failed
+constexpr std::int64_t ask_again_ms = 500;  // after a scancel that failed
 
 }  // namespace
 
@@ -41,10 +41,10 @@ void RankGroup::signal(Child& child, int signal_number) {
   if (child.group && ::kill(-child.pid, signal_number) != 0 && child.ended) child.group = false;
 }
 
-// srun kills its tasks when it is told to end (SIGTERM); other signals it passes on to them.
-void RankGroup::tell(Child& child) {
-  if (child.told_ns) return;
-  child.told_ns = clock_.monotonic_ns();
+// srun kills its tasks when it is asked to end (SIGTERM); other signals it passes on to them.
+void RankGroup::ask_to_stop(Child& child) {
+  if (child.stop_requested_ns) return;
+  child.stop_requested_ns = clock_.monotonic_ns();
   if (child.program.slurm_step_path.empty())
     signal(child, child.program.by_srun ? SIGUSR1 : SIGTERM);
   else if (!child.ended && !report_through_slurm(child))
@@ -70,20 +70,20 @@ void RankGroup::look_at_scancel(Child& child) {
     const auto exit = poll_exit(child.scancel);
     if (exit.ok() && !exit->has_value()) return;
     child.scancel = -1;
-    if (exit.ok() && !(*exit)->success()) child.tell_again_ns = clock_.monotonic_ns() + tell_again_ms * 1'000'000;
+    if (exit.ok() && !(*exit)->success()) child.ask_again_ns = clock_.monotonic_ns() + ask_again_ms * 1'000'000;
   }
-  if (!child.tell_again_ns || clock_.monotonic_ns() < *child.tell_again_ns) return;
-  child.tell_again_ns.reset();
+  if (!child.ask_again_ns || clock_.monotonic_ns() < *child.ask_again_ns) return;
+  child.ask_again_ns.reset();
   if (!child.ended && child.pressed == 0) (void)report_through_slurm(child);
 }
 
 void RankGroup::stop() {
-  for (Child& child : children_) tell(child);
+  for (Child& child : children_) ask_to_stop(child);
 }
 
-void RankGroup::told() {
+void RankGroup::note_stop_request() {
   for (Child& child : children_)
-    if (!child.told_ns) child.told_ns = clock_.monotonic_ns();
+    if (!child.stop_requested_ns) child.stop_requested_ns = clock_.monotonic_ns();
 }
 
 bool RankGroup::by_mpirun() const {
@@ -99,15 +99,15 @@ std::vector<RankGroup::Process> RankGroup::processes() const {
 
 void RankGroup::kill() {
   for (Child& child : children_) {
-    if (!child.told_ns) child.told_ns = clock_.monotonic_ns();
+    if (!child.stop_requested_ns) child.stop_requested_ns = clock_.monotonic_ns();
     child.pressed = 2;
     signal(child, SIGKILL);
   }
 }
 
 void RankGroup::press(Child& child, double grace_s) {
-  if (!child.told_ns) return;
-  const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.told_ns) * 1e-9;
+  if (!child.stop_requested_ns) return;
+  const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.stop_requested_ns) * 1e-9;
   if (child.pressed == 0 && waited_s > grace_s) {
     child.pressed = 1;
     signal(child, child.program.by_srun ? SIGTERM : SIGKILL);
@@ -149,7 +149,7 @@ Result<std::optional<LaunchEnd>> RankGroup::poll(double grace_s) {
       continue;
     }
     child.ended = true;
-    const bool was_asked = child.program.service && child.told_ns;
+    const bool was_asked = child.program.service && child.stop_requested_ns;
     if (!exit->success() && !was_asked && (!first_end_ || first_end_->ok()))
       first_end_ = LaunchEnd{child.program.rank, *exit, child.program.step};
   }

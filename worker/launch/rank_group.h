@@ -1,10 +1,10 @@
 // Room worker/launch
-// Starting the ranks of one launch and ending them.
+// Starting the ranks of one launch, and the agents of a job's hosts (agent_launcher.h), and ending them.
 // rank_programs.h says which processes are started, with arguments and environment; rank_group.h owns them.
 // rank_exec.h stands between a launcher and one rank; rank_files.h has the paths of logs.
 // It does not know why a launch ends: the lead watches and decides.
 //
-// The ranks of one launch as a group: started, polled, told to stop. Of several programs in one job all count, but for
+// The ranks of one launch as a group: started, polled, stopped. Of several programs in one job all count, but for
 // services: those are ended when the others have ended well, and may then end as they like.
 #pragma once
 
@@ -46,8 +46,8 @@ class RankGroup {
   std::vector<Process> processes() const;
   // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
   void stop();
-  // The same for ranks that somebody else tells: mpirun, told itself, would end them within a second.
-  void told();
+  // The same for ranks that somebody else signals: mpirun, signalled itself, would end them within a second.
+  void note_stop_request();
   bool by_mpirun() const;
   // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that
   // a launcher started on other nodes are killed there by their agents.
@@ -58,15 +58,15 @@ class RankGroup {
  private:
   struct Child {
     pid_t pid = -1;
-    RankProgram program;  // without its words
+    RankProgram program;  // without its arguments
     bool ended = false;
     bool group = true;  // its process group may still hold members
-    std::optional<std::int64_t> told_ns;
-    pid_t scancel = -1;                         // under way, of a step that gets its signal through Slurm
-    std::optional<std::int64_t> tell_again_ns;  // the last one failed
-    int pressed = 0;                            // 1: after the grace; 2: srun, which takes a while for that
+    std::optional<std::int64_t> stop_requested_ns;
+    pid_t scancel = -1;                        // under way, of a step that gets its signal through Slurm
+    std::optional<std::int64_t> ask_again_ns;  // the last one failed
+    int pressed = 0;                           // 1: after the grace; 2: srun, which takes a while for that
   };
-  void tell(Child& child);
+  void ask_to_stop(Child& child);
   bool report_through_slurm(Child& child);
   void look_at_scancel(Child& child);
   void press(Child& child, double grace_s);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/launch/rank_words.h"
+#include "worker/launch/rank_arguments.h"
 
 namespace longhaul {
 

@@ -59,14 +59,14 @@ void add_allocation(const Launch& launch, SpawnSpec& mpirun) {
   mpirun.environment.emplace_back("SLURM_TASKS_PER_NODE", format("{}(x{})", (launch.ranks + nodes - 1) / nodes, nodes));
 }
 
-// The container's words with the folder where the program is to start.
+// The container's arguments with the folder where the program is to start.
 std::vector<std::string> container_arguments(const LaunchSpec& spec, const SpawnSpec& program) {
-  std::vector<std::string> words = spec.attempt.container;
-  for (std::string& word : words)
-    if (ends_with(word, container_folder_mark))
-      word.replace(word.size() - 1, 1,
-                   program.working_directory.empty() ? spec.attempt.run_dir : program.working_directory);
-  return words;
+  std::vector<std::string> arguments = spec.attempt.container;
+  for (std::string& argument : arguments)
+    if (ends_with(argument, container_folder_mark))
+      argument.replace(argument.size() - 1, 1,
+                       program.working_directory.empty() ? spec.attempt.run_dir : program.working_directory);
+  return arguments;
 }
 
 std::vector<std::string> in_container(const LaunchSpec& spec, const SpawnSpec& program) {
@@ -131,6 +131,7 @@ struct CommandPart {
   std::string log_dir;
   std::vector<std::string> launcher;
   const JobStep* step;  // null: the only one
+  std::string folder;   // in which it starts; "": that of the artifact
 };
 
 void add_stage_environment(const LaunchSpec& spec, Environment& environment) {
@@ -202,7 +203,7 @@ Result<SpawnSpec> command_spawn(const LaunchSpec& spec, const CommandPart& part,
   }
   s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(part.ranks));
   add_meeting_place(spec, part, s.environment);
-  s.working_directory = spec.launch.output_dir;
+  s.working_directory = part.folder.empty() ? spec.launch.output_dir : part.folder;
   return s;
 }
 
@@ -220,6 +221,8 @@ Status add_programs(const LaunchSpec& spec, const CommandPart& part, std::vector
       argv = in_container(spec, program.spawn);
     else
       program.spawn = launched(spec, part.launcher, part.log_dir, std::move(program.spawn));
+    // What the container was given is a folder of its own; the host need not have it.
+    if (!spec.attempt.container.empty()) program.spawn.working_directory = spec.launch.output_dir;
     program.by_srun = is_srun(part.launcher);
     if (program.by_srun && part.step) program.slurm_step_path = slurm_step_path(part.log_dir);
     programs.push_back(program);
@@ -229,10 +232,10 @@ Status add_programs(const LaunchSpec& spec, const CommandPart& part, std::vector
 
 // The step's launcher with the names of its nodes.
 std::vector<std::string> step_arguments(const Launch& launch, const JobStep& step) {
-  std::vector<std::string> words = step.launcher;
-  if (is_srun(words) && step.own_nodes)
-    words.insert(words.begin() + 1, "--nodelist=" + join(step_hosts(launch, step), ","));
-  return words;
+  std::vector<std::string> arguments = step.launcher;
+  if (is_srun(arguments) && step.own_nodes)
+    arguments.insert(arguments.begin() + 1, "--nodelist=" + join(step_hosts(launch, step), ","));
+  return arguments;
 }
 
 Result<std::vector<RankProgram>> command_programs(const LaunchSpec& spec) {
@@ -240,10 +243,11 @@ Result<std::vector<RankProgram>> command_programs(const LaunchSpec& spec) {
   const std::string stage = "stage " + spec.attempt.stage;
   std::vector<RankProgram> programs;
   if (spec.attempt.steps.empty()) {
-    LH_CHECK(add_programs(spec,
-                          {stage, settings.argv, settings.script, settings.environment, spec.launch.ranks,
-                           spec.task.resources.threads, spec.launch.launch_dir, spec.attempt.launcher, nullptr},
-                          programs));
+    LH_CHECK(add_programs(
+        spec,
+        {stage, settings.argv, settings.script, settings.environment, spec.launch.ranks, spec.task.resources.threads,
+         spec.launch.launch_dir, spec.attempt.launcher, nullptr, working_folder(settings)},
+        programs));
     return programs;
   }
   for (const JobStep& step : spec.attempt.steps) {
@@ -253,11 +257,11 @@ Result<std::vector<RankProgram>> command_programs(const LaunchSpec& spec) {
       return make_error(ErrorCode::corrupt, stage + ": its task has no step '" + step.name + "'");
     auto environment = found->environment;
     environment.insert(settings.environment.begin(), settings.environment.end());  // what the step does not say
-    LH_CHECK(add_programs(
-        spec,
-        {stage + ", step " + step.name, found->argv, found->script, std::move(environment), step.ranks,
-         step.cpus_per_rank, step_folder(spec.launch.launch_dir, step.name), step_arguments(spec.launch, step), &step},
-        programs));
+    LH_CHECK(add_programs(spec,
+                          {stage + ", step " + step.name, found->argv, found->script, std::move(environment),
+                           step.ranks, step.cpus_per_rank, step_folder(spec.launch.launch_dir, step.name),
+                           step_arguments(spec.launch, step), &step, working_folder(settings)},
+                          programs));
   }
   return programs;
 }

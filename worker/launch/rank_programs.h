@@ -1,4 +1,4 @@
-// What a launch starts: every process with its words, environment and log. One engine rank is forked; several are
+// What a launch starts: every process with its arguments, environment and log. One engine rank is forked; several are
 // started by mpirun (forked MPI processes would each be rank 0 of 1); the ranks of a `command` stage are forked one by
 // one. Where the site has a launcher (srun), that starts all ranks on all nodes, of engine and command alike; of
 // several programs in one job (steps) each has its own.
@@ -40,7 +40,7 @@ Result<std::vector<RankProgram>> rank_programs(const LaunchSpec& spec);
 std::vector<std::string> step_hosts(const Launch& launch, const JobStep& step);
 
 // Folders and files below the launch's folder. A step has logs of its own, like a launch; `shared` is a folder that is
-// empty at each start, for what the steps tell each other.
+// empty at each start, for what the steps send to each other.
 std::string step_folder(const std::string& launch_dir, const std::string& step);
 std::string shared_folder(const std::string& launch_dir);
 std::string launcher_log_path(const std::string& launch_dir);  // of mpirun or srun itself

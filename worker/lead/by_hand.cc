@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/records/attempt.h"
@@ -20,7 +21,8 @@ Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const A
   attempt.doorbell.clear();
   attempt.at_end.clear();
   attempt.rounds_at_s.clear();
-  if (file_exists(attempt.attempt_dir))
+  LH_TRY(const bool there, is_there(attempt.attempt_dir));
+  if (there)
     return make_error(ErrorCode::conflict, attempt.attempt_dir + " is there already", "start the script again");
   LH_CHECK(make_directories(attempt.attempt_dir));
   LH_CHECK(write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt));

@@ -19,6 +19,13 @@ constexpr std::int64_t restart_wait_ms = 10'000;
 // A finding of a node so long before an end may be its cause: ranks end within moments, but their launcher may not.
 constexpr std::int64_t health_window_ms = 30'000;
 
+// Trying again cures nothing: the record says so, by the exit code of the ranks where that does, else by one of ours.
+void say_hopeless(const Task& task, JobRecord& record) {
+  const FaultClass by_code = class_of_exit_code(record.exit_code, has_own_program(task));
+  if (record.signal == 0 && group_of(by_code) == FaultGroup::hopeless) return;
+  record.exit_code = exit_no_retry, record.signal = 0;
+}
+
 }  // namespace
 
 bool JobLead::go_on_after(const LaunchOutcome& end) {
@@ -59,7 +66,7 @@ bool JobLead::carry_out(const RecoveryPlan& plan, const LaunchOutcome& end, cons
       record_.ended_by = host_lost ? "host_lost" : "fault";
       for (const std::string& host : decision.hosts_to_leave) give_up(host, plan.fault, end);
     }
-    if (plan.fault.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
+    if (plan.fault.group == FaultGroup::hopeless && end.finding) say_hopeless(lead_.task, record_);
     fail(cause);
     return false;
   }
@@ -72,7 +79,7 @@ bool JobLead::carry_out(const RecoveryPlan& plan, const LaunchOutcome& end, cons
 }
 
 FaultEvidence JobLead::evidence() const {
-  return {lead_.attempt, lead_.task,       spec_.launch,  watch_,          told_,
+  return {lead_.attempt, lead_.task,       spec_.launch,  watch_,          event_facts_,
           record_,       found_on_hosts(), hosts_.left(), clock_.wall_ms()};
 }
 
@@ -90,7 +97,7 @@ void JobLead::keep_history(const RecoveryPlan& plan) {
 // What the job has made since the fault before, and whether the nodes on trial are at fault.
 void JobLead::add_history_of_job(FaultView& view, const std::optional<GuardFinding>& finding) const {
   blame_nodes_back(view, finding);
-  const EventFacts::Progress progress = told_.progress();
+  const EventFacts::Progress progress = event_facts_.progress();
   view.made_progress = progress.further, view.saved_checkpoint = progress.checkpoint;
   view.recent = recent_goodput(finding);
 }
@@ -104,7 +111,7 @@ void JobLead::end_with_lost_host(const LaunchOutcome& end) {
   const std::string& host = found.view.host;
   report_fault(end, found, {RestartTier::new_job, {host}, "the scheduler ends the job for it"});
   hosts_.lose(host);
-  fail("told to stop (SIGTERM), after " + found.cause);
+  fail("asked to stop (SIGTERM), after " + found.cause);
 }
 
 std::int64_t JobLead::restart_wait() const {
@@ -146,8 +153,8 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   if (agents_) agents_->restart(epoch);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.restarted(now_ms, epoch);
-  restart_order_.given(now_ms, epoch, with_what_was_said(finding, told_));
-  told_.faults_decided();
+  restart_order_.given(now_ms, epoch, with_what_was_said(finding, event_facts_));
+  event_facts_.faults_decided();
   recovery_.stopped(now_ms);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks, epoch);
   return true;
@@ -213,7 +220,7 @@ void JobLead::report_fault(const LaunchOutcome& end, const Diagnosis& found, con
   if (again && !decision.hosts_to_leave.empty()) event.next += " without " + join(decision.hosts_to_leave, ", ");
   event.reason = decision.reason;
   if (end.finding) event.detect_s = end.finding->detect_s;
-  told_.progress_judged();
+  event_facts_.progress_judged();
   if (decision.below_floor) {
     WarningEvent floor;
     floor.kind = "goodput_floor", floor.fault_class = view.fault;

@@ -61,17 +61,17 @@ void JobLead::look_at_growth(LaunchedRanks& ranks) {
   leave_nodes_of_no_job(back);
   const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
   if (back.empty() || !layout) return;
-  WarningEvent told;
-  told.kind = grow_back_kind, told.fault_class = to_string(FaultClass::none);
-  told.launch = record_.launches, told.host = back.front(), told.step = watch_.newest_step();
-  told.text = format("{} {} back: {} ranks save and end, {} start on {} nodes", join(back, ", "),
-                     back.size() == 1 ? "is" : "are", spec_.launch.ranks, layout->ranks, layout->nodes);
-  Value fields = to_value(told);
+  WarningEvent warning;
+  warning.kind = grow_back_kind, warning.fault_class = to_string(FaultClass::none);
+  warning.launch = record_.launches, warning.host = back.front(), warning.step = watch_.newest_step();
+  warning.text = format("{} {} back: {} ranks save and end, {} start on {} nodes", join(back, ", "),
+                        back.size() == 1 ? "is" : "are", spec_.launch.ranks, layout->ranks, layout->nodes);
+  Value fields = to_value(warning);
   Value names = Value::make_array();
   for (const std::string& host : back) names.push_back(host);
   fields.set(nodes_back_key, std::move(names));
   events_.write(grow_back_kind, std::move(fields));
-  log_.info(format("event=grow_back launch={} text='{}'", record_.launches, told.text));
+  log_.info(format("event=grow_back launch={} text='{}'", record_.launches, warning.text));
   growing_ = std::move(back);
   ranks.stop(agents_.get());
 }
@@ -98,11 +98,11 @@ void JobLead::leave_nodes_of_no_job(std::vector<std::string>& back) {
 // Of the newest launch: what another lead may have begun.
 void JobLead::note_growth(const std::vector<Event>& events) {
   for (const Event& event : events) {
-    if (event.kind == "launched") told_growth_.clear();
+    if (event.kind == "launched") recorded_growth_.clear();
     const Value* names = event.kind == grow_back_kind ? event.fields.find(nodes_back_key) : nullptr;
     if (!names || !names->is_array()) continue;
     for (const Value& name : names->as_array())
-      if (name.is_string()) told_growth_.push_back(name.as_string());
+      if (name.is_string()) recorded_growth_.push_back(name.as_string());
   }
 }
 
@@ -112,7 +112,7 @@ bool JobLead::grow_after(const LaunchOutcome& end) {
   if (watch_.newest_step() >= 0) trial_.over();  // they have proved themselves
   const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
   if (back.empty() || (end.finding && !rank_ended)) return false;
-  if (told_.stopped() != stopped_as_asked) {
+  if (event_facts_.stopped() != stopped_as_asked) {
     if (rank_ended) recovery_.fault(clock_.monotonic_ns() / 1'000'000, end.finding->detect_s, watch_.newest_step());
     return false;
   }

@@ -28,18 +28,18 @@ constexpr std::int64_t room_within_ms = 600'000;  // on a disk that is full
 
 Result<LaunchSpec> JobLead::prepare_launch_folder() {
   lead_.epoch = agents_ ? agents_->epoch() : 1;
-  return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr, told_.whole_step());
+  return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr, event_facts_.whole_step());
 }
 
 // A disk that is full, or a file system that gives errors, is no reason to end what has worked for weeks: somebody may
 // make room. The first launch of a job fails at once.
 Result<LaunchSpec> JobLead::prepare_in_time() {
-  bool told = false;
+  bool logged = false;
   for (const Deadline room(clock_, room_within_ms);;) {
     auto spec = prepare_launch_folder();
     const bool may_come = !spec.ok() && spec.error().code == ErrorCode::io && record_.launches > 1 && !room.passed();
     if (!may_come || cancelled_ || wall_time_over_ || superseded()) return spec;
-    if (!std::exchange(told, true))
+    if (!std::exchange(logged, true))
       log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
                        spec.error().message(), human_duration(static_cast<double>(room_within_ms) * 1e-3)));
     LaunchedRanks none = ranks_of_launch(LaunchedRanks::Origin::started, 0);
@@ -60,17 +60,14 @@ Result<LaunchOutcome> JobLead::launch_once() {
   old_launches_.new_launch(parent_path(spec_.launch.launch_dir), spec_.launch.launch);
   begin_watch();
   LaunchedRanks ranks = ranks_of_launch(LaunchedRanks::Origin::started, spec_.launch.ranks);
-  if (agents_)
-    report_agents(spec_.launch);
-  else
-    open_beat_sockets();
+  agents_ ? report_agents(spec_.launch) : open_beat_sockets();
   LH_CHECK(ranks.start(spec_));
   launched_ns_ = clock_.monotonic_ns();
   trial_.launched();
   leadership_.note_change();
   started_here_ = ranks.processes(lead_.attempt.steps);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
-  tell_launched(spec_);
+  report_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
   LH_TRY(const LaunchOutcome end, watch(ranks));
   ranks_ended_ns_ = clock_.monotonic_ns();
@@ -92,7 +89,7 @@ Result<LaunchOutcome> JobLead::adopt_launch() {
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
   leadership_.note_change();
-  growing_ = told_growth_;
+  growing_ = recorded_growth_;
   begin_watch();
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.adopt_launch(now_ms, spec_.launch.epoch, lost_lead_ns_ > 0 ? lost_lead_ns_ / 1'000'000 : now_ms);
@@ -106,7 +103,7 @@ Result<LaunchOutcome> JobLead::adopt_launch() {
   return watch(ranks);
 }
 
-void JobLead::tell_launched(const LaunchSpec& spec) {
+void JobLead::report_launched(const LaunchSpec& spec) {
   Value fields = Value::make_table();
   fields.set("launch", spec.launch.launch);
   fields.set("ranks", spec.launch.ranks);
@@ -132,12 +129,12 @@ void JobLead::report_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), deadline_.end_by_ns(), launch.words_dir);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), deadline_.end_by_ns(), launch.store_dir);
 }
 
 void JobLead::obey_signal(LaunchedRanks& ranks) {
-  const int told = wait_for_stop_signal(look_interval_ms);
-  if (told == SIGTERM && !cancelled_) {
+  const int stop_signal = wait_for_stop_signal(look_interval_ms);
+  if (stop_signal == SIGTERM && !cancelled_) {
     cancelled_ = true;
     // Slurm ends a job with its node, and its lead soon after: ranks that wait for that node have nothing to save, and
     // the round that asks for another job has to be made while there is time.
@@ -146,14 +143,14 @@ void JobLead::obey_signal(LaunchedRanks& ranks) {
     if (agents_ && !lost_with_job_)
       lost_with_job_ = leadership_.lost_by_scheduler(*agents_, hosts_, watch_.newest_step());
     if (lost_with_job_) {
-      log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
+      log_.warn(format("event=stop_requested why='{}' next=record", lost_with_job_->cause));
       return;
     }
-    log_.info("event=told_to_stop next=stop_ranks");
+    log_.info("event=stop_requested next=stop_ranks");
     deadline_.allow_grace();  // also where a notice before the wall time had given them longer
     pass_on_end_time();
     ranks.stop(agents_.get());
-  } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
+  } else if (stop_signal == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
     deadline_.allow_what_is_left();
@@ -188,7 +185,8 @@ Result<LaunchOutcome> JobLead::watch(LaunchedRanks& ranks) {
     look_at_stacks();
     old_launches_.look();
     inject_faults();
-    if (end) return LaunchOutcome{*end, std::nullopt};
+    const bool by_itself = end && !end->ok() && !cancelled_ && !wall_time_over_;
+    if (end) return LaunchOutcome{*end, by_itself ? restart_order_.failed(rank_observations()) : std::nullopt};
     look_at_growth(ranks);
     if (const auto finding = look_for_faults()) {
       const bool stuck = finding->kind == GuardFinding::Kind::stuck_collective;
@@ -197,7 +195,8 @@ Result<LaunchOutcome> JobLead::watch(LaunchedRanks& ranks) {
       // Its own cut looks like the loss of all others: ranks that another lead has adopted are not ended.
       if (leadership_.check_superseded(agents_.get())) continue;
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
-      return LaunchOutcome{put, finding};
+      const auto before = restart_order_.failed(rank_observations());
+      return LaunchOutcome{put, before ? before : finding};
     }
     if (!cancelled_) leave_to_later(later.look(), ranks);
     if (milestones.look()) rounds_.ask();
@@ -244,7 +243,7 @@ Result<LaunchEnd> JobLead::put_down(LaunchedRanks& ranks, const GuardFinding& fi
   const Deadline launcher(clock_, by_rank ? launcher_ends_ms : 0);
   const std::int64_t begun_ns = clock_.monotonic_ns();
   std::int64_t next_kill_ns = 0;
-  bool killed = false, told = false;
+  bool killed = false, logged = false;
   for (;;) {
     if (!end) {
       LH_TRY(end, ranks.poll(0, finding.rank < 0 ? finding.host : std::string()));
@@ -266,7 +265,7 @@ Result<LaunchEnd> JobLead::put_down(LaunchedRanks& ranks, const GuardFinding& fi
     if (end || ranks.adopted()) {
       const std::int64_t killed_ms = (clock_.monotonic_ns() - begun_ns) / 1'000'000;
       const TeardownView view = look_at_teardown(alive, killed_ms);
-      if (!view.waits_for.empty() && !std::exchange(told, true)) tell_teardown(view);
+      if (!view.waits_for.empty() && !std::exchange(logged, true)) report_teardown(view);
       if (view.over || (killed_ms >= ends_within_ms && ends_soon())) {
         if (!end) end = LaunchEnd{finding.rank, ExitStatus{-1, SIGKILL}, {}};
         leave_for_teardown(view);
@@ -295,7 +294,7 @@ TeardownView JobLead::look_at_teardown(const std::vector<int>& alive, std::int64
   return judge_teardown(killed_ms, left, static_cast<int>(spec_.launch.hosts.size()), options);
 }
 
-void JobLead::tell_teardown(const TeardownView& view) {
+void JobLead::report_teardown(const TeardownView& view) {
   WarningEvent warning;
   warning.kind = "ranks_stay";
   warning.fault_class = to_string(FaultClass::file_system);

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "base/files/file_query.h"
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -58,19 +60,18 @@ void JobLead::describe(std::int64_t started_ms) {
 JobRecord JobLead::run(std::int64_t started_ms) {
   describe(started_ms);
   batch_host_ = own_node();
-  if (file_exists(lead_.attempt.cancelled_path())) {  // in a former life of the job
-    cancelled_ = true;
-    fail("cancelled before it began");
-    return record_of_end();
-  }
-  const Status status = lead_to_artifact();
+  // In a former life of the job. Where that is not known, nothing is begun.
+  const auto cancelled = retried(FileRetry{}, [this] { return is_there(lead_.attempt.cancelled_path()); });
+  cancelled_ = cancelled.ok() && *cancelled;
+  if (cancelled_) fail("cancelled before it began");
+  const Status status = !cancelled.ok() ? Status(cancelled.error()) : cancelled_ ? Status() : lead_to_artifact();
   if (!status.ok()) fail(status.error().message());
   return record_of_end();
 }
 
 JobRecord JobLead::record_of_end() {
   record_.nodes_left = hosts_.left();
-  record_.saved_step = told_.whole_step();
+  record_.saved_step = event_facts_.whole_step();
   std::erase_if(record_.nodes_left, [this](const std::string& host) { return left_unaccused_.contains(host); });
   return record_;
 }
@@ -91,7 +92,7 @@ JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable>
   deadline_.take_over(state.end_by_ns);
   agents_ = std::move(agents);
   Status status = prepare();
-  told_.set_judged(state.judged);
+  event_facts_.set_judged(state.judged);
   if (status.ok()) status = launch_and_publish();
   if (!status.ok()) fail(status.error().message());
   return record_of_end();
@@ -141,28 +142,28 @@ void JobLead::go_on_from(const Value& seen) {
     const Value* found = seen.find(name);
     return found ? *found : Value::make_table();
   };
-  told_ = EventFacts::of(part("facts"));
-  if (!seen.find("facts")) told_.begin_with(step_left_by_earlier(lead_.attempt, lead_.job.restarts));
+  event_facts_ = EventFacts::of(part("facts"));
+  if (!seen.find("facts")) event_facts_.begin_with(step_left_by_earlier(lead_.attempt, lead_.job.restarts));
   skipped_.go_on_from(part("skipped"));
   if (const Value* growth = seen.find("growth"); growth && growth->is_array())
-    for (const Value& host : growth->as_array()) told_growth_.push_back(host.is_string() ? host.as_string() : "");
+    for (const Value& host : growth->as_array()) recorded_growth_.push_back(host.is_string() ? host.as_string() : "");
   const auto offset = static_cast<std::uint64_t>(std::max<std::int64_t>(0, seen.get_integer("offset")));
   tail_.open(lead_.attempt.events_path(), offset, [&](const std::vector<Event>& events) {
-    told_.take(events);
+    event_facts_.take(events);
     timeouts_->take(events);
     skipped_.take(events);
     note_growth(events);
   });
-  told_.progress_judged();  // whoever begins has made no progress yet
+  event_facts_.progress_judged();  // whoever begins has made no progress yet
   log_.info(format("event=events_read from={} bytes={}", offset, tail_.bytes_read()));
 }
 
 Value JobLead::seen() const {
   Value value = Value::make_table(), growth = Value::make_array();
-  for (const std::string& host : told_growth_) growth.push_back(host);
+  for (const std::string& host : recorded_growth_) growth.push_back(host);
   value.set("offset", static_cast<std::int64_t>(tail_.offset()));
-  value.set("facts", told_.told());
-  value.set("skipped", skipped_.told());
+  value.set("facts", event_facts_.snapshot());
+  value.set("skipped", skipped_.snapshot());
   value.set("growth", std::move(growth));
   return value;
 }
@@ -170,14 +171,14 @@ Value JobLead::seen() const {
 Status JobLead::lead_to_artifact() {
   const Attempt& attempt = lead_.attempt;
   LH_CHECK(prepare());
-  const auto earlier = published_artifact(attempt, lead_.task);
+  const auto earlier = retried({}, [&] { return published_artifact(attempt, lead_.task); });
   if (earlier.ok()) return succeed("published by an earlier attempt");
   if (earlier.error().code != ErrorCode::not_found) return earlier.error();
   LH_CHECK(clear_earlier_attempts(attempt, clock_));
   LH_CHECK(make_directories(attempt.state_dir()));
   LH_TRY(hosts_, host_pool_of(lead_));
   bring_agents();
-  tell_step_maker();
+  report_step_maker();
   preflight();
   return launch_and_publish();
 }
@@ -231,9 +232,9 @@ Status JobLead::start_agents() {
   options.addresses = ways_to_node(options.host);
   LH_TRY(options.hosts, expand_host_list(lead_.job.nodes));
   LH_TRY(agents_, AgentTable::open(options, clock_, log_));
-  std::vector<std::string> words = attempt.agent_launcher;
-  words.insert(words.end(), {lead_.worker_program, "agent", "--attempt", attempt.attempt_dir});
-  agent_step_.emplace(std::move(words), join_path(attempt.attempt_dir, "agents.log"), clock_, log_);
+  std::vector<std::string> arguments = attempt.agent_launcher;
+  arguments.insert(arguments.end(), {lead_.worker_program, "agent", "--attempt", attempt.attempt_dir});
+  agent_step_.emplace(std::move(arguments), join_path(attempt.attempt_dir, "agents.log"), clock_, log_);
   return agent_step_->start();
 }
 
@@ -255,18 +256,18 @@ void JobLead::replace_agents() {
                           join_path(folder, "agents.log"), clock_, log_);
   replacements_->look(*agents_, agent_step_ ? &*agent_step_ : nullptr);
   for (const AgentNews& news : replacements_->take_news()) {
-    WarningEvent told;
-    told.kind = news.kind == AgentNews::Kind::back ? "agent_lost_over" : "agent_lost";
-    told.fault_class = to_string(FaultClass::agent_lost);
-    told.host = news.host;
+    WarningEvent warning;
+    warning.kind = news.kind == AgentNews::Kind::back ? "agent_lost_over" : "agent_lost";
+    warning.fault_class = to_string(FaultClass::agent_lost);
+    warning.host = news.host;
     const double after_s = static_cast<double>(news.ms) * 1e-3;
-    told.text = news.kind == AgentNews::Kind::back
-                    ? format("another agent reports from {}, {:.1f} s after the one before", news.host, after_s)
-                : news.kind == AgentNews::Kind::lost
-                    ? format("the agent of {} has ended and its host answers: another one is started", news.host)
-                    : format("{} has had no agent for {:.0f} s, and {} starts brought none: its ranks go on unseen",
-                             news.host, after_s, news.tries);
-    report_warning(std::move(told));
+    warning.text = news.kind == AgentNews::Kind::back
+                       ? format("another agent reports from {}, {:.1f} s after the one before", news.host, after_s)
+                   : news.kind == AgentNews::Kind::lost
+                       ? format("the agent of {} has ended and its host answers: another one is started", news.host)
+                       : format("{} has had no agent for {:.0f} s, and {} starts brought none: its ranks go on unseen",
+                                news.host, after_s, news.tries);
+    report_warning(std::move(warning));
   }
 }
 
@@ -301,7 +302,7 @@ void JobLead::take_in_end(const LaunchOutcome& end) {
   look_at_ranks();
   record_.step = std::max(record_.step, watch_.newest_step());
   hear(tail_.look_now());
-  const bool by_own_timer = told_.stopped() == stopped_by_own_timer;
+  const bool by_own_timer = event_facts_.stopped() == stopped_by_own_timer;
   if (end.ok() || cancelled_ || wall_time_over_ || !deadline_.is_known() || !by_own_timer) return;
   wall_time_over_ = true;
   log_.info("event=ranks_ended_in_time next=record");
@@ -318,7 +319,7 @@ void JobLead::judge_wall_time(const LaunchOutcome& end) {
 
 // Asked to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
 void JobLead::judge_stop_request(const LaunchOutcome& end) {
-  if (!cancelled_ && told_to_stop_waits()) {
+  if (!cancelled_ && stop_signal_pending()) {
     cancelled_ = true;
     if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) lost_with_job_ = end.finding;
   }
@@ -327,11 +328,11 @@ void JobLead::judge_stop_request(const LaunchOutcome& end) {
 
 // The record names the first of the requests that ended the ranks.
 void JobLead::fail_for_requests() {
-  if (cancelled_) fail("told to stop (SIGTERM)");
+  if (cancelled_) fail("asked to stop (SIGTERM)");
   if (!record_.ended_by.empty())
     fail(deadline_.preempted() ? "the scheduler takes the job's nodes before its wall time is over: its ranks were "
-                                 "told to save and stop"
-                               : "the job's wall time is nearly over: its ranks were told to save and stop");
+                                 "asked to save and stop"
+                               : "the job's wall time is nearly over: its ranks were asked to save and stop");
   if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
   if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
 }
@@ -340,7 +341,7 @@ void JobLead::fail_for_requests() {
 // something that is not decided upon yet.
 void JobLead::keep_standby() {
   leadership_.keep_standby(*agents_, hosts_, spec_.launch.launch, [this] {
-    if (told_.at_rest() && skipped_.at_rest()) seen_ = seen();
+    if (event_facts_.at_rest() && skipped_.at_rest()) seen_ = seen();
     return state();
   });
 }
@@ -355,7 +356,7 @@ LeadState JobLead::state() const {
   state.hosts = hosts_;
   state.history = history_;
   state.step = record_.step;
-  state.judged = told_.judged();
+  state.judged = event_facts_.judged();
   state.end_by_ns = deadline_.end_by_ns();
   state.trial = trial_;
   state.seen = seen_;

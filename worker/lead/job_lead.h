@@ -125,7 +125,7 @@ class JobLead {
   void go_on_from(const Value& seen);
   void inject_faults();
   void report_agents(const Launch& launch);
-  void tell_launched(const LaunchSpec& spec);
+  void report_launched(const LaunchSpec& spec);
   Result<LaunchOutcome> watch(LaunchedRanks& ranks);
   void look_at_ranks();
   void open_beat_sockets();
@@ -140,12 +140,12 @@ class JobLead {
   // the meantime is the better end.
   Result<LaunchEnd> put_down(LaunchedRanks& ranks, const GuardFinding& finding);
   TeardownView look_at_teardown(const std::vector<int>& alive, std::int64_t killed_ms) const;
-  void tell_teardown(const TeardownView& view);
+  void report_teardown(const TeardownView& view);
   void leave_for_teardown(const TeardownView& view);
   bool ends_soon() const;
   std::vector<RankObservation> rank_observations() const;
   std::vector<HostObservation> host_observations() const;
-  void tell_suspicion(const HangFinding& finding);
+  void report_suspicion(const HangFinding& finding);
   void look_at_interval();
   void begin_watch();  // of a launch that starts, or was adopted
   void look_at_training(const std::vector<RankObservation>& sights);
@@ -169,10 +169,10 @@ class JobLead {
   bool is_being_taken(const LaunchOutcome& end);
   void pass_on_end_time();
   void hear(const std::vector<Event>& events);
-  void tell_skipped();
+  void report_skipped();
   void leave_dead_spares();
   bool steps_can_be_made(bool accused) const;  // a fault names the node that makes them
-  void tell_step_maker();
+  void report_step_maker();
   void look_at_growth(LaunchedRanks& ranks);
   std::vector<GrowBack::Sight> lost_sights() const;
   void leave_nodes_of_no_job(std::vector<std::string>& back);
@@ -207,7 +207,7 @@ class JobLead {
   LaunchGuard guard_;
   RestartOrder restart_order_;
   EventTail tail_;
-  EventFacts told_;
+  EventFacts event_facts_;
   SkippedSteps skipped_;
   TrainingWatch training_;
   RecoveryClock recovery_;
@@ -218,13 +218,13 @@ class JobLead {
   GrowBack growth_;
   std::vector<std::string> growing_;  // nodes that this launch is ended for
   std::optional<TimeoutWatch> timeouts_;
-  PortRange slurm_ports_;                 // of its own srun
-  GrowthTrial trial_;                     // of the nodes that came back last
-  std::set<std::string> left_unaccused_;  // nodes that were left for what was not their fault
-  std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
-  std::optional<GoodputWatch> goodput_;   // since the first launch
-  Value seen_ = Value::make_table();      // what the events say, up to a place in their file
-  std::unique_ptr<AgentTable> agents_;    // null: all ranks are on this node
+  PortRange slurm_ports_;                     // of its own srun
+  GrowthTrial trial_;                         // of the nodes that came back last
+  std::set<std::string> left_unaccused_;      // nodes that were left for what was not their fault
+  std::vector<std::string> recorded_growth_;  // of the newest launch, as the events have it
+  std::optional<GoodputWatch> goodput_;       // since the first launch
+  Value seen_ = Value::make_table();          // what the events say, up to a place in their file
+  std::unique_ptr<AgentTable> agents_;        // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
   std::optional<ReplacementAgents> replacements_;  // none where there are no agents
   HostHealthWatch health_;

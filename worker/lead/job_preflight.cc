@@ -68,7 +68,7 @@ void JobLead::go_on_without_agents(const std::string& why) {
           why));
 }
 
-void JobLead::tell_step_maker() {
+void JobLead::report_step_maker() {
   if (lead_.job.step_maker.empty() || !agents_) return;
   WarningEvent warning;
   warning.kind = "first_node";
@@ -97,8 +97,8 @@ void JobLead::preflight() {
   const Deadline deadline(clock_, preflight_ms + (settings.health_command.empty() ? 0 : check_ms));
   std::vector<std::string> missing = hosts_.all();
   for (; !missing.empty() && !deadline.passed();) {
-    if (const int told = wait_for_stop_signal(20); told != 0) {
-      ::kill(::getpid(), told);  // it is obeyed once there are ranks to stop
+    if (const int stop_signal = wait_for_stop_signal(20); stop_signal != 0) {
+      ::kill(::getpid(), stop_signal);  // it is obeyed once there are ranks to stop
       break;
     }
     look_at_agents();
@@ -117,8 +117,8 @@ void JobLead::exchange_in_fleet() {
   ExchangeRound round(*agents_, token.ok() ? *token : std::string());
   const Deadline deadline(clock_, exchange_ms);
   for (bool done = round.look(); !done && !deadline.passed(); done = round.look()) {
-    if (const int told = wait_for_stop_signal(20); told != 0) {
-      ::kill(::getpid(), told);
+    if (const int stop_signal = wait_for_stop_signal(20); stop_signal != 0) {
+      ::kill(::getpid(), stop_signal);
       break;
     }
     look_at_agents();

@@ -57,7 +57,7 @@ bool JobLead::may_be_stopped_from_outside(const LaunchOutcome& end) const {
 
 bool JobLead::was_asked_to_stop(const LaunchOutcome& end) const {
   const ExitStatus& status = end.launch.status;
-  return told_.stopped() == stopped_as_asked || status.signal == SIGTERM || status.code == 128 + SIGTERM;
+  return event_facts_.stopped() == stopped_as_asked || status.signal == SIGTERM || status.code == 128 + SIGTERM;
 }
 
 // A job that is preempted is not worked in any more, however long its grace time is: somebody waits for the nodes.
@@ -66,9 +66,9 @@ bool JobLead::is_being_taken(const LaunchOutcome& end) {
   deadline_.ask_again();
   await_end_time();
   for (const Deadline deadline(clock_, deadline_.ends_now() ? JobDeadline::ends_now_ms : 0);
-       !deadline.passed() && !told_to_stop_waits(); clock_.sleep_ms(10))
+       !deadline.passed() && !stop_signal_pending(); clock_.sleep_ms(10))
     look_at_agents();
-  if (told_to_stop_waits()) return false;  // the job itself: it is said otherwise, and Slurm may queue it again
+  if (stop_signal_pending()) return false;  // the job itself: it is said otherwise, and Slurm may queue it again
   const bool soon = deadline_.is_known() && deadline_.left_ms() < launch_takes_ms_;
   if (!deadline_.preempted() && !(soon && was_asked_to_stop(end))) return false;
   log_.warn(format("event=stopped_from_outside left_s={} a_launch_takes_s={} preempted={} next=record",
@@ -78,7 +78,7 @@ bool JobLead::is_being_taken(const LaunchOutcome& end) {
 
 // Nothing that is waited for now would be of use: the job is asked to end, or has no time left, or is another lead's.
 bool JobLead::ends_soon() const {
-  return superseded() || cancelled_ || deadline_.leaves_no_time() || told_to_stop_waits();
+  return superseded() || cancelled_ || deadline_.leaves_no_time() || stop_signal_pending();
 }
 
 void JobLead::pass_on_end_time() {

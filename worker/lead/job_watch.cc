@@ -8,6 +8,7 @@
 #include "base/value/json.h"
 #include "contracts/events/fault_event.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/recovery/lost_start.h"
 
 namespace longhaul {
 namespace {
@@ -67,7 +68,7 @@ void JobLead::leave_unfit_spares() {
 }
 
 void JobLead::report_health(const HostFinding& found) {
-  if (found.told_often) return;
+  if (found.reported_often) return;
   log_.warn(format("event=health host={} class={} severity={} device='{}' what='{}'", found.host,
                    to_string(found.finding.fault), to_string(found.finding.severity), found.finding.device,
                    found.finding.what));
@@ -180,14 +181,14 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   }
   look_at_training(sights);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
-  const auto seen = guard_.look(now_ms, sights, host_observations(), training_.demand());
+  const auto demand = lost_start(training_.demand(), spec_.launch.launch_dir, launched_ns_, now_ms, sights, guard_);
+  const auto seen = guard_.look(now_ms, sights, host_observations(), demand);
   const auto found = restart_order_.fault_of(seen, now_ms, sights);
   for (const WarningEvent& warning : guard_.warnings()) report_warning(warning);
-  if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
+  if (const auto& suspicion = guard_.suspicion()) report_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   // Ranks that were asked to save and end take each other along; whether they had saved is seen when all are gone.
   if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return found;
-  restart_order_.over();
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
                    found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(now_ms, found->detect_s, watch_.newest_step());
@@ -195,7 +196,7 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
 }
 
 void JobLead::hear(const std::vector<Event>& events) {
-  told_.take(events);
+  event_facts_.take(events);
   timeouts_->take(events);
   guard_.take(events);
   for (const WarningEvent& warning : timeouts_->look()) report_warning(warning);
@@ -204,17 +205,17 @@ void JobLead::hear(const std::vector<Event>& events) {
   note_growth(events);
   if (interval_) interval_->take(events);
   if (goodput_) goodput_->take(events, clock_.monotonic_ns() / 1'000'000);
-  tell_skipped();
+  report_skipped();
 }
 
 // `recovered` is read as belonging to the fault before it: one that is not over yet comes first.
-void JobLead::tell_skipped() {
+void JobLead::report_skipped() {
   if (recovery_.under_way()) return;
-  for (const SkippedSteps::Told& told : skipped_.news()) {
-    events_.write(told.fault ? fault_event_kind : recovered_event_kind, told.line());
-    if (!told.fault) continue;
-    log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", told.fault->launch,
-                     told.fault->cause, told.fault->tier, told.fault->next, told.fault->reason));
+  for (const SkippedSteps::Report& report : skipped_.news()) {
+    events_.write(report.fault ? fault_event_kind : recovered_event_kind, report.line());
+    if (!report.fault) continue;
+    log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", report.fault->launch,
+                     report.fault->cause, report.fault->tier, report.fault->next, report.fault->reason));
   }
 }
 
@@ -235,7 +236,7 @@ void JobLead::report_warning(WarningEvent warning) {
   events_.write(warning.kind, to_value(warning));
 }
 
-void JobLead::tell_suspicion(const HangFinding& finding) {
+void JobLead::report_suspicion(const HangFinding& finding) {
   begin_stacks();
   log_.warn(format("event=hang_suspected launch={} what='{}'", record_.launches, finding.text()));
   Value fields = Value::make_table();

@@ -26,7 +26,7 @@ void wait_for(NextRound& rounds, const Deadline& deadline) {
 // Slurm 22.05 leaves scripts beside whoever shrinks a job: variables for its steps, of which there are none any more.
 Status give_back(const std::string& job, const std::string& node, const std::string& folder) {
   SpawnSpec spec;
-  spec.argv = give_back_words(job, node);
+  spec.argv = give_back_arguments(job, node);
   spec.working_directory = folder;
   const auto output = run_captured(std::move(spec), give_back_deadline_ms);
   for (const char* end : {"sh", "csh"})
@@ -81,7 +81,7 @@ class LastRounds {
     }
     rounds_.end();
     if (held_.left != "done" && followed()) held_.left = "followed";
-    tell();
+    report_held();
   }
 
  private:
@@ -103,17 +103,17 @@ class LastRounds {
     cost_.gave_back(1, now);
   }
 
-  void tell() {
+  void report_held() {
     const std::int64_t now = clock_.monotonic_ns();
     held_.held_s = cost_.held_s(now);
     held_.gpu_minutes = cost_.gpu_minutes(now);
     EventWriter(clock_, attempt_.events_path(), -1).write(allocation_held_event_kind, allocation_held_to_value(held_));
-    const std::string words = format("event=allocation_held held_s={:.1f} gpu_minutes={:.2f} left={}", held_.held_s,
+    const std::string event = format("event=allocation_held held_s={:.1f} gpu_minutes={:.2f} left={}", held_.held_s,
                                      held_.gpu_minutes, held_.left);
     if (held_.left == "alone")
-      log_.warn(words + " next='nobody goes on with the run: longhaul tick " + run_dir_ + " --until-quiet'");
+      log_.warn(event + " next='nobody goes on with the run: longhaul tick " + run_dir_ + " --until-quiet'");
     else
-      log_.info(words);
+      log_.info(event);
   }
 
   const Attempt& attempt_;
@@ -155,7 +155,7 @@ std::int64_t HeldCost::left_ms(bool followed, std::int64_t now_ns) const {
   return std::max({std::int64_t{0}, at_least, std::min(by_time, static_cast<std::int64_t>(by_cost))});
 }
 
-std::vector<std::string> give_back_words(const std::string& job, const std::string& node) {
+std::vector<std::string> give_back_arguments(const std::string& job, const std::string& node) {
   return {"scontrol", "update", "JobId=" + job, node.empty() ? "NumNodes=1" : "NodeList=" + node};
 }
 

@@ -43,14 +43,14 @@ class HeldCost {
   double spent_gpu_minutes_ = 0;
 };
 
-// The words by which Slurm takes back all nodes of a job but one: `node`, or where that is "" its first. The number
+// The event by which Slurm takes back all nodes of a job but one: `node`, or where that is "" its first. The number
 // alone is refused by 24.11 and later for jobs that asked for --ntasks-per-node, as ours do.
-std::vector<std::string> give_back_words(const std::string& job, const std::string& node);
+std::vector<std::string> give_back_arguments(const std::string& job, const std::string& node);
 
 // Makes them, and ends them when it has cost enough; event `allocation_held` says what it was. Slurm's SIGTERM goes to
 // every process of a job: a round that it met at its start is begun again; one that the machine refused, or that left
 // something open which nobody follows up, is made again, each time after a longer pause. Without a record (`written`
-// is false) the round is told what it would say, for to the scheduler this job lives.
+// is false) the round is given what it would say, for to the scheduler this job lives.
 void make_last_rounds(const Attempt& attempt, const JobRecord& record, bool written, const HeldNodes& nodes,
                       NextRound& rounds, Clock& clock, Logger& log);
 

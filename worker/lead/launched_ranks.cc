@@ -55,7 +55,7 @@ void LaunchedRanks::stop(AgentTable* agents) {
   const std::vector<int> alive = watch_.alive();
   const bool all = static_cast<int>(alive.size()) == ranks_;
   if (!adopted_ && !(group_.by_mpirun() && all)) return group_.stop();
-  group_.told();
+  group_.note_stop_request();
   signal(alive, SIGTERM, agents);
 }
 

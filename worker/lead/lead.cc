@@ -60,16 +60,17 @@ Result<LeadEnd> conclude(const Attempt& attempt, JobRecord record, const HeldNod
   log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
   ring(attempt.doorbell);
   if (record.ended_ms == 0) record.ended_ms = clock.wall_ms();
-  // One that is there already is another life's or lead's word on this attempt: only its own is told.
+  // One that is there already is another life's or lead's record of this attempt: only its own counts.
   make_last_rounds(attempt, record, written.ok() || is_record_of(attempt, record), nodes, rounds, clock, log);
   LH_CHECK(written);
   return record.outcome == "succeeded" || goes_on_elsewhere(record) ? LeadEnd::recorded : LeadEnd::recorded_failure;
 }
 
 NextRound rounds_of(const Attempt& attempt, const std::string& job, Clock& clock, Logger& log) {
-  std::vector<std::string> words = attempt.at_end;
-  if (!words.empty() && !job.empty()) words.insert(words.end(), {round_of_job_option, job});
-  return NextRound(std::move(words), join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
+  std::vector<std::string> arguments = attempt.at_end;
+  if (!arguments.empty() && !job.empty()) arguments.insert(arguments.end(), {round_of_job_option, job});
+  return NextRound(std::move(arguments), join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock,
+                   log);
 }
 
 // They come back to the new epoch within moments, and until then this lead may decide nothing.
@@ -82,7 +83,7 @@ void wait_for_return(AgentTable& agents, int came, Clock& clock) {
 // The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it.
 void end_allocation(const Attempt& attempt, const std::string& job, Logger& log) {
   const bool followed = has_later_attempt(attempt);
-  const auto ended = run_program(allocation_end_words(job, followed), 30'000);
+  const auto ended = run_program(allocation_end_arguments(job, followed), 30'000);
   log.info(format("event=allocation_ended job={} followed={} status='{}'", job, followed,
                   ended.ok() ? ended->status.text() : ended.error().message()));
 }

@@ -12,7 +12,7 @@
 // A second lead of the same attempt finds the claim and ends: exactly one job for every attempt, however often it was
 // submitted. SIGTERM cancels: the ranks get SIGTERM, after the grace SIGKILL. All other ways to end, good or bad, leave
 // a record; a lead without record and without process is lost, and the controller says so. SIGUSR1 says that the job's
-// wall time is nearly over: the ranks are told to save and stop, and the record says that the work goes on elsewhere.
+// wall time is nearly over: the ranks are asked to save and stop, and the record says that the work goes on elsewhere.
 //
 // When the record is written the doorbell rings, and where the run is driven by its jobs the lead starts the next round
 // of the controller and waits for it.
@@ -40,7 +40,7 @@ enum class LeadEnd {
 Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,
                          Clock& clock, Logger& log);
 
-// The lead in waiting: `state_path` holds what the lead that is lost had told (lead_state.h), `listener` is the socket
+// The lead in waiting: `state_path` holds what the lead that is lost had sent (lead_state.h), `listener` is the socket
 // that agents turn to. Takes over when most of them have, and goes on to the record; unavailable: they have not, and
 // nothing was done.
 Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const AllocationInfo& job,

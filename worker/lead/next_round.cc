@@ -57,14 +57,14 @@ void NextRound::start(const std::string& record, std::int64_t patience_ms) {
   SpawnSpec spec;
   spec.argv = argv_;
   was_killed_ = may_be_repeated_ = false;
-  FileDescriptor told;
+  FileDescriptor input;
   if (!record.empty()) {
     auto file = in_memory(record);
-    if (!file.ok()) log_.error("event=record_not_told error='" + file.error().message() + "'");
+    if (!file.ok()) log_.error("event=record_not_passed error='" + file.error().message() + "'");
     if (file.ok()) {
-      told = std::move(file).value();
+      input = std::move(file).value();
       spec.argv.push_back(unwritten_record_option);
-      spec.stdin_fd = told.get();
+      spec.stdin_fd = input.get();
     }
   }
   if (patience_ms > 0) {

@@ -1,5 +1,6 @@
 #include "worker/lead/publish.h"
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/process/process.h"
@@ -8,7 +9,8 @@
 namespace longhaul {
 
 Result<Manifest> published_artifact(const Attempt& attempt, const Task& task) {
-  if (!file_exists(attempt.out_dir())) return make_error(ErrorCode::not_found, attempt.out_dir() + " does not exist");
+  LH_TRY(const bool there, is_there(attempt.out_dir()));
+  if (!there) return make_error(ErrorCode::not_found, attempt.out_dir() + " does not exist");
   LH_TRY(Manifest manifest, read_manifest(attempt.out_dir()));
   if (manifest.key != task.key)
     return make_error(

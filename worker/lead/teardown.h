@@ -5,7 +5,7 @@
 // that gives back hundreds of GiB of pinned memory and its GPUs' contexts takes its time. So a node is left only when
 // its ranks alone are still there after `leave_after_ms`. Where one of them is blocked, or ranks of more than a few
 // nodes are still there at once, they have a cause in common that is no node's: that is waited for, and the user is
-// told. What Slurm makes of such nodes is its own affair (UnkillableStepTimeout drains them).
+// warned. What Slurm makes of such nodes is its own affair (UnkillableStepTimeout drains them).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TeardownView {
   bool accused = true;             // false: those that are left have done nothing
   std::string waits_for;           // what is waited for beyond `leave_after_ms`, one sentence; "": nothing yet
 };
-// `killed_ms`: for how long they have been told. `hosts`: of the launch.
+// `killed_ms`: how long ago they were killed. `hosts`: of the launch.
 TeardownView judge_teardown(std::int64_t killed_ms, const std::vector<HostTeardown>& left, int hosts,
                             const TeardownOptions& options = {});
 

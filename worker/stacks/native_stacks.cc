@@ -28,7 +28,7 @@ std::string dwfl_problem() {
   return text ? text : "unknown";
 }
 
-// Why the kernel does not let us, as far as it can be told from outside.
+// Why the kernel does not let us, as far as it can be known from outside.
 std::string why_not_traced(pid_t tid) {
   const auto status = read_file(format("/proc/{}/status", tid));
   if (!status.ok()) return "it has ended";

@@ -109,7 +109,7 @@ bool StackDumps::look(Dump& dump) const {
 
 void StackDumps::write_short(const Dump& dump, const std::string& problem) const {
   const StackRequest question{dump.title, dump.target.pid, dump.deadline_ms};
-  // On a full disk there is nobody to tell.
+  // On a full disk there is nobody to inform.
   (void)write_file_renamed(dump.path, short_stack_text(question, problem, clock_)).ok();
 }
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/text/print.h"
+#include "worker/launch/rank_arguments.h"
 #include "worker/launch/rank_exec.h"
-#include "worker/launch/rank_words.h"
 
 int main(int argc, char** argv) {
-  const auto words = longhaul::parse_rank_words({argv + 1, argv + argc});
-  if (!words) {
+  const auto arguments = longhaul::parse_rank_arguments({argv + 1, argv + argc});
+  if (!arguments) {
     longhaul::print_text(stderr, "usage: longhaul-rank rank --log-dir DIR --beat-dir DIR [--near-gpu] -- PROGRAM\n");
     return 2;
   }
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     const char* value = std::getenv(name);
     return value ? value : "";
   };
-  const longhaul::Status failed = longhaul::exec_rank(*words, variable);
+  const longhaul::Status failed = longhaul::exec_rank(*arguments, variable);
   longhaul::print_text(stderr, "longhaul-rank: " + failed.error().message() + "\n");
   return 127;
 }

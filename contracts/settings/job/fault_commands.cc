@@ -52,11 +52,12 @@ void check_fault_commands(const FaultCommands& commands, const Value& written, D
     diagnostics.add(cut ? cut->pos : written.pos, "faults.cut_network does not say whom", "hand it {host}");
 }
 
-std::vector<std::string> fault_command_words(const std::string& command, const std::string& host, Seconds lasts) {
-  std::vector<std::string> words;
-  for (const std::string& word : split(command, ' '))
-    if (!word.empty()) words.push_back(with(with(word, "{seconds}", format("{:g}", lasts.value)), "{host}", host));
-  return words;
+std::vector<std::string> fault_command_arguments(const std::string& command, const std::string& host, Seconds lasts) {
+  std::vector<std::string> arguments;
+  for (const std::string& argument : split(command, ' '))
+    if (!argument.empty())
+      arguments.push_back(with(with(argument, "{seconds}", format("{:g}", lasts.value)), "{host}", host));
+  return arguments;
 }
 
 }  // namespace longhaul

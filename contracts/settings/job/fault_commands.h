@@ -24,6 +24,6 @@ const FieldTable<FaultCommands>& fault_commands_fields();
 // What the field table cannot say: an unknown placeholder, a cut that does not say whom. `written`: the table [faults].
 void check_fault_commands(const FaultCommands& commands, const Value& written, Diagnostics& diagnostics);
 // Program and arguments, with the placeholders filled in.
-std::vector<std::string> fault_command_words(const std::string& command, const std::string& host, Seconds lasts);
+std::vector<std::string> fault_command_arguments(const std::string& command, const std::string& host, Seconds lasts);
 
 }  // namespace longhaul

@@ -18,13 +18,13 @@ const std::vector<NamedFault> rows = {
     {"GPU_SLEEP", M::none, 0, "", "it takes a kernel that does not end inside the program on the GPU, and this version has none; SIGSTOP stops the process"},
     {"WORKLOAD_EXC", M::point, 0, "engine_step_begin error", "the next optimizer step of the rank ends with an error before it has begun"},
     {"ASYNC_EXC", M::point, 0, "engine_backward error", "an error between two operations of the rank's step, wherever it is"},
-    {"SIGNAL_EXC", M::word, 0, "", "a signal handler in a Python program that uses longhaul_beat.py raises an exception, wherever its main thread is"},
+    {"SIGNAL_EXC", M::message, 0, "", "a signal handler in a Python program that uses longhaul_beat.py raises an exception, wherever its main thread is"},
     {"OS_ABORT", M::signal, SIGABRT, "", "SIGABRT to the rank, as abort(3) raises it"},
-    {"LOCK_GIL", M::word, 0, "", "a Python program that uses longhaul_beat.py sleeps for good with the lock of its interpreter: no thread of it goes on"},
+    {"LOCK_GIL", M::message, 0, "", "a Python program that uses longhaul_beat.py sleeps for good with the lock of its interpreter: no thread of it goes on"},
     {"SEGFAULT", M::signal, SIGSEGV, "", "SIGSEGV to the rank"},
     {"SIGINT", M::signal, SIGINT, "", "SIGINT to the rank"},
     {"SIGKILL", M::signal, SIGKILL, "", "SIGKILL to the rank"},
-    {"SIGTERM", M::signal, SIGTERM, "", "SIGTERM to the rank, though nobody told the stage to stop"},
+    {"SIGTERM", M::signal, SIGTERM, "", "SIGTERM to the rank, though nobody asked the stage to stop"},
     {"SIGSTOP", M::signal, SIGSTOP, "", "SIGSTOP to the rank: it stands still and lives"},
     {"hung_rank", M::point, 0, "engine_backward delay_ms=3600000", "the rank stands still for an hour between two operations of its step, outside of any collective; its process runs"},
     {"slow_rank", M::slow, 0, "", "the rank is stopped for half of the time, for `lasts`"},
@@ -36,8 +36,8 @@ const std::vector<NamedFault> rows = {
     {"dead_lead", M::end_lead, 0, "", "SIGKILL to the lead by itself"},
     {"dead_standby", M::end_standby, 0, "", "SIGKILL to the agent that would follow the lead, by itself"},
     {"slurmctld_down", M::site_command, 0, "", "the site's command ends the controller of the cluster for `lasts`"},
-    {"xid", M::gpu_script, 0, "", "the simulated NVML of the rank's node tells of the event `xid` on the rank's GPU; a real driver cannot be made to"},
-    {"ecc_storm", M::gpu_script, 0, "", "the simulated NVML of the rank's node tells of XID 95 on the rank's GPU, and its counters of memory errors grow for `lasts`"},
+    {"xid", M::gpu_script, 0, "", "the simulated NVML of the rank's node reports the event `xid` on the rank's GPU; a real driver cannot be made to"},
+    {"ecc_storm", M::gpu_script, 0, "", "the simulated NVML of the rank's node reports XID 95 on the rank's GPU, and its counters of memory errors grow for `lasts`"},
     {"nan_loss", M::point, 0, "engine_loss error", "the loss of the rank's part of the next step is not a number"},
     {"flipped_bit", M::point, 0, "engine_contribution flip=5", "one bit of what the rank gives to the next sum of gradients changes on its way; corruption.check finds it"},
 };
@@ -88,7 +88,7 @@ Obstacle obstacle_to(const NamedFault& fault, const FaultTarget& target) {
     case M::damage_file:
       if (kind.empty() || trains(kind)) break;
       return {"needs a training of our own engine", "a " + kind + " stage can be sent signals: SIGKILL, SIGSTOP, ..."};
-    case M::word:
+    case M::message:
       if (kind.empty() || kind == "command") break;
       return {"needs a Python program, and there is none in a " + kind + " stage",
               "a command stage with longhaul_beat.py has one; here ASYNC_EXC and SIGSTOP are the nearest"};
@@ -98,7 +98,7 @@ Obstacle obstacle_to(const NamedFault& fault, const FaultTarget& target) {
     case M::site_command:
       if (!target.commands || !target.commands->of(fault.name).empty()) break;
       return {"needs a command of the site, and its site file has none",
-              format("[faults] {} = \"PROGRAM {}{{seconds}}\" in the site file; docs/resiliency.md tells what it does",
+              format("[faults] {} = \"PROGRAM {}{{seconds}}\" in the site file; docs/resiliency.md says what it does",
                      fault.name, std::string(fault.name) == "cut_network" ? "{host} " : "")};
     default: break;
   }

@@ -18,14 +18,14 @@ enum class FaultMeans {
   point,          // a point in the engine (base/process/fault_point.h) behaves as if it had failed, once
   slow,           // a rank is stopped for half of the time
   freeze_host,    // the ranks and the agent of a node are stopped for good
-  silence_agent,  // an agent goes on without a word to its lead
+  silence_agent,  // an agent goes on without a message to its lead
   end_standby,    // the agent that would follow the lead is killed
   end_lead,       // the lead is killed
   damage_file,    // a byte of a checkpoint's shard is changed on disk
   gpu_script,  // the simulated NVML of the rank's node says it (tests/support/fake_libraries/fake_nvml.cc); a real one
-               // cannot be told
+               // cannot be scripted
   site_command,  // a program that the site names (contracts/settings/job/fault_commands.h), run by the lead
-  word,          // to a Python program over the socket on which it tells what it does (resiliency/beat/beat_line.h)
+  message,       // to a Python program over the socket on which it says what it does (resiliency/beat/beat_line.h)
   none,          // cannot be made here
 };
 

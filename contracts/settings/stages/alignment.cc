@@ -29,12 +29,16 @@ const AlignMethod& align_method(std::string_view name) {
 }
 
 const std::vector<const char*>& rollout_methods() {
-  static const std::vector<const char*> methods = {"grpo", "rloo", "reinforce++"};
+  static const std::vector<const char*> methods = {"grpo", "rloo", "reinforce++", "ppo"};
   return methods;
 }
 
 bool learns_from_rollouts(std::string_view method) {
   return std::ranges::any_of(rollout_methods(), [&](const char* one) { return method == one; });
+}
+
+bool has_critic(std::string_view method) {
+  return method == "ppo";
 }
 
 namespace {
@@ -77,6 +81,37 @@ void check_labels(const AlignSettings& s, const Unless& unless) {
          "desirable_weight and undesirable_weight are both 0: nothing is learnt", "1 for both is usual");
 }
 
+// Of ppo, and that others say nothing of it.
+void check_critic(const AlignSettings& s, const Unless& unless) {
+  if (!has_critic(s.method)) {
+    unless(s.rollout.group_size >= 2, "rollout",
+           format("rollout.group_size = 1 with method = \"{}\", which compares answers to one prompt", s.method),
+           "8 is usual");
+    unless(s.ppo == PpoSettings(), "ppo", format("ppo means nothing with method = \"{}\"", s.method), "leave it out");
+    return;
+  }
+  const auto no_group = [&](bool asked, const char* what) {
+    unless(!asked, "rollout",
+           format("{} with method = \"ppo\", whose advantages are those of tokens and not of groups", what),
+           "leave it out; it goes with grpo");
+  };
+  no_group(s.rollout.redraws > 0, "rollout.redraws");
+  no_group(s.rollout.ratio != "token", "rollout.ratio = \"sequence\"");
+  unless(s.ppo.critic != "reward" || s.reward.kind == "model", "ppo",
+         format("ppo.critic = \"reward\" with reward.kind = \"{}\": there is no reward model to begin with",
+                s.reward.kind),
+         "set reward.kind = \"model\" and inputs.reward, or ppo.critic = \"policy\"");
+  unless(s.ppo.kl_target == 0 || s.beta > 0, "ppo", "ppo.kl_target with beta = 0, which stays 0 by any factor",
+         "give beta a value to begin with, or leave ppo.kl_target out");
+  unless(s.ppo.kl_target > 0 || s.ppo.kl_horizon == PpoSettings().kl_horizon, "ppo",
+         "ppo.kl_horizon means nothing without ppo.kl_target", "leave it out");
+  unless(s.ppo.kl == PpoSettings().kl || s.beta > 0, "ppo",
+         format("ppo.kl = \"{}\" with beta = 0: no divergence is in the reward", s.ppo.kl), "leave one of them out");
+  unless(s.checkpoint.local_every_steps == 0, "checkpoint",
+         "checkpoint.local_every_steps with method = \"ppo\": the critic is not among the copies on nodes",
+         "leave it out; checkpoint.every_steps saves both models");
+}
+
 void check_rollouts(const AlignSettings& s, const Unless& unless) {
   check_no_pairs(s, "rewards", unless);
   const std::int64_t group = s.rollout.group_size, batch = s.global_batch_size;
@@ -92,6 +127,14 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   unless(s.corruption.check != "replay", "corruption",
          format("corruption.check = \"replay\" with method = \"{}\": a neighbour has answers of its own", s.method),
          "leave it out, or use another check");
+  const bool cispo = s.rollout.surrogate == "cispo";
+  unless(!cispo || s.rollout.dual_clip == 0, "rollout", "rollout.dual_clip means nothing with surrogate = \"cispo\"",
+         "leave it out: no token's weight is above 1 + clip_high");
+  unless(!cispo || s.rollout.clip_low == RolloutSettings().clip_low, "rollout",
+         "rollout.clip_low means nothing with surrogate = \"cispo\"", "leave it out: ratios have no lower bound there");
+  unless(s.rollout.dual_clip == 0 || s.rollout.dual_clip > 1, "rollout",
+         format("rollout.dual_clip = {:g} is no bound above 1", s.rollout.dual_clip), "3 is usual, 0 has none");
+  check_critic(s, unless);
   check_reward(s.reward, unless);
 }
 
@@ -117,10 +160,10 @@ std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
     unless(!asked || labels, key, format("{} means nothing with method = \"{}\"", key, s.method),
            "leave it out; it goes with kto");
   if (rollouts) return check_rollouts(s, unless), problems;
-  for (const auto& [key, asked] :
-       {std::pair{"rollout", s.rollout != plain.rollout}, std::pair{"reward", s.reward != plain.reward}})
+  for (const auto& [key, asked] : {std::pair{"rollout", s.rollout != plain.rollout},
+                                   std::pair{"reward", s.reward != plain.reward}, std::pair{"ppo", s.ppo != plain.ppo}})
     unless(!asked, key, format("{} means nothing with method = \"{}\"", key, s.method),
-           "leave it out; it goes with grpo, rloo and reinforce++");
+           "leave it out; it goes with grpo, rloo, reinforce++ and ppo");
   if (labels) return check_labels(s, unless), problems;
   const AlignMethod& method = align_method(s.method);
   const auto only_with = [&](bool AlignMethod::* trait, bool asked, const char* key) {
@@ -147,6 +190,16 @@ std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
          format("sft_weight with method = \"{}\", which has the chosen answer's cross-entropy in it", s.method),
          "leave it out; beta is the weight of the other term");
   return problems;
+}
+
+Status check_reward_input(const AlignSettings& settings, bool has_reward_model) {
+  const bool asked = learns_from_rollouts(settings.method) && settings.reward.kind == "model";
+  if (asked == has_reward_model) return {};
+  if (asked)
+    return make_error(ErrorCode::invalid_input, "reward.kind = \"model\" without the input 'reward'",
+                      "give inputs.reward, the artifact of a stage of the kind reward or a folder with one");
+  return make_error(ErrorCode::invalid_input, "the input 'reward' means nothing without reward.kind = \"model\"",
+                    "leave it out, or set method = \"grpo\" and reward.kind = \"model\"");
 }
 
 Status check_alignment(const AlignSettings& settings) {

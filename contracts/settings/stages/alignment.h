@@ -25,15 +25,19 @@ const std::vector<AlignMethod>& align_methods();
 const AlignMethod& align_method(std::string_view name);
 
 // Methods that learn from rewards of the model's own answers (engine/align/group_advantage.h): the same settings but
-// for rollout.advantage, which is grpo's.
+// for rollout.advantage, which is grpo's, and the group `ppo`.
 const std::vector<const char*>& rollout_methods();
 bool learns_from_rollouts(std::string_view method);
+// Expects what answers are worth by a model that is trained beside: ppo (engine/align/critic).
+bool has_critic(std::string_view method);
 
 // Settings that do not go together, each with the key that is to be changed.
 struct AlignmentProblem {
   std::string key, what, hint;
 };
 std::vector<AlignmentProblem> alignment_problems(const AlignSettings& settings);
+// Whether the reward is a model and one is given: neither means anything without the other (invalid_input).
+Status check_reward_input(const AlignSettings& settings, bool has_reward_model);
 // All of them as one error (invalid_input).
 Status check_alignment(const AlignSettings& settings);
 

@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include "base/files/files.h"
+#include "base/text/text.h"
 #include "contracts/settings/training/compute_device.h"
 
 namespace longhaul {
@@ -42,8 +44,21 @@ const FieldTable<CommandSettings>& command_fields() {
                           "$LONGHAUL_OUT"})
           .field("environment", &C::environment, {.help = "added to the environment"})
           .field("device", &C::device, command_device_options())
+          .field(
+              "workdir", &C::workdir,
+              {.help = "folder in which the programs start; a relative one starts where the workflow lies, and empty "
+                       "is that folder itself; in a container, which need not see it, empty is $LONGHAUL_OUT"})
+          .field(
+              "workdir_from", &C::workdir_from,
+              {.help = "filled in: the folder of the workflow, at which a relative workdir starts", .speed_only = true})
           .named("step", &C::steps, &CommandStep::name, command_step_fields(), "or several programs in one job");
   return table;
+}
+
+std::string working_folder(const CommandSettings& settings) {
+  if (starts_with(settings.workdir, "/")) return settings.workdir;
+  if (settings.workdir_from.empty() || settings.workdir.empty()) return settings.workdir_from;
+  return join_path(settings.workdir_from, settings.workdir);
 }
 
 std::string step_variable(const std::string& name) {

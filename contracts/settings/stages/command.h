@@ -25,9 +25,14 @@ struct CommandSettings {
   std::string script;             // or a text for `bash -euo pipefail`
   std::map<std::string, std::string> environment;
   std::string device = "auto";     // | cpu | gpu: contracts/settings/training/compute_device.h
+  std::string workdir;             // where programs start: absolute, or relative to workdir_from
+  std::string workdir_from;        // absolute; "" in tasks of earlier versions
   std::vector<CommandStep> steps;  // or these, in the order of their nodes
 };
 const FieldTable<CommandSettings>& command_fields();
+
+// The absolute folder in which its programs start; "": that of the artifact.
+std::string working_folder(const CommandSettings& settings);
 
 // The part of a variable's name that a step gives: "learner-1" is LEARNER_1, in LONGHAUL_STEP_HOSTS_LEARNER_1.
 std::string step_variable(const std::string& name);

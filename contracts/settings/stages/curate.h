@@ -49,7 +49,7 @@ const FieldTable<DocumentRuleSettings>& document_rule_fields();
 
 // Rules for single lines of a document.
 struct LineRuleSettings {
-  bool notices = true;            // short lines that ask to enable JavaScript or tell of cookies and terms of use; C4
+  bool notices = true;            // short lines that ask to enable JavaScript or mention cookies and terms of use; C4
   double word_length_max = 1000;  // letters: a line with a longer "word" is data, not text; C4
   bool sentence_end = false;  // C4: only lines that end with . ! ? or a closing quote; ruins lists, headings and code
   int words_min = 0;          // C4: 3; ruins headings and code

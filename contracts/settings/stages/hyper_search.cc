@@ -292,13 +292,6 @@ Value hyper_search_to_value(const HyperSearchSettings& settings) {
   return table;
 }
 
-Result<HyperSearchSettings> hyper_search_from_value(const Value& value) {
-  Diagnostics diagnostics;
-  HyperSearchSettings settings = parse_hyper_search(value, "search", diagnostics);
-  LH_CHECK(diagnostics.to_status(""));
-  return settings;
-}
-
 void check_hyper_space(std::vector<HyperParameter>& space, const std::vector<FieldInfo>& fields, const Value& params,
                        const std::string& where, Diagnostics& d, const SourcePos& place) {
   std::vector<std::string> known;

@@ -63,7 +63,6 @@ HyperSearchSettings parse_hyper_search(const Value& written, const std::string& 
 SourcePos place_of_parameter(const Value& space, const std::string& name, const SourcePos& otherwise);
 // In files of our own.
 Value hyper_search_to_value(const HyperSearchSettings& settings);
-Result<HyperSearchSettings> hyper_search_from_value(const Value& value);
 
 inline constexpr const char* search_kind_name = "search";
 // Keys of a `search` stage beside these: the stage that is tuned; settings of it that trials have instead of its own.

@@ -1,5 +1,7 @@
 #include "contracts/settings/stages/inference.h"
 
+#include <algorithm>
+
 #include "base/text/text.h"
 #include "contracts/settings/training/compute_device.h"
 
@@ -9,9 +11,9 @@ const FieldTable<EvaluateSettings>& evaluate_fields() {
   using E = EvaluateSettings;
   static const auto table =
       FieldTable<E>()
-          .field(
-              "tasks", &E::tasks,
-              {.help = "what to measure", .choices = {"bits_per_byte", "answer_loss", "preference", "multiple_choice"}})
+          .field("tasks", &E::tasks,
+                 {.help = "what to measure: bits_per_byte, answer_loss, preference, multiple_choice, and tasks or tags "
+                          "of the input harness; or reward, how a reward model ranks pairs, with no other beside it"})
           .field("context_length", &E::context_length,
                  {.unit = "tokens", .help = "window of the model; 0 takes the model's longest", .min = 0})
           .field("stride", &E::stride,
@@ -21,10 +23,33 @@ const FieldTable<EvaluateSettings>& evaluate_fields() {
           .field("prompts", &E::prompts, {.help = "texts to continue; the report shows what came"})
           .field("prompt_tokens", &E::prompt_tokens,
                  {.unit = "tokens", .help = "length of those continuations", .min = 1})
+          .field("chat_template", &E::chat_template,
+                 {.help = "questions of tasks of the input harness are turns of the model's own chat template"})
+          .field("examples_as_turns", &E::examples_as_turns,
+                 {.help = "with chat_template: each few-shot example is a turn and its answer"})
+          .field("run_code", &E::run_code,
+                 {.help = "run programs that the model wrote, isolated from this host, where tasks of the input "
+                          "harness test them (unsafe_code)"})
+          .field("python", &E::python,
+                 {.help = "with run_code: the interpreter, a path, or a name in /usr/local/bin, /usr/bin or /bin"})
           .field(
               "ignore", &E::ignore,
               {.help = "keys of rows of answers and pairs that are not used; others that are not known are refused"});
   return table;
+}
+
+bool measures_rewards(const EvaluateSettings& settings) {
+  return std::ranges::find(settings.tasks, "reward") != settings.tasks.end();
+}
+
+Status check_evaluate(const EvaluateSettings& settings) {
+  if (!measures_rewards(settings)) return {};
+  if (settings.tasks.size() > 1)
+    return make_error(ErrorCode::invalid_input, "the task \"reward\" beside others, which measure language models",
+                      "write a stage for each");
+  if (settings.prompts.empty()) return {};
+  return make_error(ErrorCode::invalid_input, "prompts with the task \"reward\": a reward model writes no text",
+                    "leave prompts out");
 }
 
 const FieldTable<QuantizeSettings>& quantize_fields() {

@@ -13,9 +13,16 @@ struct EvaluateSettings {
   std::string device = "auto";  // | cpu | gpu: contracts/settings/training/compute_device.h
   std::vector<std::string> prompts;
   std::int64_t prompt_tokens = 64;
+  bool chat_template = false;       // of tasks of the input harness
+  bool examples_as_turns = false;   // with chat_template
+  bool run_code = false;            // of tasks whose answers are programs (docs/evaluation.md)
+  std::string python = "python3";   // with run_code
   std::vector<std::string> ignore;  // keys of rows that are not used (contracts/settings/stages/tuning_row_form.h)
 };
 const FieldTable<EvaluateSettings>& evaluate_fields();
+// The model is a reward model, of which nothing else can be asked (invalid_input).
+bool measures_rewards(const EvaluateSettings& settings);
+Status check_evaluate(const EvaluateSettings& settings);
 
 struct QuantizeSettings {
   std::string method = "int8";

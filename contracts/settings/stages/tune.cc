@@ -32,7 +32,7 @@ const FieldTable<TuneSettings>& tune_fields() {
                   .min = 1,
                   .max = 1000})
           .field("confidence", &T::confidence,
-                 {.help = "of the intervals that tell candidates apart", .min = 0.5, .max = 0.999})
+                 {.help = "of the intervals that distinguish candidates", .min = 0.5, .max = 0.999})
           .field("phase", &T::phase,
                  {.help = "of a training in phases, the one that trials train; empty is the one with the longest "
                           "sequences, which needs most memory"})

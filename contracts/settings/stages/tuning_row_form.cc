@@ -4,7 +4,7 @@ namespace longhaul {
 namespace {
 
 constexpr auto instruction = TuningRowUse::instruction, preference = TuningRowUse::preference,
-               labelled = TuningRowUse::labelled;
+               labelled = TuningRowUse::labelled, rated = TuningRowUse::rated, steps = TuningRowUse::steps;
 
 constexpr TuningRowForm forms[] = {
     {labelled, "labelled answer", "prompt completion label", "system tools",
@@ -22,13 +22,23 @@ constexpr TuningRowForm forms[] = {
     {instruction, "question/answer", "question answer", "system history", "the same"},
     {instruction, "text", "text", "", "the text as it stands and the token that ends a text, all of it trained on"},
     {preference, "pair", "prompt chosen rejected", "system tools",
-     "two answers to a prompt, as texts or as lists of messages that go on from the prompt or repeat it"},
+     "two answers to a prompt, as texts or as lists of messages that go on from the prompt or repeat it",
+     "margin category subset"},
     {preference, "pair of conversations", "chosen rejected", "system tools",
-     "two conversations, of which what both begin with is the prompt; the rest begins with an answer"},
+     "two conversations, of which what both begin with is the prompt; the rest begins with an answer",
+     "margin category subset"},
     {preference, "ranked answers", "prompt responses ranks", "system",
-     "a pair for any two answers of different rank; 1 is the best"},
+     "a pair for any two answers of different rank; 1 is the best", "category subset"},
     {preference, "scored answers", "prompt responses scores", "system",
-     "a pair for any two answers of different score; more is better"},
+     "a pair for any two answers of different score; more is better", "category subset"},
+    {rated, "rated answer", "prompt response", "system tools",
+     "an answer with a value for each attribute of the stage that the row has as a key (HelpSteer)"},
+    {steps, "labelled steps", "prompt completions labels", "system tools category subset",
+     "an answer in steps, each right (true, 1), wrong (false, 0), between the two, or not said (null) (TRL)"},
+    {steps, "steps with the first wrong one", "prompt steps label", "system tools category subset",
+     "an answer in steps, of which that number is the first wrong one, counted from 0; -1: all are right"},
+    {steps, "steps with the first wrong one", "problem steps label", "system category subset",
+     "the same (ProcessBench)"},
 };
 
 constexpr const char* older_calls = "tools and calls of them are written as tools and tool_calls";
@@ -49,6 +59,7 @@ constexpr RefusedRowKey keys_refused[] = {
     {"audios", no_images},
     {"label",
      "answers that are good or bad by themselves are {prompt, completion, label}, for align with method = \"kto\""},
+    {"margin", "by how much the chosen answer is better is learnt by a stage of the kind reward, of pairs"},
     {"reasoning_content", "the form of conversations has no place for thoughts beside the answer"},
     {"thinking", "the form of conversations has no place for thoughts beside the answer"},
     {"prefix", "the beginning of an answer that is given cannot be left out of the loss"},

@@ -15,7 +15,10 @@ Error of_another_use(const TuningRowForm& form) {
   const auto said = [&](const char* what, const char* who) {
     return wrong_row(format("the row is of the form {}, {}", form.name, what), format("{} trains on it", who));
   };
-  if (form.use == TuningRowUse::preference) return said("which compares answers", "a stage of the kind align");
+  if (form.use == TuningRowUse::preference)
+    return said("which compares answers", "a stage of the kind align or reward");
+  if (form.use == TuningRowUse::steps)
+    return said("whose steps are right or wrong", "a stage of the kind reward with method = \"process\"");
   if (form.use == TuningRowUse::labelled)
     return said("whose answer is good or bad by itself", "align with method = \"kto\"");
   return said("in which no answers are compared", "a stage of the kind sft");
@@ -24,6 +27,8 @@ Error of_another_use(const TuningRowForm& form) {
 const char* form_to_use(TuningRowUse use) {
   if (use == TuningRowUse::instruction) return "use {\"input\", \"output\"} or {\"messages\"}";
   if (use == TuningRowUse::labelled) return "use {\"prompt\", \"completion\", \"label\"}";
+  if (use == TuningRowUse::rated) return "use {\"prompt\", \"response\"} and the names of attributes";
+  if (use == TuningRowUse::steps) return "use {\"prompt\", \"completions\", \"labels\"}";
   return "use {\"prompt\", \"chosen\", \"rejected\"}";
 }
 
@@ -60,6 +65,8 @@ Status RowKeys::check_known(std::span<const std::string> known, std::string_view
 
 Result<const TuningRowForm*> form_of_row(const RowKeys& row, TuningRowUse use) {
   const TuningRowForm* of_other_use = nullptr;
+  const bool reward = use == TuningRowUse::reward;
+  if (reward) use = TuningRowUse::preference;
   for (const TuningRowForm& form : tuning_row_forms()) {
     if (!row.has_all(form.keys)) continue;
     if (form.use != use) {
@@ -68,6 +75,7 @@ Result<const TuningRowForm*> form_of_row(const RowKeys& row, TuningRowUse use) {
     }
     std::vector<std::string> known = split(form.keys, ' ');
     for (const std::string& key : split(form.optional, ' ')) known.push_back(key);
+    for (const std::string& key : split(reward ? form.of_reward : "", ' ')) known.push_back(key);
     LH_CHECK(row.check_known(known, format("the form {} ({})", form.name, join(known, ", "))));
     return &form;
   }

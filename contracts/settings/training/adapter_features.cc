@@ -46,6 +46,22 @@ void add_layouts(std::vector<EngineFeature>& rows) {
                   .hint = "leave adapter out, which trains all weights",
                   .keys = {"adapter.kind", "adapter"}});
   rows.push_back({.area = "Adapters",
+                  .name = "adapters of reward models",
+                  .families = {F::llama},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "reward", c.adapter.kind = "lora"; },
+                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.kind == "reward"; },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "adapter.kind = \"{}\" of a reward model, whose output layer is new and has to be trained "
+                            "beside the adapter: that is not part of this version",
+                            c.adapter.kind);
+                      },
+                  .hint = "leave adapter out, which trains all weights",
+                  .keys = {"adapter.kind", "adapter"}});
+  rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"dora\"` with tp",
                   .families = {F::llama},
                   .processor = refused,

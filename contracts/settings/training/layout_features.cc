@@ -40,7 +40,7 @@ void add_data_and_tensor(std::vector<EngineFeature>& rows) {
   add(rows, area, "tp, cp and pp together", {F::llama},
       [](EngineCase& c) { c.dims.tp = c.dims.cp = c.dims.pp = 2, c.dims.sp = true; });
   rows.push_back({.area = area,
-                  .name = "`align` in any layout but replicas",
+                  .name = "`align` and `reward` in any layout but replicas",
                   .families = {F::llama, F::mixtral},
                   .processor = refused,
                   .gpu = refused,
@@ -125,7 +125,7 @@ void add_contexts(std::vector<EngineFeature>& rows) {
            [](const EngineCase& c) {
              return format(
                  "moe.drop_policy = \"position\" takes tokens in their order, which parallel.cp = "
-                 "{} deals to ranks in chunks",
+                 "{} distributes to ranks in chunks",
                  c.dims.cp);
            },
        .hint = "use drop_policy = \"probability\"",

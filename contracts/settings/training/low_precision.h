@@ -1,5 +1,5 @@
 // Products of the linear layers in fewer bits than `precision` (group `low_precision` of pretrain and sft): which
-// formats, how their scales are found, which layers keep out of it. docs/precision.md tells the recipes.
+// formats, how their scales are found, which layers keep out of it. docs/precision.md describes the recipes.
 #pragma once
 
 #include <string>

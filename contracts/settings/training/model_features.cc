@@ -27,6 +27,10 @@ void add_models(std::vector<EngineFeature>& rows) {
                   .families = {F::llama, F::gpt2, F::mixtral},
                   .ask = [](EngineCase& c) { c.kind = "align", c.dims.dp_replicate = 2; }});
   rows.push_back({.area = area,
+                  .name = "reward models (`reward`)",
+                  .families = {F::llama, F::gpt2, F::mixtral},
+                  .ask = [](EngineCase& c) { c.kind = "reward", c.dims.dp_replicate = 2; }});
+  rows.push_back({.area = area,
                   .name = "documents kept apart (`document_mask`, packing)",
                   .families = {F::llama, F::gpt2, F::mixtral},
                   .gpu = runs("attention by the own kernels, not by cuDNN"),

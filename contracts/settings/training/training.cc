@@ -178,7 +178,8 @@ const FieldTable<ComputeChoices>& compute_fields() {
 
 constexpr const char* ignored_keys_help =
     "keys of rows and messages that are not used; any other key that the row's form does not know is refused";
-constexpr const char* left_out_if_longer = "longer examples are left out and counted";
+constexpr const char* left_out_if_longer =
+    "longer examples are left out and counted; where it is not written, at most what the model takes";
 
 }  // namespace
 
@@ -237,9 +238,18 @@ const FieldTable<RolloutSettings>& rollout_fields() {
   static const auto table =
       FieldTable<R>()
           .field("group_size", &R::group_size,
-                 {.help = "answers to a prompt, which are compared with each other; global_batch_size counts answers",
-                  .min = 2,
+                 {.help = "answers to a prompt, which are compared with each other (not by ppo, which can do with 1); "
+                          "global_batch_size counts answers",
+                  .min = 1,
                   .max = 4096})
+          .field("minibatches", &R::minibatches,
+                 {.help = "so many times global_batch_size answers are drawn together, before the first is learnt from",
+                  .min = 1,
+                  .max = 65'536})
+          .field("epochs", &R::epochs,
+                 {.help = "so many times answers are learnt from: minibatches * epochs steps follow from one rollout",
+                  .min = 1,
+                  .max = 1000})
           .field("max_new_tokens", &R::max_new_tokens, {.help = "longest answer", .min = 1})
           .field("slots", &R::slots,
                  {.help = "answers that a rank generates at the same time, each with its cache", .min = 1, .max = 4096})
@@ -259,8 +269,50 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                  {.help = "the loss is a mean over answers of their means over tokens (answer), over all tokens of the "
                           "step (token: DAPO), or over the tokens of so many longest answers (longest: Dr. GRPO)",
                   .choices = {"answer", "token", "longest"}})
+          .field(
+              "surrogate", &R::surrogate,
+              {.help = "how a ratio counts: both bounds, beyond which nothing is learnt (clipped), or as a weight of "
+                       "the answer's log-probability up to 1 + clip_high, so that all tokens are learnt from (cispo)",
+               .choices = {"clipped", "cispo"}})
           .field("clip_low", &R::clip_low, {.help = "ratios count down to 1 - clip_low", .min = 0, .max = 1})
-          .field("clip_high", &R::clip_high, {.help = "and up to 1 + clip_high (DAPO: 0.28)", .min = 0, .max = 1000});
+          .field("clip_high", &R::clip_high, {.help = "and up to 1 + clip_high (DAPO: 0.28)", .min = 0, .max = 1000})
+          .field(
+              "dual_clip", &R::dual_clip,
+              {.help = "ratios of answers with a negative advantage count up to this (3 is usual); 0 has no such bound",
+               .min = 0,
+               .max = 1000});
+  return table;
+}
+
+const FieldTable<PpoSettings>& ppo_fields() {
+  using P = PpoSettings;
+  static const auto table =
+      FieldTable<P>()
+          .field("critic", &P::critic,
+                 {.help = "what the critic begins as: a copy of the model that learns, with a new output layer of one "
+                          "number, or the reward model of inputs.reward",
+                  .choices = {"policy", "reward"}})
+          .field("critic_lr", &P::critic_lr,
+                 {.help = "highest learning rate of the critic; all else of its optimizer is as `optimizer` says, with "
+                          "moments of its own",
+                  .min = 0})
+          .field("value_clip", &P::value_clip,
+                 {.help = "values that move further than this from those of the rollout are not learnt from where that "
+                          "makes them better; 0 has no such bound",
+                  .min = 0})
+          .field("gamma", &P::gamma, {.help = "discount of the rewards of later tokens", .min = 0, .max = 1})
+          .field("lambda", &P::lambda,
+                 {.help = "GAE: 0 trusts the critic's next value alone, 1 the rewards that came", .min = 0, .max = 1})
+          .field("whiten", &P::whiten, {.help = "advantages have mean 0 and deviation 1 over all tokens of a rollout"})
+          .field(
+              "kl", &P::kl,
+              {.help = "estimator of the divergence from the reference, beta times which every token's reward is less",
+               .choices = {"k1", "k2", "k3"}})
+          .field("kl_target", &P::kl_target,
+                 {.help = "beta is raised where the divergence a token is above this, and lowered below it; 0 keeps it",
+                  .min = 0})
+          .field("kl_horizon", &P::kl_horizon,
+                 {.help = "answers within which kl_target changes beta by a fifth at most", .min = 1, .max = 1e12});
   return table;
 }
 
@@ -271,8 +323,8 @@ const FieldTable<RewardSettings>& reward_fields() {
           .field("kind", &R::kind,
                  {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last "
                           "one in the text (number), what the pattern finds (regex), the same JSON (json); or what a "
-                          "program of yours says (command)",
-                  .choices = {"exact", "number", "regex", "json", "command"}})
+                          "program of yours says (command), or the reward model of inputs.reward (model)",
+                  .choices = {"exact", "number", "regex", "json", "command", "model"}})
           .field("pattern", &R::pattern,
                  {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
           .field("command", &R::command,
@@ -293,14 +345,18 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("method", &A::method,
                  {.help = "preference loss; simpo and orpo need no reference model, and kto no pairs. grpo, rloo and "
                           "reinforce++ learn "
-                          "from rewards of the model's own answers",
-                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "kto", "grpo", "rloo", "reinforce++"}})
-          .group("rollout", &A::rollout, rollout_fields(), "grpo, rloo, reinforce++: answers of the model itself")
-          .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++: what an answer is worth")
+                          "from rewards of the model's own answers, and so does ppo, with a critic",
+                  .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "kto", "grpo", "rloo", "reinforce++",
+                              "ppo"}})
+          .group("rollout", &A::rollout, rollout_fields(), "grpo, rloo, reinforce++, ppo: answers of the model itself")
+          .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++, ppo: what an answer is worth")
+          .group("ppo", &A::ppo, ppo_fields(), "ppo: critic, advantages, and the divergence in the reward")
           .field(
               "beta", &A::beta,
-              {.help = "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
-                       "weight of the odds ratio; grpo, rloo, reinforce++: weight of the divergence, 0: no reference",
+              {.help =
+                   "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
+                   "weight of the odds ratio; grpo, rloo, reinforce++: weight of the divergence, ppo: of that in the "
+                   "reward, 0: no reference",
                .min = 0})
           .field("label_smoothing", &A::label_smoothing,
                  {.help = "dpo, robust, simpo: share of labels taken as wrong (with dpo: conservative DPO)",
@@ -326,6 +382,56 @@ const FieldTable<AlignSettings>& align_fields() {
                  {.help =
                       "another order in every epoch; false takes the pairs in the file's order, which keeps pairs that "
                       "belong together in one batch"});
+  return table;
+}
+
+namespace {
+
+const FieldTable<RewardAttribute>& reward_attribute_fields() {
+  using A = RewardAttribute;
+  static const auto table =
+      FieldTable<A>()
+          .field("weight", &A::weight, {.help = "of its value in the one reward of an answer, which is their sum"})
+          .field("min", &A::min, {.help = "smallest value that rows may have"})
+          .field("max", &A::max, {.help = "largest value that rows may have"});
+  return table;
+}
+
+}  // namespace
+
+const FieldTable<RewardForm>& reward_form_fields() {
+  using F = RewardForm;
+  static const auto table =
+      FieldTable<F>()
+          .field("method", &F::method,
+                 {.help = "bradley-terry: the better answer's number less the other's, and less the pair's margin, is "
+                          "made larger; attributes: a number for each attribute, by least squares; process: how likely "
+                          "each step of an answer is right",
+                  .choices = {"bradley-terry", "attributes", "process"}})
+          .named("attribute", &F::attributes, &RewardAttribute::name, reward_attribute_fields(),
+                 "attributes: a number of an answer, of the key of rows with this name")
+          .field("step_separator", &F::step_separator, {.help = "process: what stands between two steps of an answer"})
+          .field("step_aggregate", &F::step_aggregate,
+                 {.help = "process: the reward of an answer is that of its worst step (min), of all being right "
+                          "(product), or of its last step (last)",
+                  .choices = {"min", "product", "last"}});
+  return table;
+}
+
+const FieldTable<RewardModelSettings>& reward_model_fields() {
+  using R = RewardModelSettings;
+  static const auto table =
+      FieldTable<R>()
+          .include(common_fields({"rows", "rows", left_out_if_longer, "of the data order and of the new output layer"}))
+          .include(reward_form_fields())
+          .field("center_weight", &R::center_weight,
+                 {.help =
+                      "bradley-terry: adds so many times the mean of (chosen + rejected)^2, which keeps rewards around "
+                      "0 (TRL takes 0.01 where it does so)",
+                  .min = 0})
+          .field("ignore", &R::ignore, {.help = ignored_keys_help})
+          .field("shuffle", &R::shuffle,
+                 {.help = "another order in every epoch; false takes the pairs in the file's order"});
   return table;
 }
 

@@ -99,18 +99,67 @@ struct SftSettings : TrainingCommon, ComputeChoices {
 };
 const FieldTable<SftSettings>& sft_fields();
 
-// Answers that the model gives itself, of methods that learn from them: grpo, rloo, reinforce++.
+// Answers that the model gives itself, of methods that learn from them: grpo, rloo, reinforce++, ppo.
 struct RolloutSettings {
-  std::int64_t group_size = 8;       // answers to a prompt
-  std::int64_t max_new_tokens = 64;  // of an answer, the token that ends it included
-  std::int64_t slots = 64;           // answers that are generated at the same time, on each rank
-  std::int64_t redraws = 0;          // of a group whose rewards are all equal
-  std::string advantage = "scaled";  // | centered: rewards of a group divided by their deviation, or not
-  std::string ratio = "token";       // | sequence: what is clipped
-  std::string average = "answer";    // | token | longest: what the loss is a mean over
+  std::int64_t group_size = 8;        // answers to a prompt
+  std::int64_t minibatches = 1;       // batches of global_batch_size answers that are drawn together
+  std::int64_t epochs = 1;            // updates with each of them
+  std::int64_t max_new_tokens = 64;   // of an answer, the token that ends it included
+  std::int64_t slots = 64;            // answers that are generated at the same time, on each rank
+  std::int64_t redraws = 0;           // of a group whose rewards are all equal
+  std::string advantage = "scaled";   // | centered: rewards of a group divided by their deviation, or not
+  std::string ratio = "token";        // | sequence: what is clipped
+  std::string average = "answer";     // | token | longest: what the loss is a mean over
+  std::string surrogate = "clipped";  // | cispo: what is made of a ratio and an advantage
   double clip_low = 0.2, clip_high = 0.2;
+  double dual_clip = 0;  // the bound of ratios of answers that were worse than expected; 0: none
+  std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
   bool operator==(const RolloutSettings&) const = default;
 };
+
+// What ppo has beside: a critic, and rewards of tokens. Formulas: engine/align/critic.
+struct PpoSettings {
+  std::string critic = "policy";  // | reward: the weights that it begins with
+  double critic_lr = 5e-5;        // the peak; the schedule and all else is the optimizer's
+  double value_clip = 0.2;        // 0: none
+  double gamma = 1, lambda = 0.95;
+  bool whiten = true;
+  std::string kl = "k1";       // | k2 | k3
+  double kl_target = 0;        // 0: beta stays as it is
+  double kl_horizon = 10'000;  // answers
+  bool operator==(const PpoSettings&) const = default;
+};
+
+// One of the numbers that a reward model says of an answer: helpfulness, say.
+struct RewardAttribute {
+  std::string name;         // also the key of rows
+  double weight = 1;        // of it in the one reward of an answer
+  double min = 0, max = 4;  // of the values of rows
+  bool operator==(const RewardAttribute&) const = default;
+};
+
+// What a reward model's numbers mean; it goes with the model (contracts/settings/stages/reward_form.h).
+struct RewardForm {
+  std::string method = "bradley-terry";     // | attributes | process
+  std::vector<RewardAttribute> attributes;  // of attributes: one number each, in this order
+  std::string step_separator = "\n\n";      // of process: between the steps of an answer
+  std::string step_aggregate = "min";       // | product | last: what an answer is worth by its steps
+  bool operator==(const RewardForm&) const = default;
+};
+const FieldTable<RewardForm>& reward_form_fields();
+
+// A reward model from pairs of answers, or from answers with values or labels of their own: engine/align/scores.
+struct RewardModelSettings : TrainingCommon, RewardForm {
+  double center_weight = 0;  // of the mean of (chosen + rejected)^2
+  std::vector<std::string> ignore;
+  bool shuffle = true;
+  RewardModelSettings() {
+    global_batch_size = 16;
+    optimizer.lr = 5e-5, optimizer.weight_decay = 0.0;
+  }
+};
+const FieldTable<RewardModelSettings>& reward_model_fields();
+
 // What an answer is worth: engine/align/reward.h.
 struct RewardSettings {
   std::string kind = "exact";        // | number | regex | json | command
@@ -125,6 +174,7 @@ struct AlignSettings : TrainingCommon {
   std::string method = "dpo";
   RolloutSettings rollout;
   RewardSettings reward;
+  PpoSettings ppo;
   double beta = 0.1;
   double label_smoothing = 0;             // the share of pairs taken to be labelled the wrong way round
   std::string divergence = "reverse_kl";  // | forward_kl | js | alpha: engine/align/implicit_reward.h

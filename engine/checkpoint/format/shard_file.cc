@@ -102,7 +102,7 @@ ShardWriter::~ShardWriter() {
   if (file_.valid()) ::unlink(path_.c_str());
 }
 
-// The kernel is told to begin with the disk at once: the sync at the end then waits for the last piece only.
+// The kernel is asked to begin with the disk at once: the sync at the end then waits for the last piece only.
 Status ShardWriter::write_pieces(std::string_view bytes) {
   while (!bytes.empty()) {
     if (options_.cancelled && options_.cancelled->load(std::memory_order_relaxed))
@@ -161,12 +161,6 @@ Status ShardWriter::finish() {
   if (::fsync(file_.get()) != 0) return errno_error(ErrorCode::io, "cannot sync " + path_, errno);
   file_.reset();
   return {};
-}
-
-Status write_shard(const std::string& path, std::span<const ShardTensor> tensors, const ShardWriteOptions& options) {
-  LH_TRY(ShardWriter writer, ShardWriter::create(path, tensors, options));
-  for (const ShardTensor& tensor : tensors) LH_CHECK(writer.append(tensor.bytes));
-  return writer.finish();
 }
 
 Status read_in(std::string_view mapped, const std::string& path) {

@@ -67,10 +67,6 @@ class ShardWriter {
   std::uint64_t written_ = 0, wanted_ = 0;  // of the whole file
 };
 
-// The whole of it at once.
-Status write_shard(const std::string& path, std::span<const ShardTensor> tensors,
-                   const ShardWriteOptions& options = {});
-
 // Reads in what is mapped of a file: bytes that its file system does not give are ErrorCode::io here, where a look at
 // them would end the process (SIGBUS). madvise(2), MADV_POPULATE_READ: Linux 5.14; an older kernel checks nothing.
 Status read_in(std::string_view mapped, const std::string& path);

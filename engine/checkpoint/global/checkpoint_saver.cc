@@ -10,7 +10,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t round_least_ms = 50, round_most_ms = 1'000, tell_ms = 100;
+constexpr std::int64_t round_least_ms = 50, round_most_ms = 1'000, report_ms = 100;
 
 // What each rank sends the others about a write that all wait for. All decide from the same numbers whether it takes
 // too long, so they decide alike.
@@ -126,7 +126,7 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   }
   if (!copied.ok()) {
     wait_for_copy();
-    job_.run_here([&](const std::atomic<bool>&) { return copied; });  // told to the others when votes are collected
+    job_.run_here([&](const std::atomic<bool>&) { return copied; });  // reported to the others when votes are collected
   } else if (!staging_.copying()) {
     begin_to_write(state);
   }
@@ -186,7 +186,7 @@ Status CheckpointSaver::wait_together(CollectiveGroup& group) {
   for (;;) {
     for (const Deadline round(clock_, round_ms); !job_.done() && !round.passed();) {
       report_writing();
-      (void)job_.wait(clock_, std::min(tell_ms, round.left_ms())).ok();
+      (void)job_.wait(clock_, std::min(report_ms, round.left_ms())).ok();
     }
     double mine[WriteRound::fields] = {};
     if (!job_.done()) mine[WriteRound::pending] = 1;
@@ -196,9 +196,10 @@ Status CheckpointSaver::wait_together(CollectiveGroup& group) {
     double pending = 0, late = 0, bytes = 0;
     std::size_t behind = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const double* told = &all[rank * WriteRound::fields];
-      pending += told[WriteRound::pending], late += told[WriteRound::late], bytes += told[WriteRound::bytes];
-      if (told[WriteRound::pending] > 0) behind = rank;
+      const double* reported = &all[rank * WriteRound::fields];
+      pending += reported[WriteRound::pending], late += reported[WriteRound::late],
+          bytes += reported[WriteRound::bytes];
+      if (reported[WriteRound::pending] > 0) behind = rank;
     }
     if (pending == 0) {
       report_writing();

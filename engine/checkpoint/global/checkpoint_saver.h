@@ -13,7 +13,7 @@
 // start() writes the shard itself and the rest follows in the same way.
 //
 // A wait for the disk has no length of its own, for nobody knows how slow a file system will be: while a rank waits,
-// all of them tell each other once a second how much they have written, and it is an error only when none of them has
+// all of them exchange once a second how much they have written, and it is an error only when none of them has
 // written anything for `still_ms`. Nobody waits in a collective for longer than such a round.
 //
 // What lies on a device is copied into pinned memory by a queue of its own while the training goes on: start() only
@@ -76,7 +76,7 @@ class CheckpointSaver {
   // under way any more, and what was there before is still there.
   Result<std::optional<SavedCheckpoint>> advance(CollectiveGroup& group);
   // Collective: what is under way is waited for. An error of that wait (a collective's, or ErrorCode::timeout: nothing
-  // is written any more) leaves it under way: whoever gets over it finds it so (TrainingLoop::settle_saves).
+  // is written any more) leaves it under way: whoever gets over it finds it so (TrainingSaves::settle).
   Result<SavedCheckpoint> finish(CollectiveGroup& group);
   // Not collective: what is under way is not waited for by others any more. It may yet be whole, where its manifest was
   // being written; else it is half a checkpoint, as of a rank that was killed. Waits for this rank's own thread only.

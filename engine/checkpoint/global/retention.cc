@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
@@ -81,7 +82,7 @@ constexpr const char* claim_prefix = "reading.";
 
 ReadClaim::ReadClaim(const std::string& folder, std::int64_t every_ms) {
   static std::atomic<int> count{0};
-  if (!is_directory(folder)) return;
+  if (is_surely_absent(folder)) return;
   const std::string path =
       join_path(folder, format("{}{}.{}.{}", claim_prefix, host_name(), ::getpid(), count.fetch_add(1)));
   if (!write_file_renamed(path, "").ok()) return;

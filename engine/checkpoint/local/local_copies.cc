@@ -5,6 +5,7 @@
 
 #include "base/digest/hash.h"
 #include "base/digest/hmac.h"
+#include "base/files/file_query.h"
 #include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/files/held_folder.h"
@@ -62,7 +63,7 @@ Result<std::string> folder_of(const std::string& parent, const std::string& id) 
 }
 
 // Held for as long as this rank may read and write copies there, and with the name of whose copies they are: once
-// nobody holds it, whoever comes next on this node can tell whether they are still of use.
+// nobody holds it, whoever comes next on this node can know whether they are still of use.
 Result<HeldFolder> hold_for(const std::string& folder, const std::string& state_dir) {
   LH_TRY(HeldFolder held, HeldFolder::make(folder));
   LH_CHECK(write_file_atomic(join_path(folder, copies_of_name), absolute_path(state_dir), 0600));
@@ -76,7 +77,9 @@ Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, Col
                                                          const LocalCopiesOptions& options) {
   Result<std::string> id = group.is_first() ? training_id(state_dir) : std::string();
   Status mine = id.ok() ? Status() : Status(id.error());
-  if (mine.ok() && !is_directory(options.folder))
+  if (const auto there = is_there(options.folder); mine.ok() && !there.ok())
+    mine = there.error();
+  else if (mine.ok() && !is_directory(options.folder))
     mine = make_error(ErrorCode::invalid_input,
                       format("checkpoint.local_dir: there is no folder {} on {}", options.folder, host_name()),
                       "it must be there on every node");
@@ -98,10 +101,10 @@ Result<std::string> drawn_word(CollectiveGroup& group) {
   constexpr std::size_t digits = 32;
   const Result<std::string> drawn = group.is_first() ? random_hex(digits / 2) : std::string(digits, '0');
   LH_CHECK(group.agree(drawn.ok() ? Status() : Status(drawn.error())));
-  std::vector<float> word(digits / sizeof(float));  // bytes; nothing is computed of them
-  std::memcpy(word.data(), drawn->data(), digits);
-  LH_CHECK(group.broadcast(word, 0));
-  return std::string(reinterpret_cast<const char*>(word.data()), digits);
+  std::vector<float> bytes(digits / sizeof(float));  // bytes; nothing is computed of them
+  std::memcpy(bytes.data(), drawn->data(), digits);
+  LH_CHECK(group.broadcast(bytes, 0));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), digits);
 }
 
 }  // namespace
@@ -208,7 +211,7 @@ Status LocalCopies::compare_digests(CollectiveGroup& group) {
 // Parts are written by the training's thread: they are small, and only now may they be there.
 Status LocalCopies::complete(CollectiveGroup& group) {
   LH_CHECK(group.agree(job_.take()));
-  const Status same = compare_digests(group);
+  Status same = compare_digests(group);
   if (!same.ok() && same.error().code != ErrorCode::io) return same;  // ranks do not answer
   const auto parts = [&]() -> Status {
     LH_CHECK(same);

@@ -9,7 +9,7 @@
 //                                                                                      part of a manifest, signed
 //
 // Parts are written when all shards are, and when the partner's share has the digests that its owner has computed of
-// its own memory: what was changed on the way is no copy. Every part holds the same word of its save, which the first
+// its own memory: what was changed on the way is no copy. Every part holds the same id of its save, which the first
 // rank draws: shares of two launches that saved the same step are never put together.
 //
 // Others use the node as well: nobody else may enter the folder (mode 0700), and its name is made of the training's id,
@@ -97,7 +97,7 @@ class LocalCopies {
   SavedCheckpoint saved_;
   double stall_seconds_ = 0;
   int rank_ = 0;
-  std::string save_;  // the word of the save under way
+  std::string save_;  // the id of the save under way
   Share own_, partner_;
   CheckpointManifest manifest_;  // of everybody, without entries
   BackgroundJob job_{true};      // last: its thread ends before what it works on

@@ -19,10 +19,10 @@ Error garbled(const char* what) {
   return make_error(ErrorCode::corrupt, format("what a rank says of its copies is garbled: {}", what));
 }
 
-// Words of a text, one after the other.
-class Words {
+// Tokens of a text, one after the other.
+class Tokens {
  public:
-  explicit Words(std::string_view text) : rest_(text) {}
+  explicit Tokens(std::string_view text) : rest_(text) {}
   bool ended() {
     skip();
     return rest_.empty();
@@ -30,15 +30,15 @@ class Words {
   std::string_view next() {
     skip();
     const std::size_t end = std::min(rest_.size(), rest_.find_first_of(" \n"));
-    const std::string_view word = rest_.substr(0, end);
+    const std::string_view token = rest_.substr(0, end);
     rest_.remove_prefix(end);
-    return word;
+    return token;
   }
   template <class Number>
   bool number(Number& value, Number least, Number most, int base = 10) {
-    const std::string_view word = next();
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), value, base);
-    return read.ec == std::errc() && read.ptr == word.data() + word.size() && value >= least && value <= most;
+    const std::string_view token = next();
+    const auto read = std::from_chars(token.data(), token.data() + token.size(), value, base);
+    return read.ec == std::errc() && read.ptr == token.data() + token.size() && value >= least && value <= most;
   }
 
  private:
@@ -68,40 +68,40 @@ void add_share(std::string& text, const ShareOffer& share) {
   }
 }
 
-bool read_entry(Words& words, PlanEntry& entry) {
+bool read_entry(Tokens& tokens, PlanEntry& entry) {
   constexpr std::int64_t most = std::int64_t{1} << 50;
   std::int64_t dims = 0;
-  if (!words.number<std::int64_t>(entry.tensor, 0, entries_max) || !words.number<std::int64_t>(dims, 0, dims_max))
+  if (!tokens.number<std::int64_t>(entry.tensor, 0, entries_max) || !tokens.number<std::int64_t>(dims, 0, dims_max))
     return false;
   for (auto* numbers : {&entry.box.offset, &entry.box.extent}) {
     numbers->resize(static_cast<std::size_t>(dims));
     for (std::int64_t& number : *numbers)
-      if (!words.number<std::int64_t>(number, 0, most)) return false;
+      if (!tokens.number<std::int64_t>(number, 0, most)) return false;
   }
-  if (!words.number<std::int64_t>(entry.flat_begin, 0, most) ||
-      !words.number<std::int64_t>(entry.flat_end, entry.flat_begin, most))
+  if (!tokens.number<std::int64_t>(entry.flat_begin, 0, most) ||
+      !tokens.number<std::int64_t>(entry.flat_end, entry.flat_begin, most))
     return false;
-  const std::string_view digest = words.next();
+  const std::string_view digest = tokens.next();
   if (digest.size() < 2 || (digest.front() != 'b' && digest.front() != 'f')) return false;
   entry.is_bf16 = digest.front() == 'b';
   const auto read = std::from_chars(digest.data() + 1, digest.data() + digest.size(), entry.xxh3, 16);
   return read.ec == std::errc() && read.ptr == digest.data() + digest.size();
 }
 
-Result<std::vector<ShareOffer>> shares_from(Words& words) {
+Result<std::vector<ShareOffer>> shares_from(Tokens& tokens) {
   std::vector<ShareOffer> shares;
-  while (!words.ended()) {
+  while (!tokens.ended()) {
     ShareOffer share;
     std::int64_t entries = 0;
-    if (!words.number<int>(share.rank, 0, 1 << 30) || !words.number<int>(share.owner, 0, 1 << 30))
+    if (!tokens.number<int>(share.rank, 0, 1 << 30) || !tokens.number<int>(share.owner, 0, 1 << 30))
       return garbled("a share of nobody");
-    share.is_own = words.next() == "own";
-    share.save = words.next();
+    share.is_own = tokens.next() == "own";
+    share.save = tokens.next();
     if (share.save == "-") share.save.clear();
-    share.head = words.next();
-    if (!words.number<std::int64_t>(entries, 0, entries_max)) return garbled("a number of entries");
+    share.head = tokens.next();
+    if (!tokens.number<std::int64_t>(entries, 0, entries_max)) return garbled("a number of entries");
     for (std::int64_t i = 0; i < entries; ++i)
-      if (share.entries.emplace_back(); !read_entry(words, share.entries.back())) return garbled("an entry");
+      if (share.entries.emplace_back(); !read_entry(tokens, share.entries.back())) return garbled("an entry");
     shares.push_back(std::move(share));
   }
   return shares;
@@ -145,8 +145,8 @@ std::string offers_to_text(const std::vector<ShareOffer>& offers) {
 }
 
 Result<std::vector<ShareOffer>> offers_from_text(const std::string& text, int rank) {
-  Words words(text);
-  LH_TRY(std::vector<ShareOffer> offers, shares_from(words));
+  Tokens tokens(text);
+  LH_TRY(std::vector<ShareOffer> offers, shares_from(tokens));
   for (ShareOffer& offer : offers) offer.rank = rank;
   return offers;
 }
@@ -186,7 +186,7 @@ std::string plan_to_text(const SharePlan& plan) {
 Result<SharePlan> plan_from_text(const std::string& text) {
   SharePlan plan;
   const std::size_t end = std::min(text.size(), text.find('\n'));
-  Words first(std::string_view(text).substr(0, end)), rest(std::string_view(text).substr(end));
+  Tokens first(std::string_view(text).substr(0, end)), rest(std::string_view(text).substr(end));
   const bool refused = first.next() == "refused";
   if (!first.number<int>(plan.own_copies, 0, 1 << 30) || !first.number<int>(plan.partner_copies, 0, 1 << 30))
     return garbled("a plan");

@@ -29,7 +29,7 @@ struct PlanEntry {
 struct ShareOffer {
   int rank = 0, owner = 0;
   bool is_own = false;  // its owner's own copy
-  std::string save;     // the word of its save
+  std::string save;     // the id of its save
   std::string head;     // digest of head_text, without `extra`
   std::vector<PlanEntry> entries;
 };

@@ -104,7 +104,7 @@ NodeShares find_shares(const std::string& folder) {
   return found;
 }
 
-// Ranks whose folder is the same one deal its shares out: this rank's place among them, and their number.
+// Ranks whose folder is the same one divide its shares: this rank's place among them, and their number.
 Result<std::pair<std::size_t, std::size_t>> place_at_folder(CollectiveGroup& group, const std::string& folder) {
   struct stat info{};
   const bool there = ::stat(folder.c_str(), &info) == 0;
@@ -175,7 +175,7 @@ struct Announced {
   std::vector<std::string> bad;  // why a share is none
 };
 
-// Ranks of one node deal the owners out, so that a damaged copy and the other one of its share are the same rank's.
+// Ranks of one node divide the owners, so that a damaged copy and the other one of its share are the same rank's.
 Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const std::string& key,
                            const LocalStep& step, const TimeLine& line, int threads) {
   Announced mine;

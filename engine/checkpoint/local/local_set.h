@@ -15,7 +15,7 @@ namespace longhaul {
 // Beside a share in `folder`: the part of the manifest that belongs to it, written last.
 std::string local_part_path(const std::string& folder, const std::string& shard_file);
 
-// In a part, beside the members of a manifest: the word that its save has on all ranks. Only parts with the same one
+// In a part, beside the members of a manifest: the id that its save has on all ranks. Only parts with the same one
 // make a state: another launch may have saved the same step, not with the same bits.
 inline constexpr const char* local_save_key = "save";
 
@@ -43,7 +43,7 @@ struct LocalLoad {
   int own_copies = 0, partner_copies = 0;  // shares taken from the owner's own copy, and from its partner's
   std::vector<std::string> passed_over;    // copies of shares that are damaged or cannot be read, and on which node
 };
-// Every rank verifies the shares that its node has (ranks of one node deal them out), the owner's own copy first and
+// Every rank verifies the shares that its node has (ranks of one node divide them), the owner's own copy first and
 // its partner's where that is no good or of an abandoned line; all agree on who gives which, own copies before
 // partners', and each entry goes to the ranks that need something of it, who hold what came against its digest. The
 // outcome is the same on every rank. An error is none of the copies': ranks that do not answer, a state that takes no

@@ -39,7 +39,7 @@ struct LoadedState {
 // Collective; the same source on every rank. `copies` null: there are none. Whatever is wrong with a source, the next
 // one is tried. An error where checkpoints are damaged and nothing good is left (it names them all), where the newest
 // readable source is of another model, and where ranks do not answer. Copies that were refused, without any checkpoint,
-// begin the training anew: they are told of in `passed_over`. What does not belong to `line` is refused.
+// begin the training anew: they are listed in `passed_over`. What does not belong to `line` is refused.
 Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointStore& checkpoints,
                                       const LocalCopies* copies, TrainingState& state, int threads = 1,
                                       const TimeLine& line = {});

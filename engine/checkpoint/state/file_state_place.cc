@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/files/file_query.h"
 #include "base/process/process.h"
 #include "base/text/text.h"
 
@@ -44,7 +45,8 @@ int open_nameless(const std::string& folder) {
 
 Result<std::unique_ptr<FileStatePlace>> FileStatePlace::create(const std::string& folder, std::int64_t bytes,
                                                                MemoryAccount* account) {
-  if (!is_directory(folder))
+  LH_TRY(const bool there, is_there(folder));
+  if (!there || !is_directory(folder))
     return make_error(ErrorCode::not_found, format("there is no folder {} on {}", folder, host_name()),
                       "it must be there on every node");
   std::unique_ptr<FileStatePlace> place(new FileStatePlace());

@@ -28,7 +28,7 @@ struct NcclState {
   NcclState(const NcclState&) = delete;
   NcclState& operator=(const NcclState&) = delete;
 
-  // A name for the words of a group's n-th making: all its members make it as often, in the same order.
+  // A name for the entries of a group's n-th making: all its members make it as often, in the same order.
   std::string fresh_name(std::uint64_t epoch, int axis, const std::vector<int>& members, const std::string& lane);
   // The address by which the device knows a word of the page; null: the page cannot be shared, and counted_by_host says
   // why.

@@ -43,7 +43,7 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(std::span<const std
 #undef LH_NCCL_FIND
   const char* remedy = "take NCCL 2.18 or newer, of CUDA's major version";
   if (nccl->ncclGetVersion == nullptr || nccl->ncclGetVersion(&nccl->version_) != ncclSuccess)
-    return make_error(ErrorCode::unsupported, nccl->name() + " is no NCCL: it does not tell its version", remedy);
+    return make_error(ErrorCode::unsupported, nccl->name() + " is no NCCL: it does not give its version", remedy);
   if (nccl->version_ < version_least)
     return make_error(ErrorCode::unsupported,
                       format("{} is version {}, {} is needed", nccl->name(), nccl_version_text(nccl->version_),

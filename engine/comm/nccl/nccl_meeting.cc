@@ -26,16 +26,16 @@ Result<std::optional<ncclUniqueId>> NcclMeeting::find_id() {
   announced_ = true;
   const std::int64_t now = clock_.monotonic_ns();
   if (now < look_again_ns_) return std::optional<ncclUniqueId>();
-  LH_TRY(const std::optional<std::string> word, rendezvous_.look(name_));
-  if (!word) {  // ever less often, as many look at once
+  LH_TRY(const std::optional<std::string> value, rendezvous_.look(name_));
+  if (!value) {  // ever less often, as many look at once
     look_pause_ns_ = std::clamp<std::int64_t>(2 * look_pause_ns_, 100'000, 50'000'000);
     look_again_ns_ = now + look_pause_ns_;
     return std::optional<ncclUniqueId>();
   }
-  if (word->size() != sizeof id.internal)
+  if (value->size() != sizeof id.internal)
     return make_error(ErrorCode::corrupt,
-                      format("the word {} has {} bytes, {} were expected", name_, word->size(), sizeof id.internal));
-  std::memcpy(id.internal, word->data(), sizeof id.internal);
+                      format("the entry {} has {} bytes, {} were expected", name_, value->size(), sizeof id.internal));
+  std::memcpy(id.internal, value->data(), sizeof id.internal);
   return std::optional(id);
 }
 
@@ -47,8 +47,8 @@ std::vector<int> NcclMeeting::not_come() const {
     ranks.clear();
     for (int i = 1; i < size_ && i <= looked_for_at_most; ++i) {
       const int r = (rank_ + i) % size_;
-      const auto word = rendezvous_.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
-      if (word.ok() && !word->has_value()) ranks.push_back(r);
+      const auto value = rendezvous_.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
+      if (value.ok() && !value->has_value()) ranks.push_back(r);
     }
     if (ranks.empty() || travel.passed()) break;
   }

@@ -1,5 +1,5 @@
 // How the members of a communicator of NCCL come together before there is one: the first makes an id and puts it into
-// the rendezvous under the group's name, each other one puts a word of its own there and looks for the id.
+// the rendezvous under the group's name, each other one puts an entry of its own there and looks for the id.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ class NcclMeeting {
   // The id; nothing as long as the first member has not put it. Does not wait: to be called until it is there. Another
   // look at the rendezvous is taken ever less often, every 50 ms in the end.
   Result<std::optional<ncclUniqueId>> find_id();
-  // The members without a word, of the 64 that follow this one (the first follows the last). Waits for words as long
-  // as they may be on their way.
+  // The members without an entry, of the 64 that follow this one (the first follows the last). Waits for entries as
+  // long as they may be on their way.
   std::vector<int> not_come() const;
 
  private:

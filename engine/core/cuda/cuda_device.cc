@@ -176,7 +176,7 @@ class Gpu final : public CudaDevice {
     void* memory = nullptr;
     taken_ = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
     if (taken_ == cudaSuccess) return static_cast<std::byte*>(memory);
-    (void)cudaGetLastError();  // it is told by allocate(), and would be told again by the next call
+    (void)cudaGetLastError();  // it is reported by allocate(), and would be reported again by the next call
     return nullptr;
   }
   // cudaFree() waits for the whole GPU, for as long as that takes: what it can wait for is waited for with a deadline.

@@ -1,6 +1,7 @@
 // Room engine/core/cuda
 // One GPU through CUDA's runtime: memory, streams, copies and timing.
-// cuda_device.h implements engine/core/device/device.h; cuda_queue.h and cupti_timer.h its queue and its timer.
+// cuda_device.h implements engine/core/device/device.h; cuda_queue.h and cupti_timer.h its queue and its timer;
+// cuda_wait.h waits for a stream, and says when a GPU stands still.
 // It knows no operation and no kernel: those are engine/ops/cuda.
 //
 // One GPU of this rank: a stream, memory from an arena of large segments (engine/core/device/device_arena.h), copies.

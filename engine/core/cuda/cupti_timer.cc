@@ -34,8 +34,8 @@ struct Cupti {
   decltype(&cuptiGetResultString) result_text = nullptr;
 
   std::string text(CUptiResult result) const {
-    const char* words = nullptr;
-    return result_text(result, &words) == CUPTI_SUCCESS && words ? words : format("CUPTI error {}", int{result});
+    const char* text = nullptr;
+    return result_text(result, &text) == CUPTI_SUCCESS && text ? text : format("CUPTI error {}", int{result});
   }
 };
 

@@ -56,7 +56,7 @@ class Device {
   virtual void finish() = 0;  // until everything asked for is done
 
   // Whether an address lies in what allocate() gave and nobody has released: who takes spans that may lie here or in
-  // the memory of the host (engine/comm) tells them apart by it.
+  // the memory of the host (engine/comm) distinguishes them by it.
   virtual bool owns(const void* address) const = 0;
 
   // For what goes on beside the operations. Goes before the device.

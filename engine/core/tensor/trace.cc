@@ -15,7 +15,7 @@ void Trace::add(const std::string& lane, std::string name, std::int64_t begin_ns
 }
 
 Status Trace::write(const std::string& path, int rank) const {
-  // Names are the engine's own words: no quotes or control characters to escape.
+  // Names are the engine's own names: no quotes or control characters to escape.
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
   text += format(R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}})", rank);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)

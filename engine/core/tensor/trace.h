@@ -17,7 +17,7 @@ class Trace {
   static constexpr std::size_t spans_max = 2'000'000;
   explicit Trace(const Clock& clock) : clock_(clock) {}
 
-  // A device's profiler is told of spans on the lane "compute", recorded or not. Borrowed.
+  // A device's profiler gets the spans on the lane "compute", recorded or not. Borrowed.
   void set_marks(RangeMarks* marks) { marks_ = marks; }
   RangeMarks* marks() const { return marks_; }
 

@@ -4,7 +4,7 @@
 // lines. measured_document.h gathers what filters ask. It reads no files and knows no other document: duplicates are
 // engine/curate/dedup's.
 //
-// Rules that tell text worth learning from: Gopher (Rae et al. 2021, arXiv 2112.11446, section A.1), C4 (Raffel et al.
+// Rules that find text worth learning from: Gopher (Rae et al. 2021, arXiv 2112.11446, section A.1), C4 (Raffel et al.
 // 2020, arXiv 1910.10683, section 2.2) and FineWeb (Penedo et al. 2024, arXiv 2406.17557, section 3.6).
 #pragma once
 

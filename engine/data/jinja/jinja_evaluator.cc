@@ -1,5 +1,7 @@
 #include "engine/data/jinja/jinja_evaluator.h"
 
+#include <utility>
+
 #include "base/text/text.h"
 #include "engine/data/jinja/jinja_functions.h"
 #include "engine/data/jinja/values/jinja_access.h"
@@ -16,8 +18,8 @@ using Kind = JinjaNode::Kind;
 }  // namespace
 
 JinjaEvaluator::JinjaEvaluator(const std::string& name, const JinjaTable& variables, const std::optional<std::tm>& now,
-                               JinjaBudget& budget)
-    : name_(name), variables_(variables), functions_(jinja_functions(now)), budget_(budget) {}
+                               JinjaBudget& budget, bool strict)
+    : name_(name), variables_(variables), functions_(jinja_functions(now)), budget_(budget), strict_(strict) {}
 
 Error JinjaEvaluator::at_line(const JinjaNode& node, Error error) const {
   if (!error.where) error.where = SourcePos{name_, node.line, 0};
@@ -31,8 +33,17 @@ Result<JinjaValue> JinjaEvaluator::evaluate(const JinjaNode& node, const JinjaSc
   if (!fine.ok()) return at_line(node, fine.error());
   Result<JinjaValue> value = dispatch(node, scope);
   if (!value.ok()) return at_line(node, value.error());
+  if (strict_ && !lenient_ && value->is(What::undefined))
+    return at_line(node, jinja_error(format("'{}' is undefined", value->undefined_name())));
   if (node.kind == Kind::constant || node.kind == Kind::name) return value;
   if (fine = budget_.check(*value); !fine.ok()) return at_line(node, fine.error());
+  return value;
+}
+
+Result<JinjaValue> JinjaEvaluator::evaluate_leniently(const JinjaNode& node, const JinjaScope& scope, bool lenient) {
+  const bool before = std::exchange(lenient_, lenient);
+  Result<JinjaValue> value = evaluate(node, scope);
+  lenient_ = before;
   return value;
 }
 
@@ -64,7 +75,8 @@ Result<JinjaValue> JinjaEvaluator::dispatch(const JinjaNode& node, const JinjaSc
     }
     case Kind::filter: return filtered(&node, {}, scope);
     case Kind::test: {
-      LH_TRY(const JinjaValue of, evaluate(*node.parts[0], scope));
+      const bool asks = node.text == "defined" || node.text == "undefined";
+      LH_TRY(const JinjaValue of, evaluate_leniently(*node.parts[0], scope, asks));
       LH_TRY(const JinjaArguments arguments, evaluate_arguments(node, scope));
       LH_TRY(const bool holds, apply_jinja_test(node.text, of, arguments));
       return JinjaValue::of(holds);
@@ -166,7 +178,7 @@ Result<JinjaValue> JinjaEvaluator::filtered(const JinjaNode* node, const JinjaVa
     LH_TRY(of, filtered(node->parts[0].get(), captured, scope));
     LH_CHECK(budget_.check(of));
   } else if (node->parts[0]) {
-    LH_TRY(of, evaluate(*node->parts[0], scope));
+    LH_TRY(of, evaluate_leniently(*node->parts[0], scope, node->text == "default" || node->text == "d"));
   }
   LH_TRY(const JinjaArguments arguments, evaluate_arguments(*node, scope));
   LH_CHECK(budget_.spend_bytes(of.weight()));

@@ -17,9 +17,10 @@ struct JinjaScope {
 // One rendering, one thread.
 class JinjaEvaluator {
  public:
-  // `name` stands in errors, as name:line. All but `now` must outlive the evaluator.
+  // `name` stands in errors, as name:line. All but `now` must outlive the evaluator. `strict`:
+  // JinjaSetup::strict_undefined.
   JinjaEvaluator(const std::string& name, const JinjaTable& variables, const std::optional<std::tm>& now,
-                 JinjaBudget& budget);
+                 JinjaBudget& budget, bool strict = false);
 
   // The value of an expression; errors carry its line. It is within the budget, and its bytes are spent.
   Result<JinjaValue> evaluate(const JinjaNode& node, const JinjaScope& scope);
@@ -34,6 +35,8 @@ class JinjaEvaluator {
   std::uint64_t namespace_reads() const { return names_read_; }
 
  private:
+  // A value that may be undefined.
+  Result<JinjaValue> evaluate_leniently(const JinjaNode& node, const JinjaScope& scope, bool lenient);
   Result<JinjaValue> dispatch(const JinjaNode& node, const JinjaScope& scope);
   Result<JinjaValue> evaluate_parts(const JinjaNode& node, const JinjaScope& scope);
   Result<JinjaValue> evaluate_slice(const JinjaNode& node, const JinjaScope& scope);
@@ -45,6 +48,8 @@ class JinjaEvaluator {
   const JinjaTable& variables_;
   const JinjaTable functions_;
   JinjaBudget& budget_;
+  const bool strict_;
+  bool lenient_ = false;  // of what is evaluated now
   std::uint64_t names_read_ = 0;
 };
 

@@ -22,8 +22,8 @@ std::shared_ptr<JinjaScope> nested(const std::shared_ptr<JinjaScope>& outer) {
 }  // namespace
 
 JinjaInterpreter::JinjaInterpreter(const std::string& name, const JinjaTable& variables,
-                                   const std::optional<std::tm>& now, const JinjaLimits& limits)
-    : budget_(limits), expressions_(name, variables, now, budget_) {}
+                                   const std::optional<std::tm>& now, const JinjaLimits& limits, bool strict)
+    : budget_(limits), expressions_(name, variables, now, budget_, strict) {}
 
 Result<JinjaRendering> JinjaInterpreter::run(const JinjaNodes& nodes) {
   JinjaRendering made;

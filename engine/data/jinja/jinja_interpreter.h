@@ -8,9 +8,9 @@ namespace longhaul {
 
 class JinjaInterpreter {
  public:
-  // `name` and `variables` must outlive the interpreter.
+  // `name` and `variables` must outlive the interpreter. `strict`: JinjaSetup::strict_undefined.
   JinjaInterpreter(const std::string& name, const JinjaTable& variables, const std::optional<std::tm>& now,
-                   const JinjaLimits& limits);
+                   const JinjaLimits& limits, bool strict = false);
   Result<JinjaRendering> run(const JinjaNodes& nodes);
 
  private:

@@ -26,13 +26,13 @@ bool is_digit(char c) {
 
 class Lexer {
  public:
-  Lexer(std::string_view source, const std::string& name) : name_(name) {
+  Lexer(std::string_view source, const std::string& name, const JinjaSetup& setup) : name_(name), setup_(setup) {
     // Line ends become \n, and one at the very end is dropped.
     for (std::size_t i = 0; i < source.size(); ++i) {
       if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
       source_ += source[i] == '\r' ? '\n' : source[i];
     }
-    if (!source_.empty() && source_.back() == '\n') source_.pop_back();
+    if (!setup_.keep_trailing_newline && !source_.empty() && source_.back() == '\n') source_.pop_back();
   }
 
   Result<std::vector<JinjaToken>> read() {
@@ -64,7 +64,7 @@ class Lexer {
   void after_block(char sign) {
     if (sign == '-')
       skip_space();
-    else if (sign != '+' && at_ < source_.size() && source_[at_] == '\n')
+    else if (setup_.trim_blocks && sign != '+' && at_ < source_.size() && source_[at_] == '\n')
       skip(1);
     line_start_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
@@ -72,7 +72,7 @@ class Lexer {
   void push_data(std::string text, char sign, bool is_block) {
     if (sign == '-') {
       text = strip_text(text, false, true);
-    } else if (sign != '+' && is_block) {
+    } else if (setup_.lstrip_blocks && sign != '+' && is_block) {
       const std::size_t line = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
       if ((line > 0 || line_start_) && strip_text(std::string_view(text).substr(line), true, false).empty())
         text.resize(line);
@@ -281,6 +281,7 @@ class Lexer {
   }
 
   const std::string& name_;
+  const JinjaSetup setup_;
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
@@ -290,8 +291,9 @@ class Lexer {
 
 }  // namespace
 
-Result<std::vector<JinjaToken>> jinja_tokens(std::string_view source, const std::string& name) {
-  return Lexer(source, name).read();
+Result<std::vector<JinjaToken>> jinja_tokens(std::string_view source, const std::string& name,
+                                             const JinjaSetup& setup) {
+  return Lexer(source, name, setup).read();
 }
 
 }  // namespace longhaul

@@ -1,5 +1,5 @@
-// A template's text as tokens, by the rules of Jinja 3.1 with trim_blocks and lstrip_blocks, which is how chat
-// templates are meant to be read (transformers sets both): the first line end behind a block is dropped, blanks before
+// A template's text as tokens, by the rules of Jinja 3.1. With trim_blocks and lstrip_blocks, which is how chat
+// templates are meant to be read (transformers sets both), the first line end behind a block is dropped, blanks before
 // one too.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error/result.h"
+#include "engine/data/jinja/jinja_setup.h"
 
 namespace longhaul {
 
@@ -20,7 +21,8 @@ struct JinjaToken {
 };
 
 // `name` stands in errors, with the line.
-Result<std::vector<JinjaToken>> jinja_tokens(std::string_view source, const std::string& name);
+Result<std::vector<JinjaToken>> jinja_tokens(std::string_view source, const std::string& name,
+                                             const JinjaSetup& setup = {});
 
 Error jinja_error_at(const std::string& name, int line, std::string what, std::string hint = {});
 

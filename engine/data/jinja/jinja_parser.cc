@@ -261,8 +261,8 @@ class JinjaStatementParser {
 
 }  // namespace
 
-Result<JinjaNodes> parse_jinja(std::string_view source, const std::string& name) {
-  LH_TRY(std::vector<JinjaToken> tokens, jinja_tokens(source, name));
+Result<JinjaNodes> parse_jinja(std::string_view source, const std::string& name, const JinjaSetup& setup) {
+  LH_TRY(std::vector<JinjaToken> tokens, jinja_tokens(source, name, setup));
   return JinjaStatementParser(std::move(tokens), name).read();
 }
 

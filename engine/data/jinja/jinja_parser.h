@@ -6,9 +6,10 @@
 #include <string_view>
 
 #include "engine/data/jinja/jinja_ast.h"
+#include "engine/data/jinja/jinja_setup.h"
 
 namespace longhaul {
 
-Result<JinjaNodes> parse_jinja(std::string_view source, const std::string& name);
+Result<JinjaNodes> parse_jinja(std::string_view source, const std::string& name, const JinjaSetup& setup = {});
 
 }  // namespace longhaul

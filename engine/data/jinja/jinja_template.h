@@ -10,9 +10,9 @@
 // with its line, when the template is read where that can be seen then; nothing is approximated.
 //
 //   statements  if, for ... if ... else, set (also of blocks and namespaces), macro, filter, with, raw, break, continue
-//   refused     include, import, extends, block, call, recursive loops, autoescape, *args; letters beyond ASCII changed
-//   in
-//               case; numbers beyond 64 bits; printing of what Python prints with an address
+//   refused     include, import, extends, block, call, recursive loops, autoescape, *args; letters beyond those of
+//               values/text_case.h changed in case; numbers beyond 64 bits; printing of what Python prints with an
+//               address
 //
 // A template is a program of a stranger's: it runs within limits of steps, of text and of nesting, and sees nothing but
 // the values that it is given.
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/error/result.h"
+#include "engine/data/jinja/jinja_setup.h"
 #include "engine/data/jinja/values/jinja_value.h"
 
 namespace longhaul {
@@ -45,7 +46,7 @@ struct JinjaRendering {
 class JinjaTemplate {
  public:
   // `name` stands in errors, as name:line. ErrorCode::unsupported: not done here, or no Jinja.
-  static Result<JinjaTemplate> parse(const std::string& source, const std::string& name);
+  static Result<JinjaTemplate> parse(const std::string& source, const std::string& name, const JinjaSetup& setup = {});
   const std::string& name() const { return name_; }
 
   // `now` is what strftime_now() shows; without it the template has no such function. Texts must be UTF-8. Thread-safe.
@@ -55,6 +56,7 @@ class JinjaTemplate {
 
  private:
   std::string name_;
+  bool strict_ = false;
   std::shared_ptr<const std::vector<std::unique_ptr<JinjaNode>>> nodes_;
 };
 

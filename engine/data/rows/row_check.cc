@@ -40,7 +40,7 @@ class RowChecker {
         first && !form && check_.use == TuningRowUse::preference && labels)
       check_.use = TuningRowUse::labelled, form = labels;
     if (!check_.use && form) check_.use = form->use;
-    if (check_.use == TuningRowUse::preference)
+    if (check_.use == TuningRowUse::preference || check_.use == TuningRowUse::reward)
       LH_CHECK(take_preference(*object, line, form));
     else if (check_.use == TuningRowUse::labelled)
       LH_CHECK(take_labelled(*object, line, form));
@@ -81,7 +81,7 @@ class RowChecker {
   }
 
   Status take_preference(const Value& row, int line, const TuningRowForm* form) {
-    LH_TRY(const std::vector<PreferenceExample> pairs, preferences_of_row(row, options_.ignore));
+    LH_TRY(const std::vector<PreferenceExample> pairs, preferences_of_row(row, options_.ignore, *check_.use));
     check_.pairs += static_cast<std::int64_t>(pairs.size());
     if (!encoder_) return {};
     const bool is_shown = check_.shown.size() < 2 * options_.rows_shown;
@@ -154,6 +154,7 @@ class RowChecker {
 
 const char* stage_that_trains(TuningRowUse use) {
   if (use == TuningRowUse::labelled) return "align, with method = \"kto\"";
+  if (use == TuningRowUse::reward) return "reward";
   return use == TuningRowUse::preference ? "align" : "sft";
 }
 

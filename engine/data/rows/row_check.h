@@ -1,6 +1,7 @@
 // Room engine/data/rows
 // What `longhaul data check` says of a file of tuning data: forms, counts, lengths, the first rows as they are trained.
 // It reads rows by the same code as a training (engine/data/samples) and trains nothing.
+// rated_rows.h reads what reward models learn from beside pairs; step_places.h finds steps in the tokens of an answer.
 //
 // What a file of tuning data is, before anything is trained on it: forms, counts, lengths in tokens, what is refused
 // and why, and the first rows as they will be trained. The file is read line by line; beside it only the lengths are

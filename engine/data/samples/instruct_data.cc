@@ -35,10 +35,10 @@ Result<std::vector<InstructExample>> parse_instructions(std::string_view text, c
 }
 
 Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
-                                                         std::span<const std::string> ignore) {
+                                                         std::span<const std::string> ignore, TuningRowUse use) {
   std::vector<PreferenceExample> examples;
   LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
-    LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore));
+    LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore, use));
     for (PreferenceExample& pair : pairs) {
       pair.line = line;
       examples.push_back(std::move(pair));
@@ -52,9 +52,10 @@ Result<std::vector<InstructExample>> read_instructions(const std::string& path, 
   LH_TRY(const MappedFile file, MappedFile::open(path));
   return parse_instructions(file.view(), path, ignore);
 }
-Result<std::vector<PreferenceExample>> read_preferences(const std::string& path, std::span<const std::string> ignore) {
+Result<std::vector<PreferenceExample>> read_preferences(const std::string& path, std::span<const std::string> ignore,
+                                                        TuningRowUse use) {
   LH_TRY(const MappedFile file, MappedFile::open(path));
-  return parse_preferences(file.view(), path, ignore);
+  return parse_preferences(file.view(), path, ignore, use);
 }
 
 Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
@@ -114,7 +115,7 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
     };
     LH_TRY(ChatTokens chosen, answered(example.chosen));
     LH_TRY(ChatTokens rejected, answered(example.rejected));
-    PreferencePair pair{std::move(chosen), std::move(rejected), example.line};
+    PreferencePair pair{std::move(chosen), std::move(rejected), example.line, example.margin, example.category};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
     if (static_cast<std::int64_t>(longest) > sequence_length + 1)
       ++made.too_long;
@@ -123,25 +124,6 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
   }
   if (made.pairs.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
   return made;
-}
-
-Batch pad_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, std::int32_t pad_id) {
-  const auto s = static_cast<std::size_t>(sequence_length);
-  Batch batch{static_cast<std::int64_t>(examples.size()), sequence_length, {}, {}, {}, {}};
-  batch.inputs.assign(examples.size() * s, pad_id);
-  batch.targets.assign(examples.size() * s, pad_id);
-  batch.loss_mask.assign(examples.size() * s, 0);
-  for (std::size_t row = 0; row < examples.size(); ++row) {
-    const ChatTokens& tokens = *examples[row];
-    LH_ASSERT(!tokens.ids.empty() && tokens.ids.size() <= s + 1,
-              format("{} tokens in a row of {}", tokens.ids.size(), s));
-    for (std::size_t i = 0; i + 1 < tokens.ids.size(); ++i) {
-      batch.inputs[row * s + i] = tokens.ids[i];
-      batch.targets[row * s + i] = tokens.ids[i + 1];
-      batch.loss_mask[row * s + i] = tokens.loss_mask[i + 1];
-    }
-  }
-  return batch;
 }
 
 std::int64_t example_of_sample(std::int64_t k, std::int64_t examples, std::uint64_t seed) {

@@ -18,13 +18,16 @@ namespace longhaul {
 // `ignore`: keys of rows and messages that count as not there.
 Result<std::vector<InstructExample>> read_instructions(const std::string& path,
                                                        std::span<const std::string> ignore = {});
+// `use`: preference, or reward.
 Result<std::vector<PreferenceExample>> read_preferences(const std::string& path,
-                                                        std::span<const std::string> ignore = {});
+                                                        std::span<const std::string> ignore = {},
+                                                        TuningRowUse use = TuningRowUse::preference);
 // The same from text; `name` stands in errors.
 Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
                                                         std::span<const std::string> ignore = {});
 Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
-                                                         std::span<const std::string> ignore = {});
+                                                         std::span<const std::string> ignore = {},
+                                                         TuningRowUse use = TuningRowUse::preference);
 
 Result<std::vector<LabelledExample>> read_labelled(const std::string& path, std::span<const std::string> ignore = {});
 Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
@@ -41,6 +44,8 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
 struct PreferencePair {
   ChatTokens chosen, rejected;  // both with the prompt; only the answers are in the loss masks
   int line = 0;                 // of its file
+  double margin = 0;            // as of its example
+  std::string category = {};
 };
 struct TokenizedPreferences {
   std::vector<PreferencePair> pairs;
@@ -59,10 +64,6 @@ struct TokenizedLabels {
 };
 Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examples, const ChatEncoder& encoder,
                                           std::int64_t sequence_length);
-
-// One row per example: inputs are its tokens but the last, targets the same shifted by one, padded with `pad_id` under
-// a zero mask. Every example must fit.
-Batch pad_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, std::int32_t pad_id);
 
 // The order of examples over epochs, as the Sampler's: example of global sample k.
 std::int64_t example_of_sample(std::int64_t k, std::int64_t examples, std::uint64_t seed);

@@ -20,7 +20,7 @@ inline std::uint64_t data_order_stream(std::int64_t epoch) {
 
 class Permutation {
  public:
-  // n >= 1. `stream` tells orders of the same seed apart: the epoch.
+  // n >= 1. `stream` distinguishes orders of the same seed: the epoch.
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t stream) : n_(n), philox_{seed, stream} {
     LH_ASSERT(n >= 1, "permutation of nothing");
     while (half_bits_ < 31 && (std::uint64_t{1} << (2 * half_bits_)) < n) ++half_bits_;

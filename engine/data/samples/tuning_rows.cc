@@ -13,6 +13,7 @@ namespace longhaul {
 namespace {
 
 using Messages = std::vector<ChatMessage>;
+constexpr std::size_t category_bytes_max = 64;
 constexpr std::size_t ranked_answers_max = 64;  // of a row: they become up to 2,016 pairs
 
 Error wrong(std::string what, std::string hint = {}) {
@@ -359,6 +360,29 @@ Result<std::vector<PreferenceExample>> ranked_pairs(const Keys& row, const char*
   return pairs;
 }
 
+Result<double> margin_at(const Keys& row) {
+  const Value* margin = row.find("margin");
+  if (!margin) return 0.0;
+  if (margin->is_number() && std::isfinite(margin->as_number()) && margin->as_number() >= 0) return margin->as_number();
+  return wrong(margin->is_number() ? format("'margin' is {:g}, expected a number of at least 0", margin->as_number())
+                                   : format("'margin' is {}, expected a number of at least 0", margin->kind_name()),
+               "it is by how much the chosen answer is better");
+}
+
+// It becomes part of a figure's name.
+Result<std::string> category_at(const Keys& row) {
+  const Value *category = row.find("category"), *subset = row.find("subset");
+  if (category && subset) return wrong("'category' and 'subset' are two names of the same", "leave one of them out");
+  if (!category && !subset) return std::string();
+  LH_TRY(std::string text, text_at(category ? *category : *subset, category ? "category" : "subset"));
+  std::ranges::replace(text, ' ', '_');
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  if (!text.empty() && text.size() <= category_bytes_max && text.find_first_not_of(letters) == std::string::npos)
+    return text;
+  return wrong(format("'{}' is '{}'", category ? "category" : "subset", text),
+               format("use up to {} letters, digits, blanks, '-', '_' and '.'", category_bytes_max));
+}
+
 // ---- labels
 
 Result<bool> label_at(const Keys& row) {
@@ -371,6 +395,10 @@ Result<bool> label_at(const Keys& row) {
 }
 
 }  // namespace
+
+Result<std::string> category_of_row(const Value& row, std::span<const std::string> ignore) {
+  return category_at(Keys(row, ignore));
+}
 
 Result<LabelledExample> labelled_of_row(const Value& value, std::span<const std::string> ignore) {
   const Keys row(value, ignore);
@@ -397,6 +425,7 @@ Result<LabelledExample> labelled_of_row(const Value& value, std::span<const std:
 const TuningRowForm* form_of_row(const Value& value, std::optional<TuningRowUse> use,
                                  std::span<const std::string> ignore) {
   const Keys row(value, ignore);
+  if (use == TuningRowUse::reward) use = TuningRowUse::preference;
   for (const TuningRowForm& form : tuning_row_forms())
     if ((!use || form.use == *use) && row.has_all(form.keys)) return &form;
   return nullptr;
@@ -420,13 +449,23 @@ Result<InstructExample> instruction_of_row(const Value& value, std::span<const s
   return example;
 }
 
-Result<std::vector<PreferenceExample>> preferences_of_row(const Value& value, std::span<const std::string> ignore) {
+Result<std::vector<PreferenceExample>> preferences_of_row(const Value& value, std::span<const std::string> ignore,
+                                                          TuningRowUse use) {
   const Keys row(value, ignore);
-  LH_TRY(const TuningRowForm* const form, form_of_row(row, TuningRowUse::preference));
+  LH_TRY(const TuningRowForm* const form, form_of_row(row, use));
   const auto keys = split(form->keys, ' ');
-  if (keys.back() == "ranks" || keys.back() == "scores") return ranked_pairs(row, keys.back().c_str());
-  LH_TRY(PreferenceExample pair, pair_of(row));
-  return std::vector<PreferenceExample>{std::move(pair)};
+  std::vector<PreferenceExample> pairs;
+  if (keys.back() == "ranks" || keys.back() == "scores") {
+    LH_TRY(pairs, ranked_pairs(row, keys.back().c_str()));
+  } else {
+    LH_TRY(PreferenceExample pair, pair_of(row));
+    pairs.push_back(std::move(pair));
+  }
+  if (use != TuningRowUse::reward) return pairs;
+  LH_TRY(const double margin, margin_at(row));
+  LH_TRY(const std::string category, category_at(row));
+  for (PreferenceExample& pair : pairs) pair.margin = margin, pair.category = category;
+  return pairs;
 }
 
 }  // namespace longhaul

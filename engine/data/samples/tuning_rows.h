@@ -28,6 +28,9 @@ struct PreferenceExample {
   std::vector<ChatMessage> chosen, rejected;  // each begins and ends with the assistant; what it says there is compared
   int line = 0;
   Value tools = {};  // as of an InstructExample
+  // For reward models.
+  double margin = 0;          // by how much the chosen answer is better, at least 0
+  std::string category = {};  // letters, digits, '-', '_', '.'; "": none
 };
 
 // An answer that is good or bad by itself.
@@ -47,8 +50,12 @@ const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> u
 // `ignore`: keys of rows and messages that count as not there. Errors (invalid_input) name the key and its place within
 // the row.
 Result<InstructExample> instruction_of_row(const Value& row, std::span<const std::string> ignore = {});
-// One pair, or those of a ranked list.
-Result<std::vector<PreferenceExample>> preferences_of_row(const Value& row, std::span<const std::string> ignore = {});
+// One pair, or those of a ranked list. `use`: preference, or reward.
+Result<std::vector<PreferenceExample>> preferences_of_row(const Value& row, std::span<const std::string> ignore = {},
+                                                          TuningRowUse use = TuningRowUse::preference);
+
+// `category` of a row, or `subset`, as of a PreferenceExample; "" where it has neither.
+Result<std::string> category_of_row(const Value& row, std::span<const std::string> ignore = {});
 
 Result<LabelledExample> labelled_of_row(const Value& row, std::span<const std::string> ignore = {});
 

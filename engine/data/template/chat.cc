@@ -63,13 +63,6 @@ bool speaks_of_tools(std::span<const ChatMessage> messages) {
                      [](const ChatMessage& message) { return message.role == "tool" || !message.tool_calls.empty(); });
 }
 
-std::string render_chat(std::span<const ChatMessage> messages, bool open) {
-  std::string text;
-  for (const ChatMessage& message : messages) text += role_token(message.role) + message.content + end_of_turn_token;
-  if (open) text += role_token("assistant");
-  return text;
-}
-
 const std::string& chat_template_jinja() {
   static const std::string jinja =
       "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"

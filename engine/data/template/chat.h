@@ -51,8 +51,6 @@ Status check_conversation(std::span<const ChatMessage> messages);
 // Whether a message calls a tool, or is one's answer.
 bool speaks_of_tools(std::span<const ChatMessage> messages);
 
-// The text of the conversation; `open` adds the start of the assistant's turn. As the Jinja template renders it.
-std::string render_chat(std::span<const ChatMessage> messages, bool open);
 const std::string& chat_template_jinja();
 
 struct ChatTokens {
@@ -82,8 +80,6 @@ class ChatEncoder {
   Result<ChatTokens> encode_text(const std::string& text) const;
   // The folder's template writes a call as <tool_call>{"name": ..., "arguments": ...}</tool_call>.
   bool marks_tool_calls() const { return marks_tool_calls_; }
-  // -1 where the folder's own template names none.
-  std::int32_t end_of_turn() const { return end_of_turn_; }
   std::int32_t end_of_text() const { return end_of_text_; }
 
  private:

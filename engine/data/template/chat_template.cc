@@ -2,6 +2,8 @@
 
 #include <ctime>
 
+#include "base/files/file_query.h"
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -15,7 +17,8 @@ constexpr const char* special_keys[] = {"bos_token", "eos_token", "unk_token", "
                                         "pad_token", "cls_token", "mask_token"};
 
 Result<Value> read_table(const std::string& path) {
-  if (!file_exists(path)) return Value::make_table();
+  LH_TRY(const bool there, retried({}, [&] { return is_there(path); }));
+  if (!there) return Value::make_table();
   LH_TRY(const std::string text, read_file(path, config_bytes_max));
   LH_TRY(Value value, parse_json(text, path));
   if (!value.is_table()) return make_error(ErrorCode::corrupt, path + ": is not a JSON object");
@@ -90,7 +93,8 @@ Result<std::optional<ChatTemplate>> ChatTemplate::load(const std::string& folder
         special.set(key, JinjaValue::of(text->as_string()));
   std::string name = join_path(folder, "chat_template.jinja");
   std::optional<std::string> source;
-  if (file_exists(name)) {
+  LH_TRY(const bool own_file, retried({}, [&] { return is_there(name); }));
+  if (own_file) {
     LH_TRY(source, read_file(name, config_bytes_max));
   } else {
     name = config_path;
@@ -128,7 +132,7 @@ Result<JinjaRendering> ChatTemplate::render(std::span<const ChatMessage> message
 }
 
 Result<std::string> ChatTemplate::render_begun(std::span<const ChatMessage> messages, const Value& tools) const {
-  // A mark behind the content tells where it ends, whatever the template trims or adds.
+  // A mark behind the content says where it ends, whatever the template trims or adds.
   static const std::string mark =
       "\xEF\xB7\xAF"
       "begun\xEF\xB7\xAF ";

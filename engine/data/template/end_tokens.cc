@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/files/file_query.h"
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -11,7 +13,8 @@ namespace longhaul {
 namespace {
 
 Result<Value> read_config(const std::string& path) {
-  if (!file_exists(path)) return Value::make_table();
+  LH_TRY(const bool there, retried({}, [&] { return is_there(path); }));
+  if (!there) return Value::make_table();
   LH_TRY(const std::string text, read_file(path, 1 << 26));
   return parse_json(text, path);
 }

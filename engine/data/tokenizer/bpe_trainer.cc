@@ -82,28 +82,6 @@ void WordCounts::add(const WordCounts& other) {
   for (const Table::Word& word : other.table_->words) table_->add(other.table_->text(word), word.hash, word.count);
 }
 
-Result<WordCounts> count_words(std::span<const std::string_view> documents, PretokenizerPattern pattern, int threads) {
-  LH_TRY(const Pretokenizer pretokenizer, Pretokenizer::create({pattern_text(pattern)}));
-  std::size_t total_bytes = 0;
-  for (const std::string_view document : documents) total_bytes += document.size();
-  // Contiguous shares of about equal bytes; adding them up in order makes the words' order independent of `threads`.
-  const auto shares = static_cast<std::size_t>(std::max(threads, 1));
-  std::vector<WordCounts> counts(shares);
-  std::vector<std::thread> workers;
-  std::size_t next = 0, bytes_taken = 0;
-  for (std::size_t share = 0; share < shares; ++share) {
-    const std::size_t begin = next;
-    while (next < documents.size() && (share + 1 == shares || bytes_taken < total_bytes * (share + 1) / shares))
-      bytes_taken += documents[next++].size();
-    workers.emplace_back([&, share, begin, end = next] {
-      for (std::size_t i = begin; i < end; ++i) counts[share].add(documents[i], pretokenizer);
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  for (std::size_t share = 1; share < shares; ++share) counts[0].add(counts[share]);
-  return std::move(counts[0]);
-}
-
 // The merge loop. Its bookkeeping is the reference's to the letter, because the order of merges hangs on it: a merged
 // pair keeps what is left of its count; a queue entry holds the count it was made with and is put back with the true
 // one when it comes up; pairs that a merge makes are offered once per merge, with the words that gained them.

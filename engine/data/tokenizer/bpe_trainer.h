@@ -49,9 +49,6 @@ class WordCounts {
   std::unique_ptr<Table> table_;
 };
 
-// Counts over documents on `threads` threads.
-Result<WordCounts> count_words(std::span<const std::string_view> documents, PretokenizerPattern pattern, int threads);
-
 // Stops early, with fewer tokens, when no pair is frequent enough. Nothing to count: ErrorCode::invalid_input.
 Result<Tokenizer> train_bpe(const WordCounts& words, const BpeTrainerSettings& settings);
 

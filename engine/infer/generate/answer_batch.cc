@@ -40,7 +40,7 @@ Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Cl
   for (const AnswerRequest& request : requests) {
     GenerationRequest asked;
     asked.prompt.assign(request.prompt.begin(), request.prompt.end());
-    asked.sampling = request.sampling;
+    asked.sampling = request.sampling, asked.stops = request.stops;
     asked.max_tokens = options.max_tokens, asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
     listeners.push_back(std::make_shared<AnswerListener>());
     all.push_back({std::move(asked), listeners.back()});

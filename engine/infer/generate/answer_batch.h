@@ -16,6 +16,7 @@ namespace longhaul {
 struct AnswerRequest {
   std::span<const std::int32_t> prompt;
   SamplingParameters sampling;
+  std::vector<std::string> stops = {};  // texts that end the answer, and are no part of it
 };
 struct GeneratedAnswer {
   std::vector<std::int32_t> tokens;  // the token that ended it included

@@ -1,6 +1,7 @@
 // Room engine/infer/generate
 // Generation with continuous batching: requests in, tokens out, several answers in every step.
-// generator.h is the loop; text_model.h is what it needs of a model; inference_text_model.h implements that.
+// generator.h is the loop, answer_text.h one answer of it; generation.h has requests and listeners.
+// text_model.h is what they need of a model; inference_text_model.h implements that.
 // sampling.h draws the next token; text_stream.h releases text only once it can no longer change.
 // It knows neither HTTP nor JSON: a request is a struct, an answer goes to a listener.
 //
@@ -29,48 +30,11 @@
 #include <vector>
 
 #include "base/system/clock.h"
-#include "engine/infer/generate/sampling.h"
+#include "engine/infer/generate/answer_text.h"
+#include "engine/infer/generate/generation.h"
 #include "engine/infer/generate/text_model.h"
-#include "engine/infer/generate/text_stream.h"
 
 namespace longhaul {
-
-enum class FinishReason { stop, length, deadline, cancelled, error };
-const char* to_string(FinishReason reason);
-
-// A token with its text, as a client sees it.
-struct GeneratedToken {
-  std::int32_t token = 0;
-  std::int64_t text_offset = 0;   // characters (code points) before it in prompt and answer
-  std::optional<double> logprob;  // none for the first token of a prompt
-  std::vector<TokenLogprob> top;
-};
-
-struct GenerationUsage {
-  std::int64_t prompt_tokens = 0;
-  std::int64_t completion_tokens = 0;  // sampled tokens, the end token included
-  std::int32_t end_token = -1;         // that ended the answer; -1: none did
-  double end_logprob = 0;              // its own, where log-probabilities were asked for
-};
-
-struct GenerationRequest {
-  std::vector<std::int32_t> prompt;  // not empty
-  SamplingParameters sampling;
-  std::vector<std::string> stops;      // matched in the text, not part of the answer
-  std::int64_t max_tokens = 16;        // 0: only read the prompt
-  bool echo = false;                   // the prompt comes back before the answer
-  bool show_special = false;           // control tokens are written by their names; the end token never
-  std::optional<int> logprobs;         // log-probabilities, with so many alternatives
-  std::int64_t deadline_ms = 120'000;  // from submission to end, waiting included
-};
-
-// Called on the generator's thread; must not block and must not call the generator.
-struct GenerationListener {
-  virtual ~GenerationListener() = default;
-  // New text (whole characters) and, if asked for, its tokens. Either may be empty.
-  virtual void on_text(const std::string& text, const std::vector<GeneratedToken>& tokens) = 0;
-  virtual void on_end(FinishReason reason, const GenerationUsage& usage, const std::string& error) = 0;
-};
 
 struct GeneratorLimits {
   int queue_max = 32;                 // waiting requests beyond the free slots
@@ -115,19 +79,9 @@ class Generator {
  private:
   struct Sequence {
     GenerationId id = 0;
-    GenerationRequest request;
-    std::shared_ptr<GenerationListener> listener;
+    AnswerText answer;
     std::int64_t submitted_ns = 0, deadline_ns = 0;
     int slot = -1;
-    std::size_t read = 0;  // prompt tokens that the model has seen
-    std::int32_t last_token = -1;
-    bool prompt_done = false;
-    TokenHistory history;
-    GenerationUsage usage;
-    Utf8Gate gate;
-    StopFilter stops;
-    std::int64_t text_characters = 0;     // decoded so far, for text_offset
-    std::vector<GeneratedToken> pending;  // not yet given to the listener
   };
   using SequencePtr = std::unique_ptr<Sequence>;
 
@@ -135,17 +89,11 @@ class Generator {
   void count_pages();
   void end_what_is_due();
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);
-  std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
-  // Rows of `logits_` that belong to the sequence; true when it goes on.
-  void take_prompt_logprobs(Sequence& sequence, const TextStep& step, std::int64_t row);
-  // The next token is drawn by the model, where it draws and no log-probabilities are asked for.
-  bool drawn_by_model(const Sequence& sequence) const;
-  std::optional<TokenDraw> draw_of(const Sequence& sequence) const;
-  std::optional<FinishReason> draw_token(Sequence& sequence, std::span<float> logits);
-  std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token, std::span<const float> raw_logits);
-  void finish_prompt(Sequence& sequence);
-  void release_text(Sequence& sequence, const std::string& bytes);
-  std::string text_of(const Sequence& sequence, std::int32_t token) const;
+  std::vector<TextStep> plan_step(std::vector<Sequence*>& who) const;
+  // Gives each answer what the model has computed for it, and adds up what they got; of those that end now, why.
+  std::vector<std::optional<FinishReason>> take_step(std::span<const TextStep> steps, const std::vector<Sequence*>& who,
+                                                     GeneratorCounters& counted);
+  void count(const GeneratorCounters& of_step);
 
   TextModel& model_;
   const Clock& clock_;

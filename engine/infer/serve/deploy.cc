@@ -120,7 +120,7 @@ std::string log_tail(const Paths& paths) {
 }
 
 Status check_alive(const RunningServer& server, const Paths& paths, const std::atomic<bool>& stop) {
-  if (stop) return make_error(ErrorCode::aborted, "told to stop");
+  if (stop) return make_error(ErrorCode::aborted, "asked to stop");
   if (process_alive(server.process())) return {};
   return make_error(ErrorCode::unavailable, "the server ended: " + log_tail(paths), "its whole log is " + paths.log);
 }
@@ -131,7 +131,7 @@ Result<HttpTarget> wait_healthy(const Clock& clock, const RunningServer& server,
   while (!file_exists(paths.address)) {
     LH_CHECK(check_alive(server, paths, stop));
     if (addressed.passed())
-      return make_error(ErrorCode::timeout, "the server told no address in 30 s; its log is " + paths.log);
+      return make_error(ErrorCode::timeout, "the server gave no address in 30 s; its log is " + paths.log);
     ::usleep(20'000);
   }
   LH_TRY(const std::string text, read_file(paths.address));
@@ -259,6 +259,9 @@ Result<Value> deploy_model(const DeployInputs& in, const DeploySettings& s, cons
     return make_error(ErrorCode::invalid_input, format("require_token = false with host = \"{}\"", s.host),
                       "a server that other machines reach needs a token");
   }
+  if (!s.prompts.empty() && is_reward_model(in.model_folder))
+    return make_error(ErrorCode::invalid_input, "prompts for a reward model, which writes no text",
+                      "leave prompts out, and ask POST /v1/score");
   const Paths paths(in.state_dir);
   LH_CHECK(make_directories(paths.folder));
   stop_earlier(clock, paths);

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -178,6 +179,40 @@ class CallListener final : public GenerationListener {
   std::size_t index_;
 };
 
+std::optional<ApiError> other_model(const std::string& asked, const std::string& served) {
+  if (asked.empty() || asked == served) return std::nullopt;
+  return ApiError{404, format("the model '{}' is not served here; this is '{}'", asked, served), "model",
+                  "model_not_found"};
+}
+
+// What the score is made of.
+void add_parts(Value& entry, const JudgedAnswer& judged) {
+  Value attributes = Value::make_table(), steps = Value::make_array();
+  for (const auto& [name, number] : judged.attributes) attributes.set(name, number);
+  for (const double right : judged.steps) steps.push_back(right);
+  if (!judged.attributes.empty()) entry.set("attributes", std::move(attributes));
+  if (!judged.steps.empty()) entry.set("steps", std::move(steps));
+}
+
+HttpResponse scores_response(const std::vector<JudgedAnswer>& judged, const std::string& id, std::int64_t created_s,
+                             const std::string& model_name) {
+  Value data = Value::make_array(), usage, out;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < judged.size(); ++i) {
+    if (!std::isfinite(judged[i].score))
+      return error_response({500, format("the model gives conversation {} no number", i), "", "no_number"});
+    Value entry;
+    entry.set("object", "score"), entry.set("index", static_cast<std::int64_t>(i)), entry.set("score", judged[i].score);
+    add_parts(entry, judged[i]);
+    data.push_back(std::move(entry));
+    tokens += judged[i].tokens;
+  }
+  usage.set("prompt_tokens", tokens), usage.set("total_tokens", tokens);
+  out.set("id", id), out.set("object", "list"), out.set("created", created_s), out.set("model", model_name);
+  out.set("data", std::move(data)), out.set("usage", std::move(usage));
+  return {200, "application/json", {}, to_json(out)};
+}
+
 class ModelServerImpl final : public ModelServer {
  public:
   ModelServerImpl(const Clock& clock, ModelServerSettings settings)
@@ -205,10 +240,15 @@ class ModelServerImpl final : public ModelServer {
     ready_.store(true, std::memory_order_release);
   }
 
+  void attach(std::unique_ptr<AnswerJudge> judge) override {
+    judge_ = std::move(judge);
+    ready_.store(true, std::memory_order_release);
+  }
+
   bool drain(std::int64_t deadline_ms) override {
     draining_ = true;
     const bool well = http_->drain(deadline_ms);
-    if (!well && ready_) {
+    if (!well && generates()) {
       generator_->cancel_all();
       http_->drain(2'000);
     }
@@ -226,7 +266,13 @@ class ModelServerImpl final : public ModelServer {
   bool has_token(const HttpRequest& head) const;
   HttpResponse metrics() const;
   HttpResponse models(const std::string& path) const;
+  void score(const std::string& body, const std::shared_ptr<HttpExchange>& exchange);
   bool ready() const { return ready_.load(std::memory_order_acquire); }
+  bool generates() const { return ready() && generator_; }
+  std::int64_t context_length() const {
+    if (!ready()) return 0;
+    return judge_ ? judge_->context_length() : model_->info().context_length;
+  }
 
   void shut_down() {
     if (http_) http_->stop();
@@ -246,13 +292,14 @@ class ModelServerImpl final : public ModelServer {
   std::atomic<bool> ready_{false}, draining_{false}, stop_generator_{false};
   std::unique_ptr<TextModel> model_;      // set before ready_
   std::unique_ptr<Generator> generator_;  // set before ready_
+  std::unique_ptr<AnswerJudge> judge_;    // in place of both; set before ready_
   std::thread thread_;
   std::unique_ptr<BodyQueue> bodies_;
   std::unique_ptr<HttpServer> http_;
 };
 
 bool ModelServerImpl::known_path(const std::string& path, std::string& allowed) const {
-  if (path == "/v1/completions" || path == "/v1/chat/completions") return allowed = "POST", true;
+  if (path == "/v1/completions" || path == "/v1/chat/completions" || path == "/v1/score") return allowed = "POST", true;
   if (path == "/health" || path == "/metrics" || path == "/v1/models" || starts_with(path, "/v1/models/")) {
     return allowed = "GET", true;
   }
@@ -292,9 +339,16 @@ void ModelServerImpl::handle(HttpRequest request, const std::shared_ptr<HttpExch
   if (request.path == "/metrics") return exchange->respond(metrics());
   if (starts_with(request.path, "/v1/models")) return exchange->respond(models(request.path));
   if (!ready()) return exchange->respond(error_response({503, "the model is being loaded", "", "loading"}));
-  const bool chat = request.path == "/v1/chat/completions";
-  const bool taken =
-      bodies_->push([this, chat, body = std::move(request.body), exchange] { complete(body, chat, exchange); });
+  const bool chat = request.path == "/v1/chat/completions", scores = request.path == "/v1/score";
+  if (scores != (judge_ != nullptr))
+    return exchange->respond(
+        error_response({404,
+                        scores ? "the model that is served here writes text and scores none: there is no /v1/score"
+                               : "a reward model is served here, which writes no text: POST /v1/score",
+                        "", "not_found"}));
+  const bool taken = bodies_->push([this, chat, scores, body = std::move(request.body), exchange] {
+    scores ? score(body, exchange) : complete(body, chat, exchange);
+  });
   if (!taken)
     exchange->respond(error_response({503, "too many requests are waiting; try again later", "", "overloaded"}));
 }
@@ -347,10 +401,7 @@ void ModelServerImpl::complete(const std::string& body, bool chat, const std::sh
   if (!json) return refuse({400, json.error().what, "", "invalid_json"});
   CompletionCall call;
   if (const auto error = parse_completion_call(*json, chat, settings_.api, call)) return refuse(*error);
-  if (!call.model.empty() && call.model != settings_.model_name) {
-    return refuse({404, format("the model '{}' is not served here; this is '{}'", call.model, settings_.model_name),
-                   "model", "model_not_found"});
-  }
+  if (const auto other = other_model(call.model, settings_.model_name)) return refuse(*other);
   Result<std::vector<GenerationRequest>> requests = requests_of(call);
   if (!requests) {
     const bool by_tools = !call.tools.is_null() && requests.error().code == ErrorCode::unsupported;
@@ -378,10 +429,24 @@ void ModelServerImpl::complete(const std::string& body, bool chat, const std::sh
   });
 }
 
+void ModelServerImpl::score(const std::string& body, const std::shared_ptr<HttpExchange>& exchange) {
+  if (exchange->gone()) return;
+  const auto refuse = [&](const ApiError& error) { exchange->respond(error_response(error)); };
+  const Result<Value> json = parse_json(body, "request body");
+  if (!json) return refuse({400, json.error().what, "", "invalid_json"});
+  ScoreCall call;
+  if (const auto error = parse_score_call(*json, settings_.api, call)) return refuse(*error);
+  if (const auto other = other_model(call.model, settings_.model_name)) return refuse(*other);
+  const Result<std::vector<JudgedAnswer>> judged = judge_->judge(call.conversations);
+  if (!judged) return refuse({400, judged.error().message(), "messages", "invalid_value"});
+  const std::string id = format("score-{:016x}{:08x}", seed_base_, calls_.fetch_add(1));
+  exchange->respond(scores_response(*judged, id, clock_.wall_ms() / 1000, settings_.model_name));
+}
+
 HttpResponse ModelServerImpl::health(bool names_model) const {
   const char* status = "ok";
   if (!ready()) status = "loading";
-  if (ready() && clock_.monotonic_ns() - generator_->last_alive_ns() > settings_.stall_ms * 1'000'000)
+  if (generates() && clock_.monotonic_ns() - generator_->last_alive_ns() > settings_.stall_ms * 1'000'000)
     status = "stalled";
   if (draining_) status = "draining";
   Value out;
@@ -391,7 +456,7 @@ HttpResponse ModelServerImpl::health(bool names_model) const {
 }
 
 HttpResponse ModelServerImpl::models(const std::string& path) const {
-  const Value model = model_value(settings_.model_name, created_s_, ready() ? model_->info().context_length : 0);
+  const Value model = model_value(settings_.model_name, created_s_, context_length());
   if (path == "/v1/models") {
     Value out;
     out.set("object", "list");
@@ -407,7 +472,7 @@ HttpResponse ModelServerImpl::models(const std::string& path) const {
 }
 
 HttpResponse ModelServerImpl::metrics() const {
-  const GeneratorCounters g = ready() ? generator_->counters() : GeneratorCounters{};
+  const GeneratorCounters g = generates() ? generator_->counters() : GeneratorCounters{};
   const HttpCounters h = http_->counters();
   std::string out;
   const auto add = [&](const char* type, const std::string& name, const std::string& help, double value) {

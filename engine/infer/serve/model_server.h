@@ -12,6 +12,8 @@
 //   GET  /v1/models[/{id}]
 //   POST /v1/completions         text or token ids; echo and logprobs of the prompt too
 //   POST /v1/chat/completions
+//
+// A reward model answers POST /v1/score instead of the last two; one call computes at a time.
 #pragma once
 
 #include <memory>
@@ -19,6 +21,7 @@
 
 #include "base/system/clock.h"
 #include "engine/infer/http/http_server.h"
+#include "engine/infer/serve/answer_judge.h"
 #include "engine/infer/serve/openai_api.h"
 
 namespace longhaul {
@@ -39,7 +42,9 @@ class ModelServer {
   static Result<std::unique_ptr<ModelServer>> start(const Clock& clock, ModelServerSettings settings);
   virtual ~ModelServer() = default;
   virtual int port() const = 0;
-  virtual void attach(std::unique_ptr<TextModel> model) = 0;  // once
+  // Either, once.
+  virtual void attach(std::unique_ptr<TextModel> model) = 0;
+  virtual void attach(std::unique_ptr<AnswerJudge> judge) = 0;
   // Ends well: nothing new, what runs or waits is finished; at the deadline the rest is cut. True: nothing was cut.
   virtual bool drain(std::int64_t deadline_ms) = 0;
 };

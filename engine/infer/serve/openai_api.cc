@@ -176,17 +176,15 @@ bool read_message(Reader& reader, const std::string& param, const Value& one, Ch
   return false;
 }
 
-void read_messages(Reader& reader, CompletionCall& out) {
-  const Value* v = reader.get("messages");
-  if (v == nullptr || !v->is_array() || v->size() == 0)
-    return reader.fail("messages", "messages must be a list of messages");
+void read_messages(Reader& reader, const Value* v, const std::string& key, std::vector<ChatMessage>& out) {
+  if (v == nullptr || !v->is_array() || v->size() == 0) return reader.fail(key, key + " must be a list of messages");
   for (std::size_t i = 0; i < v->size(); ++i) {
     const Value& one = v->as_array()[i];
-    const std::string param = format("messages[{}]", i);
+    const std::string param = format("{}[{}]", key, i);
     if (!one.is_table()) return reader.wrong(param, "a message: {role, content}", one);
     ChatMessage message;
     if (!read_message(reader, param, one, message)) return;
-    out.messages.push_back(std::move(message));
+    out.push_back(std::move(message));
   }
 }
 
@@ -335,7 +333,7 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   out.chat = chat;
   reader.read("model", out.model);
   if (chat) {
-    read_messages(reader, out);
+    read_messages(reader, reader.get("messages"), "messages", out.messages);
     read_beginning(reader, out);
     bool echo = false;
     reader.read("echo", echo);
@@ -358,6 +356,25 @@ std::optional<ApiError> parse_completion_call(const Value& body, bool chat, cons
   read_stops(reader, limits, out);
   read_sampling(reader, out);
   read_undone(reader);
+  return reader.error();
+}
+
+std::optional<ApiError> parse_score_call(const Value& body, const ApiLimits& limits, ScoreCall& out) {
+  if (!body.is_table()) return ApiError{400, "the body must be a JSON object", "", "invalid_value"};
+  Reader reader(body);
+  for (const ValueMember& member : body.as_table())
+    if (member.key != "model" && member.key != "messages" && member.key != "conversations" && member.key != "user")
+      reader.fail(member.key, member.key + " is not done here; a reward model takes messages or conversations");
+  reader.read("model", out.model);
+  const Value *one = reader.get("messages"), *several = reader.get("conversations");
+  if (!one == !several) reader.fail("messages", "give either messages or conversations, a list of lists of messages");
+  if (one) read_messages(reader, one, "messages", out.conversations.emplace_back());
+  if (several && (!several->is_array() || several->size() == 0 || several->size() > limits.prompts_max))
+    reader.fail("conversations",
+                format("conversations must be a list of 1 to {} lists of messages", limits.prompts_max));
+  if (reader.error() || !several) return reader.error();
+  for (std::size_t i = 0; i < several->size(); ++i)
+    read_messages(reader, &several->as_array()[i], format("conversations[{}]", i), out.conversations.emplace_back());
   return reader.error();
 }
 

@@ -58,6 +58,14 @@ struct CompletionCall {
   SamplingParameters sampling;
   std::optional<std::uint64_t> seed;
 };
+// A call of /v1/score: each conversation ends with the answer that is judged. From `messages`, or `conversations`, a
+// list of such lists; any other key but model and user is refused.
+struct ScoreCall {
+  std::string model;  // "" where the client names none
+  std::vector<std::vector<ChatMessage>> conversations;
+};
+std::optional<ApiError> parse_score_call(const Value& body, const ApiLimits& limits, ScoreCall& out);
+
 // Which stream of random numbers an answer is drawn from: without a seed each answer to each prompt of a call has its
 // own; with one, equal prompts are answered equally.
 std::uint64_t draw_stream(const CompletionCall& call, std::size_t prompt, std::int64_t answer);

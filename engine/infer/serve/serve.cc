@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <map>
 #include <thread>
 
 #include "base/files/files.h"
 #include "base/files/owned_files.h"
+#include "base/options/command_options.h"
 #include "base/process/log.h"
 #include "base/system/private_memory.h"
 #include "base/text/print.h"
@@ -28,83 +28,62 @@
 namespace longhaul {
 namespace {
 
-Result<std::int64_t> read_integer(const std::string& flag, const std::string& text, std::int64_t low,
-                                  std::int64_t high) {
-  char* end = nullptr;
-  errno = 0;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (errno != 0 || text.empty() || *end != '\0' || value < low || value > high) {
-    return make_error(ErrorCode::invalid_input,
-                      format("{} {}: a whole number in {}..{} is expected", flag, text, low, high));
-  }
-  return static_cast<std::int64_t>(value);
-}
-
-Result<std::int64_t> read_milliseconds(const std::string& flag, const std::string& text) {
-  const auto seconds = parse_duration_seconds(text);
-  if (!seconds || *seconds <= 0) {
-    return make_error(ErrorCode::invalid_input, format("{} {}: a duration is expected", flag, text),
-                      "for example 30s or 2min");
-  }
-  return static_cast<std::int64_t>(*seconds * 1000);
-}
-
-// A flag with a value, and what it sets.
-using Setter = std::function<Status(const std::string& flag, const std::string& value)>;
-
-Setter to_text(std::string& out) {
-  return [&out](const std::string&, const std::string& value) -> Status { return out = value, Status{}; };
-}
-template <class T>
-Setter to_integer(T& out, std::int64_t low, std::int64_t high) {
-  return [&out, low, high](const std::string& flag, const std::string& value) -> Status {
-    LH_TRY(const std::int64_t number, read_integer(flag, value, low, high));
-    out = static_cast<T>(number);
+// Options with a value of these forms.
+void add_duration(CommandOptions& options, const char* name, std::int64_t& ms, const std::string& help) {
+  options.value(name, "TIME", help, [&ms, name](const std::string& text) -> Status {
+    const auto seconds = parse_duration_seconds(text);
+    if (!seconds || *seconds <= 0)
+      return make_error(ErrorCode::invalid_input, format("{} {}: a duration is expected", name, text),
+                        "for example 30s or 2min");
+    ms = static_cast<std::int64_t>(*seconds * 1000);
     return {};
-  };
+  });
 }
-Setter to_milliseconds(std::int64_t& out) {
-  return [&out](const std::string& flag, const std::string& value) -> Status {
-    LH_TRY(out, read_milliseconds(flag, value));
-    return {};
-  };
-}
-Setter to_bytes(std::size_t& out) {
-  return [&out](const std::string& flag, const std::string& value) -> Status {
-    const auto bytes = parse_bytes(value);
-    if (!bytes || *bytes <= 0) {
-      return make_error(ErrorCode::invalid_input, format("{} {}: a size is expected", flag, value), "for example 1MiB");
-    }
+
+void add_size(CommandOptions& options, const char* name, std::size_t& out, const std::string& help) {
+  options.value(name, "SIZE", help, [&out, name](const std::string& text) -> Status {
+    const auto bytes = parse_bytes(text);
+    if (!bytes || *bytes <= 0)
+      return make_error(ErrorCode::invalid_input, format("{} {}: a size is expected", name, text), "for example 1MiB");
     out = static_cast<std::size_t>(*bytes);
     return {};
-  };
+  });
 }
 
-std::map<std::string, Setter> flags_of(ServeOptions& o) {
-  constexpr std::int64_t much = 1 << 30;
-  return {
-      {"--model", to_text(o.model)},
-      {"--model-name", to_text(o.server.model_name)},
-      {"--host", to_text(o.server.http.host)},
-      {"--port", to_integer(o.server.http.port, 0, 65535)},
-      {"--socket", to_text(o.socket)},
-      {"--token-file", to_text(o.token_file)},
-      {"--precision", to_text(o.precision)},
-      {"--device", to_text(o.device)},
-      {"--context-length", to_integer(o.context_length, 0, much)},
-      {"--threads", to_integer(o.threads, 0, 4096)},
-      {"--slots", to_integer(o.slots, 1, 1024)},
-      {"--queue-max", to_integer(o.server.generator.queue_max, 0, much)},
-      {"--max-tokens", to_integer(o.server.api.max_tokens, 1, much)},
-      {"--body-max", to_bytes(o.server.http.limits.body_max)},
-      {"--header-deadline", to_milliseconds(o.server.http.header_deadline_ms)},
-      {"--request-deadline", to_milliseconds(o.server.request_deadline_ms)},
-      {"--drain-deadline", to_milliseconds(o.drain_deadline_ms)},
-      {"--stall-deadline", to_milliseconds(o.server.stall_ms)},
-      {"--connections-max", to_integer(o.server.http.connections_max, 1, 65536)},
-      {"--status-file", to_text(o.status_file)},
-      {"--address-file", to_text(o.address_file)},
-  };
+void describe(CommandOptions& options, ServeOptions& o) {
+  constexpr int much = 1 << 30;
+  ModelServerSettings& server = o.server;
+  options.text("--model", "DIR", o.model, "config.json, model.safetensors, tokenizer.json").required();
+  options.text("--model-name", "NAME", server.model_name, "name in /v1/models");
+  options.text("--host", "HOST", server.http.host, "address to listen on");
+  options.integer("--port", server.http.port, 0, 65535, "0: a free one");
+  options.text("--token-file", "FILE", o.token_file,
+               "clients send its content as bearer token; made if absent, mode 0600");
+  options.text("--socket", "PATH", o.socket,
+               "listen on a socket in the file system (mode 0600, in a folder that only you may enter) instead of a "
+               "port; a token is then asked for only with --token-file");
+  options.flag("--no-token", o.no_token, "with --host on loopback: ask for none, and serve every user of this machine");
+  options.choice("--precision", {"bf16", "f32"}, o.precision, "of the matrix products");
+  options.choice("--device", {"cpu", "gpu"}, o.device, "where it computes; gpu: the first that the process sees");
+  options.integer("--threads", o.threads, 0, 4096, "0: all cores");
+  options.integer("--slots", o.slots, 1, 1024, "answers generated at the same time");
+  options.integer("--queue-max", server.generator.queue_max, 0, much, "waiting requests; more are answered 503");
+  options.integer("--context-length", o.context_length, 0, much, "tokens per slot; 0: the model's");
+  options.integer("--max-tokens", server.api.max_tokens, 1, much, "longest answer a client may ask for");
+  add_size(options, "--body-max", server.http.limits.body_max, "larger bodies are answered 413 [1MiB]");
+  add_duration(options, "--header-deadline", server.http.header_deadline_ms,
+               "a request must have arrived by then [10s]");
+  add_duration(options, "--request-deadline", server.request_deadline_ms, "an answer must be complete by then [2min]");
+  add_duration(options, "--drain-deadline", o.drain_deadline_ms, "after SIGTERM, for running answers [30s]");
+  add_duration(options, "--stall-deadline", server.stall_ms,
+               "a step of the model that takes longer: /health says so [60s]");
+  options.integer("--connections-max", server.http.connections_max, 1, 65536, "open connections");
+  options.flag("--supervised", o.supervised, "under a supervisor that starts it again");
+  options.text("--status-file", "FILE", o.status_file, "pids, written by the supervisor");
+  options.text("--address-file", "FILE", o.address_file, "url and pid, written once the port is known");
+  options.footer(
+      "example: longhaul-engine serve --model runs/quick/stages/export/out --token-file token --port 8000\n"
+      "exit codes: 0 ended as asked, 1 failed, 2 wrong arguments or unreadable model");
 }
 
 std::string url_of(const ServeOptions& options, int port) {
@@ -157,6 +136,23 @@ class SocketFile {
   const std::string path_;
 };
 
+Status load_into(ModelServer& server, const ServeOptions& options, const TextModelFactory& load_model) {
+  if (is_reward_model(options.model)) {
+    if (options.device == "gpu")
+      return make_error(ErrorCode::unsupported, "device = \"gpu\": reward models are served on processors",
+                        "use device = \"cpu\"");
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
+    LH_TRY(std::unique_ptr<AnswerJudge> judge,
+           AnswerJudge::load(options.model, options.precision, threads, options.context_length));
+    server.attach(std::move(judge));
+    return {};
+  }
+  LH_TRY(std::unique_ptr<TextModel> model, load_model(options));
+  server.attach(std::move(model));
+  return {};
+}
+
 // One life of the server, on a socket that listens already.
 int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactory& load_model) {
   sigset_t signals;
@@ -176,13 +172,11 @@ int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactor
   std::atomic<int> loaded{0};  // 1 well, -1 not
   std::thread loader([&] {
     const std::int64_t start = clock.monotonic_ns();
-    auto model = load_model(options);
-    if (!model) {
-      log.error("event=model_not_loaded " + model.error().message());
+    if (const Status made = load_into(**server, options, load_model); !made.ok()) {
+      log.error("event=model_not_loaded " + made.error().message());
       loaded = -1;
       return;
     }
-    (*server)->attach(std::move(*model));
     log.info(format("event=ready load_s={:.2f}", static_cast<double>(clock.monotonic_ns() - start) * 1e-9));
     loaded = 1;
   });
@@ -191,7 +185,7 @@ int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactor
     const timespec wait{0, 200'000'000};
     signal = ::sigtimedwait(&signals, nullptr, &wait);
   }
-  if (loaded == 0) ::_exit(0);  // told to stop while loading: nothing was promised to anybody
+  if (loaded == 0) ::_exit(0);  // asked to stop while loading: nothing was promised to anybody
   loader.join();
   if (loaded < 0) return exit_do_not_restart;
   log.info("event=draining");
@@ -203,64 +197,14 @@ int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactor
 
 }  // namespace
 
-std::string serve_usage() {
-  return "usage: longhaul-engine serve --model DIR --token-file FILE | --socket PATH [options]\n"
-         "\n"
-         "Serves a model over the OpenAI HTTP API until SIGTERM (docs/serving.md).\n"
-         "\n"
-         "  --model DIR             config.json, model.safetensors, tokenizer.json\n"
-         "  --model-name NAME       name in /v1/models                         (model)\n"
-         "  --host H --port P       address; port 0 takes a free one           (127.0.0.1, 0)\n"
-         "  --token-file FILE       clients send its content as bearer token; made if absent, mode 0600\n"
-         "  --socket PATH           listen on a socket in the file system (mode 0600, in a folder that only you may\n"
-         "                          enter) instead of a port; a token is then asked for only with --token-file\n"
-         "  --no-token              with --host on loopback: ask for none, and serve every user of this machine\n"
-         "  --precision bf16|f32    of the matrix products                     (bf16)\n"
-         "  --device cpu|gpu        where it computes; gpu: the first that the process sees (cpu)\n"
-         "  --threads N             0: all cores                               (0)\n"
-         "  --slots N               answers generated at the same time         (4)\n"
-         "  --queue-max N           waiting requests; more are answered 503    (32)\n"
-         "  --context-length N      tokens per slot; 0: the model's            (0)\n"
-         "  --max-tokens N          longest answer a client may ask for        (256)\n"
-         "  --body-max SIZE         larger bodies are answered 413             (1MiB)\n"
-         "  --header-deadline T     a request must have arrived by then        (10s)\n"
-         "  --request-deadline T    an answer must be complete by then         (2min)\n"
-         "  --drain-deadline T      after SIGTERM, for running answers         (30s)\n"
-         "  --connections-max N     open connections                           (512)\n"
-         "  --supervised            under a supervisor that starts it again\n"
-         "  --status-file FILE      pids, written by the supervisor\n"
-         "  --address-file FILE     url and pid, written once the port is known\n"
-         "\n"
-         "example: longhaul-engine serve --model runs/quick/stages/export/out --token-file token --port 8000\n"
-         "exit codes: 0 ended as told, 1 failed, 2 wrong arguments or unreadable model\n";
-}
-
 Result<ServeOptions> parse_serve_arguments(const std::vector<std::string>& arguments) {
   ServeOptions options;
-  const auto flags = flags_of(options);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    if (flag == "--help") options.help = true;
-    if (flag == "--no-token") options.no_token = true;
-    if (flag == "--supervised") options.supervised = true;
-    if (flag == "--help" || flag == "--no-token" || flag == "--supervised") continue;
-    const auto known = flags.find(flag);
-    if (known == flags.end()) return make_error(ErrorCode::invalid_input, "unknown option " + flag, "see serve --help");
-    if (++i == arguments.size())
-      return make_error(ErrorCode::invalid_input, flag + " needs a value", "see serve --help");
-    LH_CHECK(known->second(flag, arguments[i]));
-  }
+  CommandOptions described("longhaul-engine serve",
+                           "serves a model over the OpenAI HTTP API until SIGTERM (docs/serving.md)");
+  describe(described, options);
+  LH_TRY(options.help, described.parse(arguments));
   if (options.help) return options;
-  if (options.model.empty()) return make_error(ErrorCode::invalid_input, "--model is missing", "see serve --help");
-  if (options.precision != "bf16" && options.precision != "f32") {
-    return make_error(ErrorCode::invalid_input, "--precision must be bf16 or f32");
-  }
-  if (options.device != "cpu" && options.device != "gpu") {
-    return make_error(ErrorCode::invalid_input, "--device must be cpu or gpu");
-  }
-  const auto given = [&](const char* flag) {
-    return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
-  };
+  const auto given = [&](const char* name) { return described.given(name); };
   if (!options.socket.empty()) {
     if (given("--host") || given("--port"))
       return make_error(ErrorCode::invalid_input, "--socket with --host or --port", "give one or the other");
@@ -314,7 +258,7 @@ int serve_main(const std::vector<std::string>& arguments, const TextModelFactory
   auto parsed = parse_serve_arguments(arguments);
   if (!parsed) return failed(parsed.error(), 2);
   ServeOptions& options = *parsed;
-  if (options.help) return print(stdout, "{}", serve_usage()), 0;
+  if (options.help) return 0;
   if (!options.no_token) {
     if (!file_exists(options.token_file)) {
       if (const Status made = make_token_file(options.token_file); !made.ok()) return failed(made.error(), 2);
@@ -356,14 +300,16 @@ int serve_main(const std::vector<std::string>& arguments, const OpenGpu& open_gp
 }
 
 int stop_server_main(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 2 || arguments[0] != "--endpoint") {
-    print(stderr, "usage: longhaul-engine stop-server --endpoint endpoint.json\n");
-    return 2;
-  }
+  std::string path;
+  CommandOptions options("longhaul-engine stop-server", "ends a server that a deploy stage left running");
+  options.text("--endpoint", "FILE", path, "endpoint.json of the stage").required();
+  const auto helped = options.parse(arguments);
+  if (!helped) return print(stderr, "error: {}\n", helped.error().message()), 2;
+  if (*helped) return 0;
   // What names a process to be ended: somebody else's file could name any of the caller's.
-  const auto text = read_owned_file(arguments[1], Ownership{}, 1 << 20);
+  const auto text = read_owned_file(path, Ownership{}, 1 << 20);
   if (!text) return print(stderr, "error: {}\n", text.error().message()), 2;
-  const auto endpoint = parse_json(*text, arguments[1]);
+  const auto endpoint = parse_json(*text, path);
   if (!endpoint) return print(stderr, "error: {}\n", endpoint.error().message()), 2;
   const ProcessId process{static_cast<pid_t>(endpoint->get_integer("supervisor_pid", -1)),
                           static_cast<std::uint64_t>(endpoint->get_integer("supervisor_start_ticks"))};

@@ -26,9 +26,8 @@ struct ServeOptions {
   std::string status_file;   // of the supervisor
   std::string address_file;  // written once the port is known: {"host", "port" or "socket", "url", "pid"}
   std::int64_t drain_deadline_ms = 30'000;
-  bool help = false;
+  bool help = false;  // was asked for, and printed
 };
-std::string serve_usage();
 // `arguments` without program and command.
 Result<ServeOptions> parse_serve_arguments(const std::vector<std::string>& arguments);
 

@@ -52,7 +52,7 @@ void write_status(const SupervisorSettings& settings, Logger& log, pid_t child, 
 
 // How one life of the child ended.
 struct Ending {
-  bool asked = false;  // a signal told the supervisor to stop
+  bool asked = false;  // a signal asked the supervisor to stop
   ExitStatus status;
 };
 

@@ -48,7 +48,7 @@ inline constexpr int exit_do_not_restart = 2;
 struct SupervisedServer {
   std::function<int()> serve;  // runs in the forked child, gives its exit code
   std::function<ServerHealth()> probe;
-  std::function<void()> stop_listening;  // told to end: from now on clients are refused
+  std::function<void()> stop_listening;  // asked to end: from now on clients are refused
 };
 int supervise(const Clock& clock, Logger& log, const SupervisorSettings& settings, const SupervisedServer& server);
 

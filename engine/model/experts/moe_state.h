@@ -68,6 +68,37 @@ struct MoeGradients {
   GrowingMemory shared_gate_up;  // [m, 2 shared]
 };
 
+// What one layer needs at a time. m rows of this rank, each to k experts; R rows that its experts received.
+struct MoeScratch {
+  explicit MoeScratch(MemoryAccount* account)
+      : x32(account),
+        router(account),
+        bias(account),
+        rows(account),
+        answers(account),
+        activated(account),
+        own(account),
+        dlogits_x(account),
+        dweights(account),
+        slopes(account),
+        selected(account),
+        all_logits(account),
+        all_ids(account) {}
+  GrowingMemory x32, router, bias;  // of the router, in f32: its input [m, h], its weight, its selection's bias
+  GrowingMemory rows, answers;      // on their way to experts and back
+  GrowingMemory activated;          // gradient of an activation
+  GrowingMemory own;                // [m, h]: the result of this rank's rows, where all have to hold it
+  GrowingMemory dlogits_x;          // [m, h]: what the router adds to dx, in the model's type
+  PlacedArray<float> dweights;      // [m, k]
+  PlacedArray<float> slopes;        // [experts + 3], of the losses
+  PlacedArray<float> selected;      // [2 experts + 2]: statistics of what was selected, where padding is left out
+  // Of all tokens of a micro-batch, for Sinkhorn's selection: [tokens, experts], [tokens, k].
+  PlacedArray<float> all_logits;
+  PlacedArray<std::int32_t> all_ids;
+
+  std::int64_t host_bytes() const { return dweights.host_bytes() + all_logits.host_bytes() + all_ids.host_bytes(); }
+};
+
 class MoeState {
  public:
   // slots: micro-batches alive at once.
@@ -77,10 +108,7 @@ class MoeState {
   ExpertExchange& exchange() { return exchange_; }
   MemoryAccount* account() const { return account_; }
   // Outside the account.
-  std::int64_t bytes() const {
-    return exchange_.bytes() + gradients.logits.host_bytes() + dweights.host_bytes() + all_logits.host_bytes() +
-           all_ids.host_bytes();
-  }
+  std::int64_t bytes() const { return exchange_.bytes() + gradients.logits.host_bytes() + scratch.host_bytes(); }
   // Nothing is dropped and Sinkhorn does not decide while a model is judged.
   bool evaluates = false;
   // What a micro-batch weighs in the step's mean, during its backward: the auxiliary losses are means, too.
@@ -105,13 +133,7 @@ class MoeState {
   // Scratch that lives inside one operation of one layer.
   MoeGradients gradients;   // where input and weight backward of a layer follow each other
   ExpertActivations again;  // what layers compute again, one at a time, instead of keeping it
-  GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
-  PlacedArray<float> dweights;  // [m, k]
-  PlacedArray<float> slopes;    // [experts + 3], of the losses
-  PlacedArray<float> selected;  // [2 experts + 2]: statistics of what was selected, where padding is left out
-  // Of all tokens of a micro-batch, for Sinkhorn's selection: [tokens, experts], [tokens, k].
-  PlacedArray<float> all_logits;
-  PlacedArray<std::int32_t> all_ids;
+  MoeScratch scratch;
 
  private:
   MoeSettings settings_;

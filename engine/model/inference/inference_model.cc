@@ -7,11 +7,7 @@
 #include "engine/model/block.h"
 #include "engine/model/layers/rope_of.h"
 #include "engine/model/store/model_folder.h"
-#include "engine/ops/attention/attention.h"
-#include "engine/ops/attention/kv_table.h"
-#include "engine/ops/attention/paged_attention.h"
 #include "engine/ops/pointwise/elementwise.h"
-#include "engine/ops/pointwise/embedding.h"
 #include "engine/ops/pointwise/gelu.h"
 #include "engine/ops/pointwise/layernorm.h"
 #include "engine/ops/pointwise/rmsnorm.h"
@@ -34,120 +30,7 @@ InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
       rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
       logits_(weights_.memory.get()),
       drawn_(weights_.memory.get()),
-      in_order_(weights_.memory.get()) {}
-
-Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
-  std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const SequenceStep& step = steps[i];
-    const auto count = static_cast<std::int64_t>(step.tokens.size());
-    if (!step.cache || step.tokens.empty())
-      return make_error(ErrorCode::invalid_input, format("sequence {} brings no token or no cache", i));
-    for (std::size_t j = 0; j < i; ++j)
-      if (steps[j].cache == step.cache)
-        return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
-    const std::int64_t room = std::min(step.cache->length_max(), shape_.max_position_embeddings);
-    if (step.cache->length() + count > room)
-      return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
-                                                         step.cache->length() + count, room));
-    if (step.cache->pool() != steps.front().cache->pool())
-      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another pool than the first", i));
-    if (step.cache->dtype() != weights_.dtype || step.cache->device() != device())
-      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type or device", i));
-    for (const std::int32_t id : step.tokens)
-      if (id < 0 || id >= shape_.vocab_size)
-        return make_error(ErrorCode::invalid_input,
-                          format("token {} is outside the model's vocabulary of {}", id, shape_.vocab_size));
-    if (wanted == LogitsWanted::all) rows += step.tokens.size();
-  }
-  if (steps.empty()) return make_error(ErrorCode::invalid_input, "no sequences");
-  if (logits.size() < rows * static_cast<std::size_t>(shape_.vocab_size))
-    return make_error(ErrorCode::invalid_input,
-                      format("room for {} logits, {} rows of {} are wanted", logits.size(), rows, shape_.vocab_size));
-  return {};
-}
-
-void InferenceModel::reserve(std::int64_t tokens) {
-  if (tokens <= tokens_max_) return;
-  tokens_max_ = tokens;
-  const DType t = weights_.dtype;
-  const auto take = [&](Tensor& tensor, std::int64_t columns) {
-    tensor = Tensor();  // before the larger one is taken
-    tensor = Tensor(t, {tokens, columns}, weights_.memory.get());
-  };
-  take(x_, shape_.hidden_size), take(normed_, shape_.hidden_size), take(out_, shape_.hidden_size);
-  take(qkv_, shape_.q_size() + 2 * shape_.kv_size()), take(q_, shape_.q_size()), take(attention_, shape_.q_size());
-  take(gate_up_, shape_.mlp_width()), take(activated_, shape_.intermediate_size);
-}
-
-PagedShape InferenceModel::paged_shape(const KvPool& pool, std::int64_t sequences, std::int64_t longest) const {
-  PagedShape shape;
-  shape.sequences = sequences, shape.longest = longest;
-  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
-  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
-  shape.pages = pool.pages(), shape.page_tokens = kKvPageTokens;
-  shape.pages_each = KvPool::pages_for(decode_room(longest));
-  return shape;
-}
-
-void InferenceModel::attend_decode(const ComputeContext& context, std::span<const SequenceStep> steps,
-                                   std::size_t begin, std::size_t end, int layer, std::int64_t longest) {
-  const std::int64_t heads = shape_.num_attention_heads, kv_heads = shape_.num_key_value_heads, d = shape_.head_dim;
-  const View q = q_.view().rows(table_.begin(begin), table_.end(end - 1));
-  const View out = attention_.view().rows(table_.begin(begin), table_.end(end - 1));
-  KvPool* const pool = steps.front().cache->pool();
-  if (pool == nullptr)
-    return attention_decode_table(context, {heads, kv_heads, d, 0, shape_.sliding_window}, q,
-                                  table_.places(layer).subspan(begin, end - begin), longest, out);
-  const PagedShape shape = paged_shape(*pool, static_cast<std::int64_t>(end - begin), longest);
-  attention_decode_paged(context, shape, q, pool->keys(layer), pool->values(layer), table_.pages(begin, end - begin),
-                         table_.lengths(begin, end - begin), out);
-}
-
-// Pages are rows of a table, which the embedding's operation gathers: a copy of one text in one layer, far less work
-// than the attention of several tokens to it.
-std::pair<View, View> InferenceModel::in_order(const ComputeContext& context, std::span<const SequenceStep> steps,
-                                               std::size_t step, int layer) {
-  KvCache& cache = *steps[step].cache;
-  if (cache.pool() == nullptr) return {cache.keys(layer), cache.values(layer)};
-  const auto pages = static_cast<std::int64_t>(cache.pages().size());
-  const EmbeddingShape shape{pages, cache.pool()->pages(), kKvPageTokens * shape_.kv_size()};
-  const View both = in_order_.take(weights_.dtype, {2 * pages, shape.hidden});
-  const std::span<const std::int32_t> numbers = table_.pages(step, 1).first(cache.pages().size());
-  embedding_forward(context, shape, numbers, cache.pool()->keys(layer), both.rows(0, pages));
-  embedding_forward(context, shape, numbers, cache.pool()->values(layer), both.rows(pages, 2 * pages));
-  return {both.rows(0, pages), both.rows(pages, 2 * pages)};
-}
-
-void InferenceModel::attend_prompt(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step,
-                                   int layer) {
-  const std::int64_t begin = table_.begin(step), end = table_.end(step);
-  AttentionShape shape;
-  shape.batch = 1, shape.seq = end - begin, shape.kv_seq = steps[step].cache->length() + shape.seq;
-  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
-  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
-  const auto [keys, values] = in_order(context, steps, step, layer);
-  attention_forward(context, shape, q_.view().rows(begin, end), keys, values, attention_.view().rows(begin, end), {});
-}
-
-// Keys and values go behind what each cache holds; its length moves on only after the last layer. Neighbouring
-// sequences that bring one token each are attended to together.
-void InferenceModel::attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
-                            std::int64_t longest) {
-  const std::int64_t rows = table_.tokens();
-  kv_append(context, {rows, shape_.q_size(), shape_.kv_size()}, first_rows(qkv_, rows), table_.place_of_tokens(),
-            table_.row_of_tokens(), table_.places(layer), first_rows(q_, rows));
-  for (std::size_t i = 0; i < steps.size();) {
-    std::size_t behind = i;
-    while (behind < steps.size() && steps[behind].tokens.size() == 1) ++behind;
-    if (behind > i) {
-      attend_decode(context, steps, i, behind, layer, longest);
-      i = behind;
-    } else {
-      attend_prompt(context, steps, i++, layer);
-    }
-  }
-}
+      attention_(shape_, weights_.dtype, weights_.memory.get()) {}
 
 void InferenceModel::normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y,
                                std::int64_t rows) const {
@@ -168,7 +51,7 @@ void InferenceModel::add_and_normalise(const ComputeContext& context, const Norm
 }
 
 void InferenceModel::embed(const ComputeContext& context) {
-  const View x = first_rows(x_, table_.tokens()), places = first_rows(out_, table_.tokens());
+  const View x = first_rows(scratch_.x, table_.tokens()), places = first_rows(scratch_.out, table_.tokens());
   weights_.embedding.gather_rows(context, table_.ids(), x);
   if (weights_.positions.out() == 0) return;
   weights_.positions.gather_rows(context, table_.positions(), places);
@@ -177,11 +60,12 @@ void InferenceModel::embed(const ComputeContext& context) {
 
 void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
                                std::int64_t longest) {
+  InferenceScratch& s = scratch_;
   const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
   const std::int64_t t = table_.tokens(), f = shape_.intermediate_size;
   const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
-  const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t),
-             qkv = first_rows(qkv_, t);
+  const View x = first_rows(s.x, t), normed = first_rows(s.normed, t), out = first_rows(s.out, t),
+             qkv = first_rows(s.qkv, t);
 
   block.qkv.apply(context, t, normed, qkv);
   if (!shape_.is_gpt2()) {
@@ -190,13 +74,13 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
     rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, table_.positions(), 0,
                columns_of(qkv, t, q, kv));
   }
-  attend(context, steps, layer, longest);
-  block.o.apply(context, t, first_rows(attention_, t), out);
+  attention_.attend(context, {steps, table_, longest}, layer, qkv, first_rows(s.q, t), first_rows(s.attended, t));
+  block.o.apply(context, t, first_rows(s.attended, t), out);
   add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
   if (shape_.is_moe()) {
     apply_experts(context, shape_, block.experts, t, normed, out);
   } else {
-    const View gate_up = first_rows(gate_up_, t), activated = first_rows(activated_, t);
+    const View gate_up = first_rows(s.gate_up, t), activated = first_rows(s.activated, t);
     block.gate_up.apply(context, t, normed, gate_up);
     if (shape_.is_gpt2())
       gelu_forward(context, gate_up, activated);
@@ -214,7 +98,8 @@ void InferenceModel::run_blocks(const ComputeContext& context, std::span<const S
                                 std::int64_t longest) {
   const std::int64_t rows = table_.tokens();
   embed(context);
-  normalise(context, weights_.blocks.front().input_norm, first_rows(x_, rows), first_rows(normed_, rows), rows);
+  normalise(context, weights_.blocks.front().input_norm, first_rows(scratch_.x, rows),
+            first_rows(scratch_.normed, rows), rows);
   for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
     run_block(context, steps, layer, longest);
 }
@@ -222,7 +107,7 @@ void InferenceModel::run_blocks(const ComputeContext& context, std::span<const S
 // The last rows of all sequences side by side: one product over the vocabulary.
 void InferenceModel::last_logits(const ComputeContext& context, View out) {
   const std::int64_t sequences = table_.sequences();
-  const View rows = first_rows(normed_, table_.tokens()), last = first_rows(out_, sequences);
+  const View rows = first_rows(scratch_.normed, table_.tokens()), last = first_rows(scratch_.out, sequences);
   if (table_.decodes()) return weights_.output_weights().apply(context, sequences, rows, out);
   for (std::int64_t i = 0; i < sequences; ++i) {
     const std::int64_t end = table_.end(static_cast<std::size_t>(i));
@@ -239,7 +124,7 @@ void InferenceModel::all_logits(const ComputeContext& context, std::span<float> 
   for (std::int64_t begin = 0; begin < rows; begin += piece) {
     const std::int64_t end = std::min(rows, begin + piece);
     const View part = device() != nullptr ? logits_.take(DType::f32, {end - begin, vocab}) : to.rows(begin, end);
-    weights_.output_weights().apply(context, end - begin, normed_.view().rows(begin, end), part);
+    weights_.output_weights().apply(context, end - begin, scratch_.normed.view().rows(begin, end), part);
     if (device() != nullptr) copy_out(context, part, to.rows(begin, end));
   }
 }
@@ -264,7 +149,7 @@ void InferenceModel::logits_to_host(const ComputeContext& context, std::span<con
 Status InferenceModel::forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
                                std::span<float> logits) {
   LH_ASSERT(context.device() == device(), "a context of another device than the model's");
-  LH_CHECK(check(steps, wanted, logits));
+  LH_CHECK(check_steps(shape_, weights_.dtype, device(), steps, wanted, logits.size()));
   begin(context, steps, {});
   const bool decodes = table_.decodes() && wanted != LogitsWanted::none;  // all are the last ones then
   if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
@@ -286,7 +171,7 @@ Status InferenceModel::draw(const ComputeContext& context, std::span<const Seque
   if (draws.size() != steps.size() || tokens.size() != steps.size())
     return make_error(ErrorCode::invalid_input, format("{} sequences, {} draws and room for {} tokens", steps.size(),
                                                        draws.size(), tokens.size()));
-  LH_CHECK(check(steps, LogitsWanted::none, {}));
+  LH_CHECK(check_steps(shape_, weights_.dtype, device(), steps, LogitsWanted::none, 0));
   const std::int64_t seen_rows = seen_.view().size() / shape_.vocab_size;
   for (const SampleRow& row : draws)
     if (row.seen_row >= seen_rows)
@@ -312,7 +197,7 @@ void InferenceModel::begin(const ComputeContext& context, std::span<const Sequen
                            std::span<const SampleRow> draws) {
   for (const SequenceStep& step : steps) step.cache->hold(static_cast<std::int64_t>(step.tokens.size()));
   table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
-  reserve(table_.tokens());
+  scratch_.reserve(shape_, weights_.dtype, table_.tokens(), weights_.memory.get());
 }
 
 void InferenceModel::finish(std::span<const SequenceStep> steps) {
@@ -320,21 +205,14 @@ void InferenceModel::finish(std::span<const SequenceStep> steps) {
 }
 
 void InferenceModel::take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool) {
-  reserve(load.tokens_max);
+  scratch_.reserve(shape_, weights_.dtype, load.tokens_max, weights_.memory.get());
   logits_.take(DType::f32, {load.logits_rows, shape_.vocab_size});
   drawn_.take(DType::i32, {load.sequences});
-  in_order_.take(weights_.dtype, {2 * KvPool::pages_for(load.context_length) * kKvPageTokens, shape_.kv_size()});
   table_.reserve(load.sequences, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
                  weights_.memory.get());
   if (load.seen_rows > 0) keep_seen(load.seen_rows);
-  // The device's own, by a step of empty places as large as there will be.
-  PagedShape shape = paged_shape(pool, load.sequences, decode_room(load.context_length));
-  const Tensor nothing(DType::i32, {shape.sequences * (shape.pages_each + 1)}, weights_.memory.get());
-  const std::span<const std::int32_t> numbers = nothing.view().span<std::int32_t>();
-  attention_decode_paged(context, shape, q_.view().rows(0, load.sequences), pool.keys(0), pool.values(0),
-                         numbers.last(numbers.size() - static_cast<std::size_t>(shape.sequences)),
-                         numbers.first(static_cast<std::size_t>(shape.sequences)),
-                         attention_.view().rows(0, load.sequences));
+  attention_.take_scratch(context, load.sequences, load.context_length, pool, scratch_.q.view().rows(0, load.sequences),
+                          scratch_.attended.view().rows(0, load.sequences));
 }
 
 void InferenceModel::keep_seen(std::int64_t rows) {

@@ -1,8 +1,8 @@
 // Room engine/model/inference
 // The same transformer for generation and scoring: forward only, with caches of keys and values.
 // inference_model.h is the model; inference_weights.h and linear_weights.h its weights, also in 8 and 4 bits.
-// kv_cache.h and kv_pool.h hold keys and values; step_table.h and decode_graphs.h make a step cheap on a GPU.
-// It knows no requests and no sampling settings of users: those are engine/infer.
+// kv_cache.h and kv_pool.h hold keys and values, cached_attention.h attends to them; step_table.h and decode_graphs.h
+// make a step cheap on a GPU. It knows no requests and no sampling settings of users: those are engine/infer.
 //
 // A decoder-only transformer (Llama family, GPT-2) for generation and scoring: forward only, with a KV cache per
 // sequence. The arithmetic is that of training (engine/model/llama.h), operation by operation; only what is kept
@@ -20,22 +20,18 @@
 #include <span>
 #include <string>
 
+#include "engine/model/inference/cached_attention.h"
 #include "engine/model/inference/decode_graphs.h"
 #include "engine/model/inference/inference_memory.h"
+#include "engine/model/inference/inference_scratch.h"
 #include "engine/model/inference/inference_weights.h"
 #include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/step_check.h"
 #include "engine/model/inference/step_table.h"
 #include "engine/model/store/growing_memory.h"
-#include "engine/ops/attention/paged_attention.h"
 #include "engine/ops/attention/rope.h"
 
 namespace longhaul {
-
-enum class LogitsWanted {
-  last,  // [sequences, vocab]: after each sequence's last token
-  all,   // [all tokens of all steps, vocab], in the order of the steps
-  none,  // only fill the caches
-};
 
 // Not thread-safe (scratch memory of its own): one per serving thread; weights could be shared later.
 class InferenceModel {
@@ -81,23 +77,12 @@ class InferenceModel {
   void set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts);
 
  private:
-  Status check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const;
-  void reserve(std::int64_t tokens);
   void begin(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws);
   static void finish(std::span<const SequenceStep> steps);
   // Everything up to the last norm; sequences are at most as long as `longest`.
   void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest);
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
   void embed(const ComputeContext& context);
-  void attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
-  PagedShape paged_shape(const KvPool& pool, std::int64_t sequences, std::int64_t longest) const;
-  // Neighbouring sequences [begin, end) with one token each; and one with several.
-  void attend_decode(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t begin,
-                     std::size_t end, int layer, std::int64_t longest);
-  void attend_prompt(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step, int layer);
-  // Keys and values of one layer as attention over several tokens wants them: one behind the other.
-  std::pair<View, View> in_order(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step,
-                                 int layer);
   // y = norm(x); and x += branch first.
   void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
   void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,
@@ -113,12 +98,11 @@ class InferenceModel {
   InferenceWeights weights_;
   RopeTable rope_;
   StepTable table_;
-  std::int64_t tokens_max_ = 0;  // what the scratch holds
-  Tensor x_, normed_, qkv_, q_, attention_, gate_up_, activated_, out_;
+  InferenceScratch scratch_;
   // Of a device: logits and tokens before the host has them, and what answers with penalties have seen.
   GrowingMemory logits_, drawn_;
-  GrowingMemory in_order_;  // keys and values of one text in one layer
-  Tensor seen_;             // [rows, vocab] i32
+  CachedAttention attention_;
+  Tensor seen_;  // [rows, vocab] i32
   bool use_graphs_ = true;
   std::unique_ptr<DecodeGraphs> graphs_ = std::make_unique<DecodeGraphs>();
 };

@@ -141,7 +141,7 @@ LayerVerdict LowPrecisionState::judge(int layer, const LowPrecisionSeen& all) co
     const QuantizationSums* uses = &all.measured[place(layer, static_cast<LayerMatrix>(m)) * operand_uses];
     for (int product = 0; product < operand_uses / 2; ++product) {
       const double snr = decibels(noise_to_signal(uses[2 * product]) + noise_to_signal(uses[2 * product + 1]));
-      // What is no number is no reason for a layer: the step's loss tells, and on_spike decides.
+      // What is no number is no reason for a layer: the step's loss shows it, and on_spike decides.
       if (snr < verdict.snr_db) verdict.snr_db = snr;
       if (snr < settings_.snr_min_db)
         against(format("{}, {}: signal over noise is {:.1f} dB, below snr_min_db = {:g}", matrix_names[m],

@@ -10,12 +10,19 @@
 namespace longhaul {
 
 Result<HfConfig> load_model_config(const std::string& folder) {
+  LH_TRY(HfConfig config, load_any_model_config(folder));
+  if (!config.shape.scalar_head) return config;
+  return make_error(ErrorCode::invalid_input, folder + " is a reward model, which writes no text",
+                    "it judges answers: inputs.reward of an align stage with reward.kind = \"model\"");
+}
+
+Result<HfConfig> load_any_model_config(const std::string& folder) {
   const std::string path = join_path(folder, "config.json");
   if (!file_exists(path))
     return make_error(ErrorCode::not_found, "there is no " + path,
                       "a model is a folder with config.json, model.safetensors and tokenizer.json");
   LH_TRY(HfConfig config, load_hf_config(path));
-  LH_TRY(SafetensorsModel weights, SafetensorsModel::open(folder));  // whole, as far as its headers tell
+  LH_TRY(SafetensorsModel weights, SafetensorsModel::open(folder));  // whole, as far as its headers show
   LH_CHECK(tie_embeddings(weights, config.shape).with_context(folder));
   LH_TRY(const std::vector<std::string> names, list_directory(folder));
   std::uint64_t bytes = 0;
@@ -151,12 +158,16 @@ Status ModelFolderReader::read(const ParameterSpec& spec, const Box& box, std::s
   return read_stored_box(file_, stored, place->second.part, box, out);
 }
 
-Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
+Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
+                          std::optional<std::uint64_t> new_head) {
   LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, store.shape()));
   std::vector<float> values;
   for (const FlatParameter& p : store.layout().parameters()) {
     values.resize(static_cast<std::size_t>(p.end - p.begin));
-    LH_CHECK(reader.read(p.spec, p.box, values));
+    if (new_head && p.spec.name == scalar_head_name)
+      initialize_box(context, p.spec, p.box, *new_head, values);
+    else
+      LH_CHECK(reader.read(p.spec, p.box, values));
     store.put(context, p, values);
   }
   return {};
@@ -231,16 +242,6 @@ Status ModelFolderWriter::finish() {
   }
   return write_file_atomic(join_path(folder_, "generation_config.json"),
                            to_json_pretty(generation_config(std::move(generation), config)));
-}
-
-Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
-  ModelFolderOptions with_shape = options;
-  with_shape.config.shape = store.shape();
-  LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(folder, with_shape));
-  for (const FlatParameter& p : store.layout().parameters())
-    LH_CHECK(writer.add(p.spec.name, store.masters().subspan(static_cast<std::size_t>(p.begin),
-                                                             static_cast<std::size_t>(p.end - p.begin))));
-  return writer.finish();
 }
 
 }  // namespace longhaul

@@ -15,11 +15,16 @@
 
 namespace longhaul {
 
+// Of a language model; a reward model is refused (invalid_input).
 Result<HfConfig> load_model_config(const std::string& folder);
+// Of either: the shape's scalar_head says which it is.
+Result<HfConfig> load_any_model_config(const std::string& folder);
 
 // Fills the masters and the compute copy; every parameter must be there with its shape. Of a tensor that this rank
-// holds a part of, only that part is read.
-Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store);
+// holds a part of, only that part is read. With `new_head` the folder has a language model and the store a reward model
+// whose scalar head begins with that seed.
+Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
+                          std::optional<std::uint64_t> new_head = {});
 
 // A box of one part of a tensor of the file, in C order of the part's own shape; nothing else of it is touched. The
 // tensor must have the shape that `stored` says.
@@ -52,9 +57,8 @@ struct ModelFolderOptions {
   std::string tokenizer_folder;  // the model's companions (interop/folder) are copied from here; "" for none
   std::int64_t shard_bytes_max = 5'000'000'000;  // above it several files and an index; 0: one file
 };
-Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options);
 
-// The same, given the tensors one by one.
+// Writes the weights of a folder, given the tensors one by one.
 class ModelFolderWriter {
  public:
   // Makes the folder. The weights are those of parameter_list(options.config.shape).

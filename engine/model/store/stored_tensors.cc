@@ -13,7 +13,7 @@ bool is_conv1d(const std::string& name) {
 
 // "weight" or "bias" of one of q, k, v; empty: another parameter.
 std::string fused_kind(const std::string& name) {
-  for (const std::string kind : {"weight", "bias"})
+  for (const char* kind : {"weight", "bias"})
     for (const char* part : {"q", "k", "v"})
       if (ends_with(name, std::string("attn.") + part + "_proj." + kind)) return kind;
   return {};
@@ -69,10 +69,6 @@ std::vector<StoredTensor> stored_tensors(const ModelShape& shape) {
   std::vector<StoredTensor> tensors;
   for (ParameterSpec& p : parameters) tensors.push_back({p.name, p.shape, {p}});
   return tensors;
-}
-
-void take_part(const StoredTensor& tensor, std::size_t part, std::span<const float> stored, std::span<float> out) {
-  each_element(tensor, part, [&](std::size_t mine, std::size_t theirs) { out[mine] = stored[theirs]; });
 }
 
 void put_part(const StoredTensor& tensor, std::size_t part, std::span<const float> values, std::span<float> stored) {

@@ -28,9 +28,7 @@ struct StoredTensor {
 // In the order of parameter_list.
 std::vector<StoredTensor> stored_tensors(const ModelShape& shape);
 
-// One part of a tensor's elements as they stand in the file, whole, and the other way round: each is that of the part
-// alone, in C order of its own shape.
-void take_part(const StoredTensor& tensor, std::size_t part, std::span<const float> stored, std::span<float> out);
+// Places the elements of one part of a tensor, in C order of its own shape, where they stand in the file's tensor.
 void put_part(const StoredTensor& tensor, std::size_t part, std::span<const float> values, std::span<float> stored);
 
 // Where output and embedding are one matrix, a file may hold it under either name; one that holds two different ones is

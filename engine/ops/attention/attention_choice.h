@@ -62,11 +62,11 @@ struct AttentionPart {
 };
 AttentionPart attention_part(const AttentionCase& asked, bool deterministic, std::int64_t bytes_max);
 
-// What a case was found to take, told when it comes for the first time.
+// What a case was found to take, reported when it comes for the first time.
 struct AttentionReport {
   AttentionCase asked;
   AttentionChoice choice;
 };
-using TellAttention = std::function<void(const AttentionReport&)>;
+using AttentionObserver = std::function<void(const AttentionReport&)>;
 
 }  // namespace longhaul

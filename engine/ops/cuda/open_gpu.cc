@@ -32,12 +32,12 @@ class CudaGpu final : public Gpu {
  public:
   CudaGpu(std::unique_ptr<CudaDevice> device, std::unique_ptr<DeviceGemm> gemm)
       : device_(std::move(device)), gemm_(std::move(gemm)), ops_(*device_, device_->stream(), *gemm_) {
-    ops_.set_attention_library([this] { return open_attention(*device_); });
+    ops_.ways().set_library([this] { return open_attention(*device_); });
   }
   Device& device() override { return *device_; }
   const DeviceOps& ops() const override { return ops_; }
-  Status use_attention(const AttentionSettings& settings, TellAttention tell) override {
-    return ops_.use_attention(settings, std::move(tell));
+  Status use_attention(const AttentionSettings& settings, AttentionObserver observer) override {
+    return ops_.ways().use(settings, std::move(observer));
   }
   Result<std::unique_ptr<KernelTimer>> time_kernels() override { return make_cupti_timer(); }
   std::unique_ptr<RangeMarks> marks() override { return make_nvtx_marks(); }

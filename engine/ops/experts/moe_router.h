@@ -43,9 +43,10 @@ void moe_select(const ComputeContext& context, const RouterShape& shape, std::sp
 // are scaled by turns until rows sum to 1 / tokens and columns to 1 / experts; each token takes its top_k largest of
 // the result. Starting with d1 = 1:
 //   d0 = 1 / (tokens (K d1 + eps)),  d1 = 1 / (experts (K^T d0 + eps)),  until mean |change of d1| <= tolerance
-// The logits of a token are taken relative to their largest, which changes the result only through eps. For training;
-// generation uses moe_select. Groups are not looked at. Megatron gates the result with sigmoid for top_k = 1 and with
-// softmax_all above.
+// The logits of a token are taken relative to their largest, which changes the result only through eps. A token whose
+// logits are all -infinity is padding: it takes no share, `tokens` above are the others, and its ids are 0 to top_k
+// - 1. For training; generation uses moe_select. Groups are not looked at. Megatron gates the result with sigmoid for
+// top_k = 1 and with softmax_all above.
 struct SinkhornOptions {
   double tolerance = 1e-4, eps = 1e-8;
   int iterations_max = 1000;

@@ -3,7 +3,7 @@
 // to, with the same bits; a product of both differs in the order of its sums alone.
 //
 // Both operands lie with what is summed over along their rows: that is the one order that Hopper has (TN, in
-// cuBLASLt's words), and for backward products a cast transposes. Layouts of scales are cuBLASLt's (cuBLAS 13, 3.1.4).
+// cuBLASLt's terms), and for backward products a cast transposes. Layouts of scales are cuBLASLt's (cuBLAS 13, 3.1.4).
 // Nothing here waits for a device.
 #pragma once
 

@@ -106,7 +106,7 @@ LH_HOST_DEVICE constexpr float decode(NumberFormat format, std::uint8_t code) {
 }
 
 // The code of the number nearest to x. NaN of a format without NaN is the largest number: whoever may meet one looks
-// first (a block's scale tells).
+// first (a block's scale shows it).
 LH_HOST_DEVICE constexpr std::uint8_t encode(NumberFormat format, float x) {
   const NumberTraits t = traits_of(format);
   if (x != x && t.nan) return static_cast<std::uint8_t>(t.infinity ? 0x7E : 0x7F);

@@ -134,7 +134,7 @@ class RingAttention final : public SplitContextAttention {
   PairMask mask_of(const ComputeContext& context, const ContextTokens& tokens, int half, int key_chunk, bool causal) {
     PairMask mask;
     mask.causal = causal;
-    // Where a window ends is told by the shape in a chunk of its own, and elsewhere as the border of a document would
+    // Where a window ends is given by the shape in a chunk of its own, and elsewhere as the border of a document would
     // be; the first query looks back furthest.
     const std::int64_t queries = shard_.chunk(half) * tokens.length, keys = key_chunk * tokens.length;
     const bool window_ends = !causal && sizes_.window > 0 && queries + tokens.length - sizes_.window > keys;

@@ -106,13 +106,6 @@ Status CollectiveGroup::exchange(std::span<const float> give, int to, std::span<
   return {};
 }
 
-Status CollectiveGroup::reduce_scatter(std::span<const float> in, std::span<float> out) {
-  LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), std::to_string(in.size()));
-  if (communicator_) return communicator_->wait(communicator_->reduce_scatter_sum(in, out), deadline_ms_);
-  std::copy(in.begin(), in.end(), out.begin());
-  return {};
-}
-
 Status CollectiveGroup::sum_along_tree(std::span<float> x) {
   if (!communicator_) return {};
   return communicator_->wait(communicator_->all_reduce_sum(x), deadline_ms_);

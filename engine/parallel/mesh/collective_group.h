@@ -35,8 +35,6 @@ class CollectiveGroup {
   Status recv(std::span<float> data, int from);
   // Both at once, so that ranks may exchange in pairs or in a ring. Also with itself: a copy.
   Status exchange(std::span<const float> give, int to, std::span<float> take, int from);
-  // in [size, n]: row r goes to rank r; out [n] = the sum of all ranks' rows for this one, along the same tree.
-  Status reduce_scatter(std::span<const float> in, std::span<float> out);
 
   // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on
   // every rank, and the same as one rank with all the terms has when every rank holds a power of two of them.

@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <set>
+#include <optional>
 
 #include "base/files/files.h"
+#include "base/options/command_options.h"
 #include "base/system/clock.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
@@ -19,64 +18,26 @@
 
 namespace longhaul {
 
-const char* const checkpoint_commands_usage =
-    "       longhaul-engine inspect CHECKPOINT [--json]\n"
-    "       longhaul-engine verify CHECKPOINT [--threads N]\n"
-    "       longhaul-engine reshard CHECKPOINT --output FOLDER [--parallel tp=2,pp=2,dp_shard=2,zero=1]\n"
-    "       longhaul-engine export CHECKPOINT --output FOLDER [--dtype f32|bf16] [--tokenizer FOLDER]\n"
-    "                              [--max-shard-bytes N]\n"
-    "CHECKPOINT is a folder step-..., or a folder of them: then the newest\n";
-
 namespace {
 
-struct Arguments {
-  std::string checkpoint;
-  std::map<std::string, std::string> options;
-  std::set<std::string> flags;
+// The options of a command on a checkpoint, which it names by the word that is none.
+class CheckpointOptions : public CommandOptions {
+ public:
+  explicit CheckpointOptions(const CheckpointCommand& command)
+      : CommandOptions(std::string("longhaul-engine ") + command.name, command.summary) {
+    positional("CHECKPOINT", checkpoint_, "a folder step-..., or a folder of them: then the newest").required();
+  }
+  void output(std::string& folder) { text("--output", "FOLDER", folder, "a new folder").required(); }
+  // The checkpoint's folder; nothing: help was asked for.
+  Result<std::optional<std::string>> read(const std::vector<std::string>& arguments) {
+    LH_TRY(const bool helped, parse(arguments));
+    if (helped) return std::optional<std::string>();
+    LH_TRY(std::string found, find_checkpoint(checkpoint_));
+    return std::optional(std::move(found));
+  }
 
-  static Result<Arguments> parse(const std::vector<std::string>& words, const std::set<std::string>& options,
-                                 const std::set<std::string>& flags) {
-    Arguments arguments;
-    const auto wrong = [](const std::string& what) {
-      return make_error(ErrorCode::invalid_input, what, std::string("usage:\n") + checkpoint_commands_usage);
-    };
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const std::string name = starts_with(words[i], "--") ? words[i].substr(2) : "";
-      if (name.empty()) {
-        if (!arguments.checkpoint.empty()) return wrong("more than one checkpoint: " + words[i]);
-        arguments.checkpoint = words[i];
-      } else if (flags.contains(name)) {
-        arguments.flags.insert(name);
-      } else if (!options.contains(name)) {
-        return wrong("there is no option " + words[i]);
-      } else if (i + 1 == words.size()) {
-        return wrong(words[i] + " needs a value");
-      } else {
-        arguments.options[name] = words[++i];
-      }
-    }
-    if (arguments.checkpoint.empty()) return wrong("which checkpoint?");
-    LH_TRY(arguments.checkpoint, find_checkpoint(arguments.checkpoint));
-    return arguments;
-  }
-  std::string get(const std::string& name, const std::string& otherwise = "") const {
-    const auto found = options.find(name);
-    return found == options.end() ? otherwise : found->second;
-  }
-  Result<std::string> output() const {
-    const std::string folder = get("output");
-    if (folder.empty()) return make_error(ErrorCode::invalid_input, "--output is missing", "name a new folder");
-    return folder;
-  }
-  Result<std::int64_t> number(const std::string& name, std::int64_t otherwise) const {
-    const std::string text = get(name);
-    if (text.empty()) return otherwise;
-    char* end = nullptr;
-    const std::int64_t value = std::strtoll(text.c_str(), &end, 10);
-    if (*end != '\0' || value < 0)
-      return make_error(ErrorCode::invalid_input, format("--{} {} is no whole number from 0", name, text));
-    return value;
-  }
+ private:
+  std::string checkpoint_;
 };
 
 // "tp=2,pp=2,sp=yes": names of ParallelDims, and dp for dp_replicate.
@@ -104,84 +65,95 @@ ToolProgress progress_on_terminal(const char* what) {
   };
 }
 
-Status inspect(const std::vector<std::string>& words) {
-  LH_TRY(const Arguments arguments, Arguments::parse(words, {}, {"json"}));
-  LH_TRY(const CheckpointSummary summary, inspect_checkpoint(arguments.checkpoint));
-  const std::string text =
-      arguments.flags.contains("json") ? to_json_pretty(summary_value(summary)) + "\n" : summary_text(summary);
-  print_text(stdout, text);
+Status inspect(const std::vector<std::string>& arguments, const CheckpointCommand& command) {
+  bool json = false;
+  CheckpointOptions options(command);
+  options.flag("--json", json, "for programs");
+  LH_TRY(const std::optional<std::string> checkpoint, options.read(arguments));
+  if (!checkpoint) return {};
+  LH_TRY(const CheckpointSummary summary, inspect_checkpoint(*checkpoint));
+  print_text(stdout, json ? to_json_pretty(summary_value(summary)) + "\n" : summary_text(summary));
   return {};
 }
 
-Status verify(const std::vector<std::string>& words) {
-  LH_TRY(const Arguments arguments, Arguments::parse(words, {"threads"}, {}));
-  LH_TRY(const std::int64_t threads, arguments.number("threads", 0));
+Status verify(const std::vector<std::string>& arguments, const CheckpointCommand& command) {
+  int threads = 0;
+  CheckpointOptions options(command);
+  options.integer("--threads", threads, 0, 4096, "that read; 0: all cores");
+  LH_TRY(const std::optional<std::string> checkpoint, options.read(arguments));
+  if (!checkpoint) return {};
   const SystemClock clock;
   const std::int64_t begun = clock.monotonic_ns();
-  LH_TRY(const VerifiedCheckpoint verified, verify_checkpoint(arguments.checkpoint, static_cast<int>(threads)));
+  LH_TRY(const VerifiedCheckpoint verified, verify_checkpoint(*checkpoint, threads));
   const double seconds = static_cast<double>(clock.monotonic_ns() - begun) * 1e-9;
   if (!verified.damage.empty())
-    return make_error(ErrorCode::corrupt,
-                      format("{} is damaged:\n  {}", arguments.checkpoint, join(verified.damage, "\n  ")));
-  print(stdout, "{} is whole: {} entries, {}, {:.2f} s\n", arguments.checkpoint,
-        static_cast<long long>(verified.entries), human_bytes(static_cast<double>(verified.bytes)), seconds);
+    return make_error(ErrorCode::corrupt, format("{} is damaged:\n  {}", *checkpoint, join(verified.damage, "\n  ")));
+  print(stdout, "{} is whole: {} entries, {}, {:.2f} s\n", *checkpoint, static_cast<long long>(verified.entries),
+        human_bytes(static_cast<double>(verified.bytes)), seconds);
   return {};
 }
 
-Status reshard(const std::vector<std::string>& words) {
-  LH_TRY(const Arguments arguments, Arguments::parse(words, {"output", "parallel"}, {}));
-  LH_TRY(const std::string output, arguments.output());
-  LH_TRY(const ParallelDims dims, parse_parallel(arguments.get("parallel")));
-  LH_TRY(const CheckpointSummary summary, inspect_checkpoint(arguments.checkpoint));
+Status reshard(const std::vector<std::string>& arguments, const CheckpointCommand& command) {
+  std::string output, parallel;
+  CheckpointOptions options(command);
+  options.output(output);
+  options.text("--parallel", "LAYOUT", parallel, "for example tp=2,pp=2,dp_shard=2,zero=1; else one rank");
+  LH_TRY(const std::optional<std::string> checkpoint, options.read(arguments));
+  if (!checkpoint) return {};
+  LH_TRY(const ParallelDims dims, parse_parallel(parallel));
+  LH_TRY(const CheckpointSummary summary, inspect_checkpoint(*checkpoint));
   LayoutCheckInput layout;
   layout.shape = summary.manifest.shape, layout.dims = dims;
   LH_CHECK(check_layout_of(layout));
-  LH_CHECK(reshard_checkpoint(arguments.checkpoint, output, dims, progress_on_terminal("written")));
+  LH_CHECK(reshard_checkpoint(*checkpoint, output, dims, progress_on_terminal("written")));
   print(stdout, "{}: step {} as of {}\n", output, static_cast<long long>(summary.manifest.step), dims.to_string());
   return {};
 }
 
-Status export_model(const std::vector<std::string>& words) {
-  LH_TRY(const Arguments arguments, Arguments::parse(words, {"output", "dtype", "tokenizer", "max-shard-bytes"}, {}));
-  LH_TRY(const std::string output, arguments.output());
-  CheckpointExport options;
-  options.dtype = arguments.get("dtype", options.dtype);
-  if (options.dtype != "f32" && options.dtype != "bf16")
-    return make_error(ErrorCode::invalid_input, "--dtype " + options.dtype + " is neither f32 nor bf16");
-  LH_TRY(options.shard_bytes_max, arguments.number("max-shard-bytes", options.shard_bytes_max));
-  options.tokenizer_folder = arguments.get("tokenizer");
-  if (!options.tokenizer_folder.empty()) {
-    LH_TRY(const HfConfig ids, config_for_tokenizer(options.tokenizer_folder));
-    options.eos_token_ids = ids.eos_token_ids;
-    options.bos_token_id = ids.bos_token_id, options.pad_token_id = ids.pad_token_id;
+Status export_model(const std::vector<std::string>& arguments, const CheckpointCommand& command) {
+  std::string output;
+  CheckpointExport model;
+  CheckpointOptions options(command);
+  options.output(output);
+  options.choice("--dtype", {"f32", "bf16"}, model.dtype, "of its weights");
+  options.text("--tokenizer", "FOLDER", model.tokenizer_folder, "whose files go into the folder as well");
+  options.integer("--max-shard-bytes", model.shard_bytes_max, 0, std::int64_t{1} << 50, "of a file of weights");
+  LH_TRY(const std::optional<std::string> checkpoint, options.read(arguments));
+  if (!checkpoint) return {};
+  if (!model.tokenizer_folder.empty()) {
+    LH_TRY(const HfConfig ids, config_for_tokenizer(model.tokenizer_folder));
+    model.eos_token_ids = ids.eos_token_ids;
+    model.bos_token_id = ids.bos_token_id, model.pad_token_id = ids.pad_token_id;
   }
-  LH_CHECK(export_checkpoint(arguments.checkpoint, output, options, progress_on_terminal("exported")));
-  print(stdout, "{}: {} in {}\n", output, arguments.checkpoint, options.dtype);
+  LH_CHECK(export_checkpoint(*checkpoint, output, model, progress_on_terminal("exported")));
+  print(stdout, "{}: {} in {}\n", output, *checkpoint, model.dtype);
+  LH_TRY(const CheckpointSummary summary, inspect_checkpoint(*checkpoint));
+  if (const std::string notice = export_notice(summary.manifest.shape); !notice.empty())
+    print(stdout, "note: {}\n", notice);
   return {};
 }
 
-struct Command {
-  const char* name;
-  Status (*run)(const std::vector<std::string>&);
-};
-constexpr Command commands[] = {
-    {"inspect", inspect}, {"verify", verify}, {"reshard", reshard}, {"export", export_model}};
-
 }  // namespace
 
+const std::vector<CheckpointCommand>& checkpoint_commands() {
+  static const std::vector<CheckpointCommand> all = {
+      {"inspect", "what a checkpoint holds", inspect},
+      {"verify", "whether a checkpoint is whole: every entry against its digest", verify},
+      {"reshard", "the same checkpoint as of another layout", reshard},
+      {"export", "the model of a checkpoint, in Hugging Face's files", export_model},
+  };
+  return all;
+}
+
 bool is_checkpoint_command(const std::string& command) {
-  for (const Command& known : commands)
+  for (const CheckpointCommand& known : checkpoint_commands())
     if (command == known.name) return true;
   return false;
 }
 
 Status run_checkpoint_command(const std::string& command, const std::vector<std::string>& arguments) {
-  if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end()) {
-    print(stdout, "usage:\n{}", checkpoint_commands_usage);
-    return {};
-  }
-  for (const Command& known : commands)
-    if (command == known.name) return known.run(arguments);
+  for (const CheckpointCommand& known : checkpoint_commands())
+    if (command == known.name) return known.run(arguments, known);
   return make_error(ErrorCode::invalid_input, "unknown command " + command);
 }
 

@@ -8,10 +8,15 @@
 
 namespace longhaul {
 
+struct CheckpointCommand {
+  const char* name;
+  const char* summary;
+  Status (*run)(const std::vector<std::string>& arguments, const CheckpointCommand& command);
+};
+const std::vector<CheckpointCommand>& checkpoint_commands();
 bool is_checkpoint_command(const std::string& command);
 // Results go to stdout, progress to stderr when it is a terminal. A damaged checkpoint is ErrorCode::corrupt and names
 // the shard.
 Status run_checkpoint_command(const std::string& command, const std::vector<std::string>& arguments);
-extern const char* const checkpoint_commands_usage;
 
 }  // namespace longhaul

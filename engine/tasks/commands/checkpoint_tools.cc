@@ -181,6 +181,11 @@ Status export_checkpoint(const std::string& path, const std::string& output, con
   LH_CHECK(must_be_free(output));
   const ModelShape& shape = reader->manifest().shape;
   if (shape.adapter.on()) return export_adapter(*reader, output);
+  if (shape.scalar_head && shape.num_labels != 1)
+    return make_error(
+        ErrorCode::unsupported,
+        format("{} is of a reward model of {} attributes, whose names it does not hold", path, shape.num_labels),
+        "take the artifact of the stage, or let the stage go on to its end");
   ModelFolderOptions folder;
   folder.dtype = options.dtype;
   folder.tokenizer_folder = options.tokenizer_folder;
@@ -201,6 +206,14 @@ Status export_checkpoint(const std::string& path, const std::string& output, con
     if (progress) progress(done, total);
   }
   return writer.finish();
+}
+
+// What the number of a reward model means is no part of a checkpoint.
+std::string export_notice(const ModelShape& shape) {
+  if (!shape.scalar_head) return {};
+  return "it is written as a reward model of whole answers; if the stage had method = \"process\" or \"attributes\", "
+         "take "
+         "the artifact of the stage, whose config.json says what the number means";
 }
 
 }  // namespace longhaul

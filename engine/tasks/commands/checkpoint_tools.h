@@ -59,5 +59,7 @@ struct CheckpointExport {
 // The weights as a Hugging Face folder (absent or empty before).
 Status export_checkpoint(const std::string& path, const std::string& output, const CheckpointExport& options,
                          const ToolProgress& progress = {});
+// What whoever uses the exported model has to know, a sentence or two; "": nothing.
+std::string export_notice(const ModelShape& shape);
 
 }  // namespace longhaul

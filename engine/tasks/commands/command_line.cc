@@ -2,28 +2,23 @@
 
 #include <csignal>
 #include <cstdio>
-#include <map>
+#include <optional>
 
 #include "base/files/files.h"
+#include "base/options/command_options.h"
 #include "base/process/fault_point.h"
-#include "base/process/program_trust.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
-#include "base/value/json.h"
 #include "contracts/control/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/comm/mpi_library.h"
 #include "engine/comm/staged_communicator.h"
-#include "engine/core/site_libraries.h"
 #include "engine/infer/serve/serve.h"
 #include "engine/ops/cpu_levels.h"
 #include "engine/parallel/mesh/rehearsal.h"
 #include "engine/tasks/commands/checkpoint_commands.h"
-#include "engine/tasks/commands/measure_processor.h"
-#include "engine/tasks/commands/processor_info.h"
-#include "engine/tasks/common/parity_commands.h"
+#include "engine/tasks/commands/question_commands.h"
 #include "engine/tasks/common/trains_experts.h"
-#include "engine/tasks/rows/data_check_command.h"
 #include "engine/tasks/stages/stages.h"
 #include "resiliency/beat/beat_folder.h"
 
@@ -40,46 +35,26 @@ void on_stop_signal(int number) {
   stop_asked.store(true, std::memory_order_relaxed);
 }
 
-constexpr const char* kUsage =
-    "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
-    "       longhaul-engine info [--only cuda | --only gpu [--rank N] [--shared yes]]\n"
-    "       longhaul-engine measure [--ranks N] [--threads N] [--precision bf16|f32] [--seconds S] [--only identity]\n"
-    "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
-    "       longhaul-engine render-chat --template FILE --variables FILE    (a JSON table a line; prints a line for "
-    "each)\n"
-    "       longhaul-engine data-check --file FILE [--model FOLDER] [--ignore KEY,...] [--for sft|align]\n"
-    "                                  [--sequence-length N] [--json yes]\n"
-    "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
-    "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
-    "                                [--device cpu|gpu]\n"
-    "       longhaul-engine serve --model FOLDER --token-file FILE [options]   (serve --help)\n"
-    "       longhaul-engine stop-server --endpoint endpoint.json\n";
-
-class Options {
- public:
-  static Result<Options> parse(int argc, char** argv) {
-    Options options;
-    for (int i = 2; i < argc; i += 2) {
-      const std::string name = argv[i];
-      if (!starts_with(name, "--") || i + 1 >= argc)
-        return make_error(ErrorCode::invalid_input, "cannot read the option " + name, kUsage);
-      options.values_[name.substr(2)] = argv[i + 1];
-    }
-    return options;
-  }
-  Result<std::string> require(const std::string& name) const {
-    const auto found = values_.find(name);
-    if (found == values_.end()) return make_error(ErrorCode::invalid_input, "--" + name + " is missing", kUsage);
-    return found->second;
-  }
-  std::string get(const std::string& name, const std::string& otherwise) const {
-    const auto found = values_.find(name);
-    return found == values_.end() ? otherwise : found->second;
-  }
-
- private:
-  std::map<std::string, std::string> values_;
+// As `run` was asked.
+struct RunOptions {
+  std::string task, launch;
+  std::optional<int> rank;  // nullopt: the launcher's environment says it
 };
+
+// nullopt: help was asked for.
+Result<std::optional<RunOptions>> parse_run(const std::vector<std::string>& arguments) {
+  RunOptions asked;
+  int rank = 0;
+  CommandOptions options("longhaul-engine run", "one stage, as one rank of a launch");
+  options.text("--task", "FILE", asked.task, "task.toml of the stage").required();
+  options.text("--launch", "FILE", asked.launch, "launch.toml").required();
+  options.integer("--rank", rank, 0, 1 << 24,
+                  "of a launch with GPUs that talk through NCCL; else the launcher says it");
+  LH_TRY(const bool helped, options.parse(arguments));
+  if (helped) return std::optional<RunOptions>();
+  if (options.given("--rank")) asked.rank = rank;
+  return std::optional(std::move(asked));
+}
 
 // The page of a rank, where the launch has a place for it.
 Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
@@ -92,6 +67,13 @@ Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
   page.waits(beat_waits_nowhere);
   beat.emplace(std::move(page));
   return beat;
+}
+
+// Of a signal from here on.
+const std::atomic<bool>& listen_to_signals() {
+  std::signal(SIGTERM, on_stop_signal);
+  std::signal(SIGINT, on_stop_signal);
+  return stop_asked;
 }
 
 using Reconnect = std::function<Status(std::int64_t epoch)>;
@@ -208,18 +190,17 @@ Status run_with_mpi(RankProcess& process, const RankWork& work, MpiRuntime& runt
 }
 
 // A GPU for each rank, and no MPI: who this is says the command line, or the launcher.
-Result<int> rank_without_mpi(const Options& options, const Launch& launch, const EngineEnvironment& around) {
+Result<int> rank_without_mpi(std::optional<int> given, const Launch& launch, const EngineEnvironment& around) {
   if (!around.start_nccl)
     return make_error(ErrorCode::unsupported,
                       format("device = \"gpu\" with {} ranks: this engine was built without NCCL", launch.ranks),
                       "build it where nvcc and nccl.h are, or set communicator = \"staged\"");
-  const std::string given = options.get("rank", "");
-  if (given.empty() && !around.launched)
+  if (!given && !around.launched)
     return make_error(ErrorCode::invalid_input,
                       format("the launch has {} ranks, and nothing says which of them this process is", launch.ranks),
                       "start it with mpirun or srun, or give --rank");
-  const int rank = given.empty() ? around.launched->rank : std::atoi(given.c_str());
-  const int size = given.empty() && around.launched->size > 0 ? around.launched->size : launch.ranks;
+  const int rank = given ? *given : around.launched->rank;
+  const int size = !given && around.launched->size > 0 ? around.launched->size : launch.ranks;
   if (size != launch.ranks || rank < 0 || rank >= launch.ranks)
     return make_error(ErrorCode::invalid_input,
                       format("the launch has {} ranks, this is rank {} of {}", launch.ranks, rank, size),
@@ -244,17 +225,14 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   });
 }
 
-Status run_command(int argc, char** argv, const Options& options, const EngineEnvironment& around,
+Status run_command(int argc, char** argv, const RunOptions& asked, const EngineEnvironment& around,
                    RankProcess& process) {
-  LH_TRY(const std::string task_path, options.require("task"));
-  LH_TRY(const std::string launch_path, options.require("launch"));
-  LH_TRY(const Task task, read_task(task_path));
-  LH_TRY(const Launch launch, read_launch(launch_path));
+  LH_TRY(const Task task, read_task(asked.task));
+  LH_TRY(const Launch launch, read_launch(asked.launch));
   if (task.settings.get_string("device") == "auto")
     return make_error(ErrorCode::invalid_input, "device = \"auto\" in a task: nobody has decided it",
                       "write cpu or gpu into the task; `longhaul` decides it when it plans");
-  std::signal(SIGTERM, on_stop_signal);
-  std::signal(SIGINT, on_stop_signal);
+  (void)listen_to_signals();
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
   Trace trace(clock);
@@ -271,7 +249,7 @@ Status run_command(int argc, char** argv, const Options& options, const EngineEn
     return run_as_rank(process, work, mesh, gpu.get(), beat ? &*beat : nullptr, {});
   }
   if (wants_gpu(task) && task.settings.get_string("communicator", "nccl") == "nccl") {
-    LH_TRY(process.rank, rank_without_mpi(options, launch, around));
+    LH_TRY(process.rank, rank_without_mpi(asked.rank, launch, around));
     LH_CHECK(load_faults());
     return run_with_nccl(process, work);
   }
@@ -286,103 +264,33 @@ Status run_command(int argc, char** argv, const Options& options, const EngineEn
   return run_with_mpi(process, work, *runtime);
 }
 
-// What `longhaul` asks before it plans: whether GPUs are built in, which takes no GPU; or whether the last of so many
-// ranks of this host would have one.
-Status print_one_fact(const Options& options, const EngineEnvironment& around) {
-  const std::string only = options.get("only", "");
-  if (only == "cuda") {
-    print(stdout, "cuda operations: {}\n", around.open_gpu ? "built in" : "none");
-    return {};
-  }
-  if (only != "gpu") return make_error(ErrorCode::invalid_input, "info --only " + only, "cuda or gpu");
-  if (!around.open_gpu) {
-    print(stdout, "gpu: this engine was built without CUDA\n");
-    return {};
-  }
-  const auto gpu = around.open_gpu(std::atoi(options.get("rank", "0").c_str()), options.get("shared", "") == "yes");
-  print(stdout, "gpu: {}\n", gpu.ok() ? "usable; " + (*gpu)->device().name() : gpu.error().message());
-  return {};
-}
-
-std::string cuda_text(const OpenGpu& open) {
-  if (!open) return "none";
-  const Result<std::unique_ptr<Gpu>> gpu = open(0, false);
-  return gpu.ok() ? "built in; " + (*gpu)->device().name() : "built in; not usable here: " + gpu.error().message();
-}
-
-// What this build computes with, here: a line per fact, for `longhaul doctor`.
-Status print_info(const EngineEnvironment& around) {
-  print(stdout, "{}\ncommunicators: threads, mpi{}\ncuda operations: {}\n", processor_text(processor_facts()),
-        around.start_nccl ? ", nccl" : "", cuda_text(around.open_gpu));
-#ifdef LONGHAUL_HAVE_CURATE
-  print(stdout, "curation: built in\n");
-#else
-  print(stdout, "curation: not built\n");
-#endif
-  const MpiLibrary mpi = mpi_library();
-  print(stdout, "mpi: {}, {} ({})\n", mpi.version, mpi.path, owner_text(mpi.path));
-  for (const SiteLibrary& library : site_libraries()) print(stdout, "{}: {}\n", library.name, library.state);
-  return {};
-}
-
-// What `plan`, `tune` and `run` ask before they predict (contracts/plan/processor_speed.h).
-Status print_measured(const Options& options) {
-  if (options.get("only", "") == "identity") {
-    LH_TRY(const ProcessorIdentity identity, this_processor());
-    print_text(stdout, to_json_pretty(identity_to_value(identity)));
-    return {};
-  }
-  std::signal(SIGTERM, on_stop_signal);
-  std::signal(SIGINT, on_stop_signal);
-  MeasureOptions asked;
-  asked.ranks = std::atoi(options.get("ranks", "1").c_str());
-  asked.threads = std::atoi(options.get("threads", "1").c_str());
-  asked.precision = options.get("precision", "bf16");
-  asked.seconds = std::atof(options.get("seconds", "2").c_str());
-  asked.stop = &stop_asked;
-  LH_TRY(const ProcessorSpeed speed, measure_processor(asked, SystemClock()));
-  print_text(stdout, to_json_pretty(processor_speed_to_value(speed)));
-  return {};
+// The commands that end with a status, in the order in which help lists them; `run` and the server's have a way of
+// their own with ranks, signals and exit codes.
+std::string usage() {
+  std::string text = "usage: longhaul-engine COMMAND [options]      (COMMAND --help lists them)\n\n";
+  const auto add = [&text](const char* name, const char* summary) { text += format("  {:<14}{}\n", name, summary); };
+  add("run", "one stage, as one rank of a launch");
+  for (const QuestionCommand& command : question_commands()) add(command.name, command.summary);
+  for (const CheckpointCommand& command : checkpoint_commands()) add(command.name, command.summary);
+  add("serve", "a model over the OpenAI HTTP API");
+  add("stop-server", "ends a server that a deploy stage left running");
+  return text;
 }
 
 Status dispatch(int argc, char** argv, const EngineEnvironment& around, RankProcess& process) {
   const std::string command = argc > 1 ? argv[1] : "";
-  LH_TRY(const Options options, Options::parse(argc, argv));
+  const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   if (command == "run") {
-    process.rank = std::atoi(options.get("rank", "0").c_str());
-    return run_command(argc, argv, options, around, process);
+    LH_TRY(const std::optional<RunOptions> asked, parse_run(arguments));
+    if (!asked) return {};
+    process.rank = asked->rank.value_or(0);
+    return run_command(argc, argv, *asked, around, process);
   }
-  if (command == "info" && !options.get("only", "").empty()) return print_one_fact(options, around);
-  if (command == "info") return print_info(around);
-  if (command == "measure") return print_measured(options);
-  if (command == "tokenize-ids") {
-    LH_TRY(const std::string tokenizer, options.require("tokenizer"));
-    LH_TRY(const std::string documents, options.require("documents"));
-    return print_token_ids(tokenizer, documents);
-  }
-  if (command == "render-chat") {
-    LH_TRY(const std::string chat, options.require("template"));
-    LH_TRY(const std::string variables, options.require("variables"));
-    return print_rendered(chat, variables);
-  }
-  if (command == "data-check") {
-    LH_TRY(const std::string file, options.require("file"));
-    return print_data_check({file, options.get("model", ""), options.get("ignore", ""), options.get("for", ""),
-                             options.get("sequence-length", ""), options.get("json", "") == "yes"});
-  }
-  const InferenceChoice choice{options.get("precision", "f32"), options.get("device", "cpu")};
-  if (command == "logits") {
-    LH_TRY(const std::string model, options.require("model"));
-    LH_TRY(const std::string tokens, options.require("tokens"));
-    return print_logits(model, tokens, choice, around.open_gpu);
-  }
-  if (command == "generate") {
-    LH_TRY(const std::string model, options.require("model"));
-    LH_TRY(const std::string prompt, options.require("prompt"));
-    return print_generated(model, prompt, std::atoll(options.get("max-tokens", "64").c_str()), choice, around.open_gpu);
-  }
+  for (const QuestionCommand& known : question_commands())
+    if (command == known.name) return known.run({arguments, around, listen_to_signals}, known);
+  if (is_checkpoint_command(command)) return run_checkpoint_command(command, arguments);
   return make_error(ErrorCode::invalid_input, command.empty() ? "a command is missing" : "unknown command " + command,
-                    kUsage);
+                    usage());
 }
 
 }  // namespace
@@ -405,7 +313,7 @@ int engine_exit_code(ErrorCode code) {
 
 int engine_main(int argc, char** argv, const EngineEnvironment& around) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
-    print(stdout, "{}{}", kUsage, checkpoint_commands_usage);
+    print_text(stdout, usage());
     return 0;
   }
   if (const Status capped = cap_cpu_level(around.cpu_max); !capped.ok()) {
@@ -417,8 +325,7 @@ int engine_main(int argc, char** argv, const EngineEnvironment& around) {
   if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest, around.open_gpu);
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   RankProcess process;
-  const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
-  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, around, process);
+  const Status status = dispatch(argc, argv, around, process);
   if (status.ok()) return 0;
   const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
   print(stderr, "{}: {}\n", who, status.error().message());

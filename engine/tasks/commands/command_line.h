@@ -1,7 +1,7 @@
 // Room engine/tasks/commands
 // The command line of longhaul-engine: `run` and the small commands beside it.
-// command_line.h lists all; checkpoint_tools.h inspects and reshards; measure_processor.h times the machine.
-// It lies above everything in the engine; nothing includes it but main.cc.
+// command_line.h lists all; question_commands.h has the small ones; checkpoint_tools.h inspects and reshards;
+// measure_processor.h times the machine. It lies above everything in the engine; nothing includes it but main.cc.
 //
 // The command line of longhaul-engine:
 //   run --task TASK --launch LAUNCH [--rank N]      one stage, as one rank. MPI is started only when launch.ranks > 1
@@ -16,7 +16,7 @@
 //   another
 //                                                   layout, its model (engine/tasks/commands/checkpoint_commands.h)
 //   stop-server --endpoint FILE                     ends a server that a deploy stage left running
-// Results go to stdout, an error to stderr as one line; exit codes tell error codes apart.
+// Results go to stdout, an error to stderr as one line; exit codes distinguish error codes.
 #pragma once
 
 #include <optional>

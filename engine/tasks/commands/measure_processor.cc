@@ -178,10 +178,10 @@ class MeasuringRank {
   }
 
   Result<double> largest(double value) {
-    auto word = static_cast<float>(value);
+    auto most = static_cast<float>(value);
     if (Communicator* ranks = mesh_.world().communicator())
-      LH_CHECK(ranks->wait(ranks->all_reduce_max(std::span<float>(&word, 1))));
-    return word;
+      LH_CHECK(ranks->wait(ranks->all_reduce_max(std::span<float>(&most, 1))));
+    return most;
   }
 
   Status time(Timed& one) {

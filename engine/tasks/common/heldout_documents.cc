@@ -1,5 +1,7 @@
 #include "engine/tasks/common/heldout_documents.h"
 
+#include "base/files/file_query.h"
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "engine/data/files/indexed_dataset.h"
@@ -14,7 +16,8 @@ Result<std::vector<std::string>> heldout_documents(const std::string& folder) {
     return make_error(ErrorCode::invalid_input, file + " is empty: nothing of the corpus was held out",
                       "give more documents, or a corpus with heldout.jsonl; a curate stage without heldout_bytes and "
                       "heldout_fraction holds some out");
-  if (!file_exists(join_path(folder, "heldout.idx"))) return std::vector<std::string>{std::move(text)};
+  LH_TRY(const bool has_index, retried({}, [&] { return is_there(join_path(folder, "heldout.idx")); }));
+  if (!has_index) return std::vector<std::string>{std::move(text)};
   LH_TRY(const IndexedDataset dataset, IndexedDataset::open(join_path(folder, "heldout")));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   std::vector<std::string> documents;

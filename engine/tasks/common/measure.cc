@@ -15,8 +15,8 @@
 #include "engine/data/template/post_processor.h"
 #include "engine/model/layers/activations.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/parallel/mesh/rank_share.h"
 #include "engine/tasks/common/text_windows.h"
-#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
@@ -46,9 +46,13 @@ Status check_room(const ModelShape& shape, DType dtype, std::int64_t tokens_max,
 }  // namespace
 
 Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, const std::string& folder,
-                                                         const std::string& precision, std::int64_t context_length) {
+                                                         const std::string& precision, std::int64_t context_length,
+                                                         bool reward) {
   auto model = std::make_unique<ScoringModel>();
-  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(const HfConfig config, reward ? load_any_model_config(folder) : load_model_config(folder));
+  if (config.shape.scalar_head != reward)
+    return make_error(ErrorCode::invalid_input, folder + " is no reward model, which the task \"reward\" measures",
+                      "a language model's own preferences are the task \"preference\"");
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
   model->folder_ = folder;
@@ -72,15 +76,20 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, con
   return model;
 }
 
-namespace {
-
-Result<std::vector<SequenceScore>> score(TaskRun& run, ScoringModel& model, std::span<const ScoreRequest> requests) {
+Result<std::vector<SequenceScore>> score_requests(TaskRun& run, ScoringModel& model,
+                                                  std::span<const ScoreRequest> requests) {
   run.section("score");
-  return score_sequences(run.compute, model.llama(), model.tokens_max(), requests, [&](std::size_t done) {
-    run.section("score");
-    run.events.progress(static_cast<double>(done), static_cast<double>(requests.size()), "sequences");
-  });
+  const RankShare share(run.group, requests.size());
+  std::vector<ScoreRequest> mine;
+  for (const std::size_t i : share.mine()) mine.push_back(requests[i]);
+  return share.gather_values(
+      score_sequences(run.compute, model.llama(), model.tokens_max(), mine, [&](std::size_t done) {
+        run.section("score");
+        run.events.progress(static_cast<double>(done), static_cast<double>(mine.size()), "sequences");
+      }));
 }
+
+namespace {
 
 void add_accuracy(std::vector<Figure>& figures, const std::string& name, double right, double trials) {
   const Interval interval = wilson_interval(right, trials);
@@ -102,9 +111,6 @@ void add_shares(std::vector<Figure>& figures, const ItemScores& scores) {
 
 }  // namespace
 
-namespace {
-
-// What stands before a document: what the tokenizer's file puts there, or the end of the text before, as in training.
 Result<std::vector<std::int32_t>> document_start(const ScoringModel& model) {
   const std::string file = join_path(model.folder(), "tokenizer.json");
   LH_TRY(const PostProcessor around, PostProcessor::create(model.tokenizer(), file));
@@ -118,6 +124,8 @@ Result<std::vector<std::int32_t>> document_start(const ScoringModel& model) {
         "add eos_token_id to its config.json");
   return std::vector<std::int32_t>{static_cast<std::int32_t>(named.ends.front())};
 }
+
+namespace {
 
 // Its windows, as requests over `ids`, which `masks` and the caller keep.
 void ask_windows(const std::vector<std::int32_t>& ids, std::int64_t context, std::int64_t stride,
@@ -158,7 +166,7 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
     expected += static_cast<std::int64_t>(text.size()), bytes += static_cast<double>(document.size());
     ask_windows(ids, context, stride, masks, requests);
   }
-  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  LH_TRY(const std::vector<SequenceScore> scores, score_requests(run, model, requests));
   double nats = 0;
   std::int64_t tokens = 0;
   for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += s.tokens;
@@ -177,7 +185,7 @@ Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& mode
   LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.context_length()));
   std::vector<ScoreRequest> requests;
   for (const ChatTokens& example : tokenized.examples) requests.push_back({example.ids, example.loss_mask});
-  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  LH_TRY(const std::vector<SequenceScore> scores, score_requests(run, model, requests));
   double nats = 0, tokens = 0;
   for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += static_cast<double>(s.tokens);
   return std::vector<Figure>{{"answer_loss", nats / std::max(1.0, tokens), "nats"},
@@ -216,7 +224,7 @@ Result<MeasuredItems> measure_preferences(TaskRun& run, ScoringModel& model, con
   std::vector<ScoreRequest> requests;
   for (const PreferencePair& pair : tokenized.pairs)
     for (const ChatTokens* side : {&pair.chosen, &pair.rejected}) requests.push_back({side->ids, side->loss_mask});
-  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  LH_TRY(const std::vector<SequenceScore> scores, score_requests(run, model, requests));
   MeasuredItems made;
   made.scores.figures = {"preference_accuracy", "preference_accuracy_per_token"};
   made.scores.compared = "preference_pairs_compared";
@@ -303,7 +311,7 @@ Result<MeasuredItems> measure_choices(TaskRun& run, ScoringModel& model, const s
   LH_TRY(const ChoiceQuestions asked, read_choices(model, file));
   std::vector<ScoreRequest> requests;
   for (const ChatTokens& sequence : asked.sequences) requests.push_back({sequence.ids, sequence.loss_mask});
-  LH_TRY(const std::vector<SequenceScore> scores, score(run, model, requests));
+  LH_TRY(const std::vector<SequenceScore> scores, score_requests(run, model, requests));
   MeasuredItems made;
   made.scores.figures = {"choice_accuracy", "choice_accuracy_per_byte"};
   made.scores.compared = "choice_questions_compared";

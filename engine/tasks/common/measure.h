@@ -9,16 +9,19 @@
 #include "engine/model/llama.h"
 #include "engine/tasks/common/task_run.h"
 #include "engine/tasks/scores/paired_scores.h"
+#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
 // A model loaded for scoring only.
 class ScoringModel {
  public:
-  // context_length 0: the model's longest. Memory is the accounts', where they say; of a device that has too little it
+  // A language model, or with `reward` a reward model: the other is refused (invalid_input). context_length 0: the
+  // model's longest. Memory is the accounts', where they say; of a device that has too little it
   // is refused (unavailable) before anything is loaded.
   static Result<std::unique_ptr<ScoringModel>> load(const TaskRun& run, const std::string& folder,
-                                                    const std::string& precision, std::int64_t context_length);
+                                                    const std::string& precision, std::int64_t context_length,
+                                                    bool reward = false);
   Llama& llama() { return *llama_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context_length() const { return context_length_; }
@@ -32,6 +35,10 @@ class ScoringModel {
   std::unique_ptr<Llama> llama_;
   std::optional<Tokenizer> tokenizer_;
 };
+
+// What stands before a text that nothing stands before: what the tokenizer's file puts there, or the end of the text
+// before, as in training.
+Result<std::vector<std::int32_t>> document_start(const ScoringModel& model);
 
 // bits_per_byte, perplexity (per token), heldout_documents, heldout_bytes, heldout_tokens: sums over all documents (Gao
 // et al., The Pile, arXiv 2101.00027, section 3.1; the rolling log-likelihood of lm-evaluation-harness). Each document
@@ -54,5 +61,9 @@ Result<MeasuredItems> measure_preferences(TaskRun& run, ScoringModel& model, con
 // choice_accuracy by summed log-probability, choice_accuracy_per_byte by log-probability per byte of the choice.
 // Lines are {"question", "choices": [...], "answer": index}.
 Result<MeasuredItems> measure_choices(TaskRun& run, ScoringModel& model, const std::string& file);
+
+// score_sequences with the run's section and progress, shared out over the ranks of the run: each has all scores.
+Result<std::vector<SequenceScore>> score_requests(TaskRun& run, ScoringModel& model,
+                                                  std::span<const ScoreRequest> requests);
 
 }  // namespace longhaul

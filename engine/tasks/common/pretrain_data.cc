@@ -81,7 +81,7 @@ class PhaseReader {
       : settings_(settings), plan_(plan), inputs_(inputs) {}
 
   Result<std::vector<PhaseSamples>> open() {
-    LH_CHECK(deal());
+    LH_CHECK(distribute());
     std::vector<PhaseSamples> opened;
     for (std::size_t i = 0; i < plan_.phases.size(); ++i) {
       const PlannedPhase& phase = plan_.phases[i];
@@ -99,7 +99,7 @@ class PhaseReader {
   }
 
   // Each input goes on where the phases before left it: at the first sample of the new length behind the tokens read.
-  Status deal() {
+  Status distribute() {
     std::map<std::string, std::int64_t> tokens_read;
     for (const PlannedPhase& phase : plan_.phases) {
       std::vector<double> weights = phase.blend_weights;

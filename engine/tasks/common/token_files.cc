@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "engine/data/samples/example_packing.h"
@@ -142,10 +143,13 @@ Status PairSource::fill(std::int64_t first, std::int64_t count, BatchStorage& ou
 }
 
 Result<std::string> find_data_file(const std::string& path, const std::vector<std::string>& names) {
-  if (!file_exists(path)) return make_error(ErrorCode::not_found, "there is no " + path);
+  LH_TRY(const bool there, is_there(path));
+  if (!there) return make_error(ErrorCode::not_found, "there is no " + path);
   if (!is_directory(path)) return path;
-  for (const std::string& name : names)
-    if (file_exists(join_path(path, name))) return join_path(path, name);
+  for (const std::string& name : names) {
+    LH_TRY(const bool held, is_there(join_path(path, name)));
+    if (held) return join_path(path, name);
+  }
   return make_error(ErrorCode::not_found, format("{} holds none of {}", path, join(names, ", ")));
 }
 

@@ -22,6 +22,9 @@
 #include "engine/tasks/common/amount_notes.h"
 #include "engine/tasks/common/milestone.h"
 #include "engine/tasks/common/training_check.h"
+#include "engine/tasks/training/doubtful_states.h"
+#include "engine/tasks/training/memory_report.h"
+#include "engine/tasks/training/trained_model.h"
 #include "engine/train/step/replay_verdict.h"
 
 namespace longhaul {
@@ -41,7 +44,8 @@ Status start_weights(const ComputeContext& context, const TrainingStageSettings&
     initialize_parameters(context, *stores.trained, seed);
     return {};
   }
-  LH_CHECK(load_model_weights(context, settings.start_model, stores.weights()));
+  LH_CHECK(load_model_weights(context, settings.start_model, stores.weights(),
+                              settings.new_head ? std::optional(seed) : std::nullopt));
   if (stores.adapted) stores.adapted->initialize(seed);
   return {};
 }
@@ -66,6 +70,44 @@ void add_outcome(const TrainingOutcome& outcome, const TrainingStageSettings& se
     figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
     if (peak_flops > 0) figures.push_back({"mfu", outcome.flops / outcome.seconds / peak_flops, ""});
   }
+}
+
+// Null where it was not asked for, or cannot be: no reason not to train.
+std::unique_ptr<KernelTimer> time_kernels(const TaskRun& run, const TrainingStageSettings& settings) {
+  if (!settings.trace.kernels) return nullptr;
+  if (!run.gpu) {
+    run.events.message("warn", "trace.kernels: there is no GPU whose kernels could be timed");
+    return nullptr;
+  }
+  Result<std::unique_ptr<KernelTimer>> timer = run.gpu->time_kernels();
+  if (timer.ok()) return std::move(*timer);
+  run.events.message("warn", "trace.kernels: " + timer.error().message());
+  return nullptr;
+}
+
+// Each kind of attention is reported by the first rank when it is first used.
+Status choose_attention(const TaskRun& run, const TrainingStageSettings& settings) {
+  if (!run.gpu) return {};
+  const auto observer = [&run](const AttentionReport& report) {
+    Value fields = Value::make_table();
+    fields.set("of", report.asked.text());
+    fields.set("by", attention_way_name(report.choice.way));
+    fields.set("reason", report.choice.reason);
+    run.events.write("attention", std::move(fields));
+  };
+  return run.group.agree(run.gpu->use_attention({settings.attention_backend, settings.deterministic}, observer));
+}
+
+// Once for a training, not again where it goes on.
+void note_amounts(const TaskRun& run, const TrainingStageSettings& settings, std::int64_t samples, std::int64_t steps) {
+  if (run.group.rank() != 0 || !run.launch.start_checkpoint.empty()) return;
+  TrainingAmounts amounts;
+  amounts.samples = samples, amounts.steps = steps;
+  amounts.global_batch_size = settings.global_batch_size;
+  if (settings.phases.empty()) amounts.warmup_steps = settings.optimizer.warmup_steps;
+  amounts.checkpoint_every_steps = settings.checkpoint.every_steps;
+  amounts.eval_every_steps = settings.eval_every_steps;
+  for (const std::string& note : notes_on_amounts(amounts)) run.events.message("warn", note);
 }
 
 }  // namespace
@@ -101,7 +143,7 @@ Status TrainingStage::prepare() {
   LH_CHECK(check_training(run_.task.kind, settings_, run_.mesh.dims()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
-  LH_CHECK(choose_attention());
+  LH_CHECK(choose_attention(run_, settings_));
   if (settings_.corruption.check == "replay" && run_.mesh.dims().dp() == 1)
     run_.events.message("warn", "corruption.check = \"replay\": there is no other data-parallel rank to compare with");
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
@@ -170,7 +212,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
 
 Status TrainingStage::check_memory_here() const {
   LH_TRY(const TrainingOutline plan, outline());
-  // The launcher dealt the ranks: each knows best where it is.
+  // The launcher placed the ranks: each knows best where it is.
   LH_TRY(const std::vector<std::string> hosts, run_.group.all_gather_text(host_name()));
   const std::string& own = hosts[static_cast<std::size_t>(run_.group.rank())];
   std::vector<int> ranks;  // of this node
@@ -193,83 +235,12 @@ Status TrainingStage::check_memory_here() const {
   return {};
 }
 
-namespace {
-
-Value table_of(const MemoryTable& table) {
-  Value fields = Value::make_table();
-  for (int i = 0; i < memory_categories; ++i)
-    if (const auto category = static_cast<MemoryCategory>(i); table[category] > 0)
-      fields.set(to_string(category), table[category]);
-  return fields;
-}
-
-}  // namespace
-
-Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
-  LH_TRY(const TrainingOutline o, outline());
-  LH_TRY(const MemoryPlan plan, plan_training_memory(o, run_.mesh.at()));
-  const MemoryTable peak = memory_.peak();
-  constexpr auto fields = 2 * static_cast<std::size_t>(memory_categories) + 1;
-  std::vector<double> mine, all(fields * static_cast<std::size_t>(run_.group.size()));
-  mine.push_back(static_cast<double>(memory_.all().bytes_peak));
-  for (const MemoryTable* table : {&plan.bytes, &peak})
-    for (const std::int64_t bytes : table->bytes) mine.push_back(static_cast<double>(bytes));
-  LH_CHECK(run_.group.all_gather(mine, all));
-  std::size_t worst = 0;
-  for (std::size_t at = 0; at < all.size(); at += fields)
-    if (all[at] > all[worst]) worst = at;
-  const auto table_at = [&](std::size_t at) {
-    MemoryTable table;
-    for (std::size_t i = 0; i < memory_categories; ++i) table.bytes[i] = static_cast<std::int64_t>(all[at + i]);
-    return table;
-  };
-  const MemoryTable planned = table_at(worst + 1), held = table_at(worst + 1 + memory_categories);
-  Value every = Value::make_array();
-  for (std::size_t at = 0; at < all.size(); at += fields) {
-    const MemoryTable of_rank = table_at(at + 1);
-    Value one = Value::make_table();
-    one.set("planned_bytes", of_rank.total());
-    one.set("of_process", of_rank[MemoryCategory::process]);
-    one.set("held_bytes", static_cast<std::int64_t>(all[at]));
-    every.push_back(std::move(one));
-  }
-  Value event = Value::make_table();
-  event.set("of_rank", static_cast<std::int64_t>(worst / fields));
-  event.set("planned_bytes", planned.total());
-  event.set("held_bytes", static_cast<std::int64_t>(all[worst]));
-  event.set("planned", table_of(planned));
-  event.set("held", table_of(held));
-  event.set("ranks", std::move(every));
-  run_.events.write("memory", std::move(event));
-  figures.push_back({"memory_held", all[worst], "bytes"});
-  figures.push_back({"memory_planned", static_cast<double>(planned.total()), "bytes"});
+Status TrainingStage::add_memory(std::vector<Figure>& figures) const {
+  LH_TRY(const TrainingOutline plan, outline());
+  LH_TRY(const MemoryUse use, report_memory(plan, run_.mesh.at(), memory_, run_.group, run_.events));
+  figures.push_back({"memory_held", use.held_bytes, "bytes"});
+  figures.push_back({"memory_planned", static_cast<double>(use.planned.total()), "bytes"});
   return {};
-}
-
-// Null where it was not asked for, or cannot be: no reason not to train.
-std::unique_ptr<KernelTimer> TrainingStage::time_kernels() {
-  if (!settings_.trace.kernels) return nullptr;
-  if (!run_.gpu) {
-    run_.events.message("warn", "trace.kernels: there is no GPU whose kernels could be timed");
-    return nullptr;
-  }
-  Result<std::unique_ptr<KernelTimer>> timer = run_.gpu->time_kernels();
-  if (timer.ok()) return std::move(*timer);
-  run_.events.message("warn", "trace.kernels: " + timer.error().message());
-  return nullptr;
-}
-
-// Each kind of attention is told when it comes for the first time, by the first rank.
-Status TrainingStage::choose_attention() {
-  if (!run_.gpu) return {};
-  const auto tell = [this](const AttentionReport& report) {
-    Value fields = Value::make_table();
-    fields.set("of", report.asked.text());
-    fields.set("by", attention_way_name(report.choice.way));
-    fields.set("reason", report.choice.reason);
-    run_.events.write("attention", std::move(fields));
-  };
-  return run_.group.agree(run_.gpu->use_attention({settings_.attention_backend, settings_.deterministic}, tell));
 }
 
 namespace {
@@ -277,7 +248,8 @@ namespace {
 Result<ModelFolderOptions> folder_options(const TrainingStageSettings& settings) {
   ModelFolderOptions options;
   LH_TRY(options.config, config_for_tokenizer(settings.tokenizer_folder));
-  options.config.shape = settings.shape;
+  options.config.shape = settings.shape, options.config.reward_form = settings.reward_form;
+  if (!settings.names_padding) options.config.pad_token_id = -1;
   options.tokenizer_folder = settings.tokenizer_folder;
   return options;
 }
@@ -285,26 +257,8 @@ Result<ModelFolderOptions> folder_options(const TrainingStageSettings& settings)
 }  // namespace
 
 Status TrainingStage::write_model(const std::string& folder) {
-  if (stores_.adapted)
-    return write_adapted_model(
-        run_.mesh, run_.is_first(), *stores_.trained, settings_.start_model,
-        [this] { return folder_options(settings_); }, folder);
-  std::optional<ModelFolderWriter> writer;
-  const auto begin = [&]() -> Status {
-    LH_TRY(const ModelFolderOptions options, folder_options(settings_));
-    LH_TRY(ModelFolderWriter created, ModelFolderWriter::create(folder, options));
-    writer.emplace(std::move(created));
-    return {};
-  };
-  const Status begun = run_.is_first() ? begin() : Status();
-  const Status gathered = gather_each_parameter(run_.mesh, stores_.trained->shape(), stores_.trained->layout(),
-                                                {stores_.trained->masters(), stores_.trained->device()},
-                                                [&](const ParameterSpec& spec, std::span<const float> values) {
-                                                  return writer ? writer->add(spec.name, values) : Status();
-                                                });
-  LH_CHECK(begun);
-  LH_CHECK(gathered);
-  return writer ? writer->finish() : Status();
+  return write_trained_model(
+      run_.mesh, run_.is_first(), stores_, settings_.start_model, [this] { return folder_options(settings_); }, folder);
 }
 
 Status TrainingStage::export_model() {
@@ -365,66 +319,20 @@ InProcessRestart TrainingStage::in_process_restart() {
     for (const auto& stage : stages_) stages.push_back(stage.get());
     return stages;
   };
-  restart.tell = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
+  restart.report = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
     print(stderr, "longhaul-engine rank {}: faulted, waits for an order to restart: {}\n", run_.group.rank(),
           fault.message());
-    report_faulted(fault, corruption);
+    report_faulted(run_.clock, run_.launch, run_.group.rank(), fault, corruption);
     reported_corruption_ = corruption.has_value();
   };
   return restart;
-}
-
-void TrainingStage::report_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption) {
-  const int rank = run_.group.rank();
-  EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
-  Value fields = Value::make_table();
-  fields.set("code", to_string(fault.code));
-  fields.set("what", fault.message());
-  fields.set("launch", static_cast<std::int64_t>(run_.launch.launch));
-  if (corruption) set_fields(fields, *corruption);
-  own.write("faulted", std::move(fields));
-}
-
-namespace {
-
-// Of the first rank: what was made after the sound step is abandoned, wherever it lies. Returns how many checkpoints.
-Result<int> abandon_after(std::int64_t sound_step, Trainer& trainer, const CheckpointStore& checkpoints) {
-  LH_TRY(const TimeLine line, read_time_line(checkpoints.folder(), checkpoints.retry()));
-  const Value spikes = trainer.spike_guard().state();
-  const std::int64_t to_step = std::max<std::int64_t>(0, sound_step);
-  LH_CHECK(checkpoints.fence().look());
-  LH_CHECK(make_directories(checkpoints.folder()));
-  LH_CHECK(write_time_line(checkpoints.folder(), line.rolled_back(to_step, std::nullopt, *spikes.find("spent"),
-                                                                  trainer.progress().step + 1)));
-  return checkpoints.set_aside_after(to_step);
-}
-
-}  // namespace
-
-// The next launch goes on from what was saved before anything can have been wrong. As soon as one rank has ended the
-// others may be killed at any moment: before any does, the time line says that all later states are abandoned, so that
-// it does not matter which of them are still removed.
-void TrainingStage::leave_doubtful_states(const SilentCorruption& found, Trainer& trainer,
-                                          const CheckpointStore& checkpoints, const LocalCopies* local_copies) {
-  if (found.weights_are_sound()) return;
-  Result<int> moved = 0;
-  if (run_.is_first()) moved = abandon_after(found.sound_step, trainer, checkpoints);
-  if (!moved.ok())
-    run_.events.message("warn", "states that may be wrong are still there: " + moved.error().message());
-  else if (*moved > 0)
-    run_.events.message("warn", format("{} checkpoints after step {} may be wrong and were renamed to suspect-...",
-                                       *moved, found.sound_step));
-  const Status known = run_.group.agree(moved.ok() ? Status() : Status(moved.error()));
-  if (!known.ok()) print(stderr, "longhaul-engine rank {}: {}\n", run_.group.rank(), known.error().message());
-  if (fault_here(FaultPoint::local_copy_removing)) return;
-  if (local_copies) local_copies->remove();
 }
 
 // A result that may be wrong ends the rank to blame with 17, and all with 16 where it is not known who that is.
 Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption) {
   if (!corruption) return fault;
   const bool own = corruption->rank == run_.group.rank();
-  if (own && !reported_corruption_) report_faulted(fault, corruption);
+  if (own && !reported_corruption_) report_faulted(run_.clock, run_.launch, run_.group.rank(), fault, corruption);
   if (!corruption->decided)
     run_.exit_code = exit_run_again_elsewhere;
   else if (own)
@@ -432,20 +340,52 @@ Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorr
   return fault;
 }
 
-// Once for a training, not again where it goes on.
-void TrainingStage::note_amounts(std::int64_t samples, std::int64_t steps) {
-  if (run_.group.rank() != 0 || !run_.launch.start_checkpoint.empty()) return;
-  TrainingAmounts amounts;
-  amounts.samples = samples, amounts.steps = steps;
-  amounts.global_batch_size = settings_.global_batch_size;
-  if (settings_.phases.empty()) amounts.warmup_steps = settings_.optimizer.warmup_steps;
-  amounts.checkpoint_every_steps = settings_.checkpoint.every_steps;
-  amounts.eval_every_steps = settings_.eval_every_steps;
-  for (const std::string& note : notes_on_amounts(amounts)) run_.events.message("warn", note);
+namespace {
+
+// What the settings and the launch say; what is made for one training is added by the caller.
+TrainingLoopOptions loop_options_of(const TaskRun& run, const TrainingStageSettings& settings, MemoryAccounts& memory) {
+  TrainingLoopOptions options;
+  options.checkpoint_every_steps = settings.checkpoint.every_steps;
+  options.save_at_end = settings.checkpoint.at_end;
+  options.saver.asynchronous = settings.checkpoint.asynchronous;
+  options.saver.direct_io = settings.checkpoint.direct_io;
+  options.saver.staging_bytes_max = settings.checkpoint.staging_limit.value;
+  options.saver.account = &memory.of(MemoryCategory::checkpoint);
+  options.snapshot_every_steps = settings.checkpoint.snapshot_every;
+  options.snapshot_account = &memory.of(MemoryCategory::checkpoint);
+  options.eval_every_steps = settings.eval_every_steps;
+  options.flops_per_token = settings.shape.train_flops_per_token(settings.sequence_length);
+  options.peak_flops = settings.peak_tflops * 1e12 * static_cast<double>(run.group.size());
+  options.seed = static_cast<std::uint64_t>(settings.seed);
+  options.start_checkpoint = run.launch.start_checkpoint;
+  options.at_least_step = run.launch.at_least_step;
+  options.stop_signal = run.stop_signal;
+  options.milestone_every_steps = settings.milestone_every;
+  options.steps_together = settings.steps_together;
+  options.trace = run.trace, options.trace_settings = settings.trace;
+  options.trace_folder = join_path(parent_path(run.launch.state_dir), "trace");
+  return options;
 }
 
+// Of a training that an order or a signal has stopped; the first rank writes what the next launch reads.
+Error stopped(const TaskRun& run, const TrainingOutcome& outcome, std::int64_t steps) {
+  if (run.is_first()) {
+    Value fields = Value::make_table();
+    fields.set("step", outcome.step);
+    fields.set("why", outcome.stop_cause.by_own_timer() ? stopped_by_own_timer : stopped_as_asked);
+    fields.set("saved", outcome.saved_at_stop);
+    run.events.write(stopped_event_kind, std::move(fields));
+  }
+  return make_error(
+      ErrorCode::aborted,
+      format("{}: stopped after step {} of {}; {}", outcome.stop_cause.text(), outcome.step, steps,
+             outcome.saved_at_stop ? "a checkpoint of it was saved" : "there was no time for a checkpoint of it"));
+}
+
+}  // namespace
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
-                            std::vector<Figure> figures) {
+                            std::vector<Figure> figures, const std::function<Status(std::vector<Figure>&)>& at_end) {
   TrainerOptions options = trainer_options();
   if (!settings_.phases.empty())
     options.steps = settings_.phases.back().last_step;
@@ -453,7 +393,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
                                    settings_.global_batch_size, settings_.batch_rampup);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
-  note_amounts(source.samples_per_epoch(), options.steps);
+  note_amounts(run_, settings_, source.samples_per_epoch(), options.steps);
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
   LH_CHECK(run_.group.agree(offload_moments()));
@@ -463,13 +403,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));
   checkpoints.set_fence(fence_of(run_.launch));
-  TrainingLoopOptions loop_options;
-  loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
-  loop_options.save_at_end = settings_.checkpoint.at_end;
-  loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
-  loop_options.saver.direct_io = settings_.checkpoint.direct_io;
-  loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
-  loop_options.saver.account = &memory_.of(MemoryCategory::checkpoint);
+  TrainingLoopOptions loop_options = loop_options_of(run_, settings_, memory_);
+  loop_options.companion = companion_;
   std::unique_ptr<LocalCopies> local_copies;
   if (settings_.checkpoint.local_every_steps > 0) {
     LH_TRY(local_copies, create_local_copies());
@@ -478,23 +413,11 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   }
   InProcessRestart restart = in_process_restart();
   if (settings_.checkpoint.in_process && run_.beat) loop_options.restart = &restart;
-  loop_options.snapshot_every_steps = settings_.checkpoint.snapshot_every;
-  loop_options.snapshot_account = &memory_.of(MemoryCategory::checkpoint);
-  loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
-  loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
-  loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
-  loop_options.seed = static_cast<std::uint64_t>(settings_.seed);
-  loop_options.start_checkpoint = run_.launch.start_checkpoint;
-  loop_options.at_least_step = run_.launch.at_least_step;
-  loop_options.stop_signal = run_.stop_signal;
-  loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
     return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
   };
-  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
-  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
-  const std::unique_ptr<KernelTimer> kernel_timer = time_kernels();
+  const std::unique_ptr<KernelTimer> kernel_timer = time_kernels(run_, settings_);
   loop_options.kernel_timer = kernel_timer.get();
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
@@ -508,24 +431,15 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_TRY([[maybe_unused]] const bool resumed, loop->restore(run_.compute));
   const Result<TrainingOutcome> done = loop->run(heldout);
   if (!done.ok()) {
-    if (trainer->corruption()) leave_doubtful_states(*trainer->corruption(), *trainer, checkpoints, local_copies.get());
+    if (trainer->corruption())
+      leave_doubtful_states(*trainer->corruption(), *trainer, checkpoints, local_copies.get(), run_.group, run_.events);
     return ended_by(done.error(), trainer->corruption());
   }
   const TrainingOutcome& outcome = *done;
-  if (outcome.stopped && run_.is_first()) {
-    Value fields = Value::make_table();
-    fields.set("step", outcome.step);
-    fields.set("why", outcome.stop_cause.by_own_timer() ? stopped_by_own_timer : stopped_as_asked);
-    fields.set("saved", outcome.saved_at_stop);
-    run_.events.write(stopped_event_kind, std::move(fields));
-  }
-  if (outcome.stopped)
-    return make_error(
-        ErrorCode::aborted,
-        format("{}: stopped after step {} of {}; {}", outcome.stop_cause.text(), outcome.step, options.steps,
-               outcome.saved_at_stop ? "a checkpoint of it was saved" : "there was no time for a checkpoint of it"));
+  if (outcome.stopped) return stopped(run_, outcome, options.steps);
 
-  LH_CHECK(report_memory(figures));
+  LH_CHECK(add_memory(figures));
+  if (at_end && settings_.checkpoint.at_end) LH_CHECK(at_end(figures));
   // The whole parameters that the export gathers take the place of gradients and activations.
   loop.reset(), trainer.reset(), stages_.clear();
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.

@@ -36,6 +36,10 @@ struct TrainingStageSettings : TrainingCommon, ComputeChoices {
   bool deterministic = true;
   bool positions = false, first_key = false;  // in batches: contracts/plan/training_outline.h
   std::string start_model;                    // folder with weights; "": random ones
+  bool new_head = false;                      // it has none of the shape's scalar head, which begins anew
+  bool names_padding = true;                  // config.json says which token pads
+  Value reward_form = {};                     // of a reward model: HfConfig
+  std::int64_t steps_together = 1;            // as TrainingLoopOptions has it
   std::string tokenizer_folder;               // goes into the artifact
 };
 
@@ -53,36 +57,34 @@ class TrainingStage {
   // What the models compute with, as it stands: what an adapter makes of it, where there is one.
   const ParameterStore& weights() { return stores_.weights(); }
   std::int64_t tokens_max() const { return tokens_max_; }
+  // Borrowed, for train(). Neither restarts in the process nor copies on nodes know of it: the settings ask for none.
+  void train_beside(TrainingCompanion& companion) { companion_ = &companion; }
 
   // heldout may be null. Trains, writes the artifact, and adds its figures to `figures`. An order to stop is
-  // ErrorCode::aborted after the checkpoint was saved.
-  Status train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures);
+  // ErrorCode::aborted after the checkpoint was saved. `at_end`, where it is given, adds figures of the trained
+  // model(), unless there is none (checkpoint.at_end); collective.
+  Status train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures,
+               const std::function<Status(std::vector<Figure>&)>& at_end = {});
 
  private:
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings)
       : run_(run), settings_(settings), memory_(run.memory ? *run.memory : own_memory_) {}
   Status prepare();
   Status make_stages();
-  void note_amounts(std::int64_t samples, std::int64_t steps);
   InProcessRestart in_process_restart();
-  void report_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
-  void leave_doubtful_states(const SilentCorruption& found, Trainer& trainer, const CheckpointStore& checkpoints,
-                             const LocalCopies* local_copies);
   Error ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption);
   TrainerOptions trainer_options() const;
   Result<TrainingOutline> outline() const;
   // Before any memory is taken: does what all ranks of this node will hold fit? Collective. Says what is planned.
   Status check_memory_here() const;
-  // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
-  std::unique_ptr<KernelTimer> time_kernels();
-  Status choose_attention();
+  // Collective: the outcome is that of the first rank, which writes.
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();
   // As optimizer.offload says.
   Status offload_moments();
   // Planned beside held, of the rank that held most. Collective.
-  Status report_memory(std::vector<Figure>& figures) const;
+  Status add_memory(std::vector<Figure>& figures) const;
 
   TaskRun& run_;
   TrainingStageSettings settings_;
@@ -90,6 +92,7 @@ class TrainingStage {
   MemoryAccounts own_memory_;
   MemoryAccounts& memory_;
   bool reported_corruption_ = false;
+  TrainingCompanion* companion_ = nullptr;
   std::unique_ptr<FileStatePlace> moments_place_;
   std::unique_ptr<MomentStream> moments_;  // null: in memory
   AdapterStores stores_;

@@ -7,12 +7,12 @@
 #include "base/text/text.h"
 #include "engine/align/group_advantage.h"
 #include "engine/data/samples/instruct_data.h"
+#include "engine/tasks/rollouts/answer_rows.h"
+#include "engine/tasks/rollouts/token_credit.h"
 
 namespace longhaul {
 
 namespace {
-
-constexpr std::int64_t heldout_block = 256;  // prompts that are answered together
 
 // Of (step, prompt, member) and of how often its group was drawn before: each has draws of its own.
 std::uint64_t stream_of(std::int64_t step, std::size_t prompt, std::int64_t member, std::int64_t draw) {
@@ -24,43 +24,14 @@ std::uint64_t order_seed(std::int64_t seed, std::int64_t draw) {
   return draw == 0 ? static_cast<std::uint64_t>(seed) : xxh3_64(format("{} {}", seed, draw), 0x6f726472);
 }
 
-// Rows of rollouts, with what an objective asks of each answer and of its tokens.
-class AnswerRows {
- public:
-  explicit AnswerRows(BatchStorage& out) : out_(out) { out.per_sequence.clear(); }
-  void add(const Rollout& rollout, double advantage, double scale) {
-    const double reward = rollout.reward.value.value_or(0);
-    rows_.push_back(&rollout);
-    for (const double number : {advantage, scale, reward, reward >= 1 ? 1.0 : 0.0}) out_.per_sequence.push_back(number);
-  }
-  void put(std::int64_t sequence_length) {
-    std::vector<const ChatTokens*> tokens;
-    for (const Rollout* rollout : rows_) tokens.push_back(&rollout->tokens);
-    fill_examples(tokens, sequence_length, out_);
-    out_.drawn.assign(out_.ids.size(), 0.0F);
-    out_.reference.clear();
-    if (!rows_.empty() && !rows_.front()->reference.empty()) out_.reference.assign(out_.ids.size(), 0.0F);
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      const Rollout& rollout = *rows_[row];
-      const std::size_t answer = rollout.drawn.size();
-      const std::size_t begin = row * static_cast<std::size_t>(out_.length) + rollout.tokens.ids.size() - answer - 1;
-      for (std::size_t t = 0; t < answer; ++t) {
-        out_.drawn[begin + t] = static_cast<float>(rollout.drawn[t]);
-        if (!out_.reference.empty()) out_.reference[begin + t] = static_cast<float>(rollout.reference[t]);
-      }
-    }
-  }
-
- private:
-  BatchStorage& out_;
-  std::vector<const Rollout*> rows_;
-};
+double seconds_since(const Clock& clock, std::int64_t begun_ns) {
+  return static_cast<double>(clock.monotonic_ns() - begun_ns) * 1e-9;
+}
 
 }  // namespace
 
-void RolloutSource::begin_step(std::int64_t step, std::int64_t) {
-  step_ = step;
-  held_first_ = -1;
+void RolloutSource::begin_step(std::int64_t step, std::int64_t left_out) {
+  step_ = step, left_out_ = left_out, begun_ = false;
 }
 
 void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const {
@@ -72,7 +43,7 @@ void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vec
                                              : question % prompts);
   task.sampling.seed = static_cast<std::uint64_t>(settings_.seed);
   for (std::int64_t k = question * group; k < (question + 1) * group; ++k) {
-    task.sampling.stream = stream_of(step_, task.prompt, k % settings_.global_batch_size, draw);
+    task.sampling.stream = stream_of(step_, task.prompt, k % schedule_.answers(), draw);
     tasks.push_back(task);
   }
 }
@@ -84,11 +55,16 @@ std::vector<std::optional<double>> RolloutSource::rewards_of(std::size_t group) 
   return rewards;
 }
 
-Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int64_t first, std::int64_t draw) {
+Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int64_t draw) {
   const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
+  const std::int64_t groups = share() / settings_.rollout.group_size;  // of a batch, here
+  const std::int64_t begin = schedule_.answers_before(step_) + left_out_;
   std::vector<RolloutTask> tasks;
-  for (const std::size_t group : open)
-    add_tasks(first / settings_.rollout.group_size + static_cast<std::int64_t>(group), draw, tasks);
+  for (const std::size_t open_group : open) {
+    const auto group = static_cast<std::int64_t>(open_group);
+    const std::int64_t first = begin + group / groups * schedule_.batch + run_.group.rank() * share();
+    add_tasks(first / settings_.rollout.group_size + group % groups, draw, tasks);
+  }
   LH_TRY(std::vector<Rollout> drawn, rollouts_.answer(prompts_, tasks, times_));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::size_t place = open[i / size] * size + i % size;
@@ -97,71 +73,56 @@ Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int
   return {};
 }
 
-void RolloutSource::count_answers(RolloutFigures& mine) const {
-  for (std::size_t i = 0; i < held_.size(); ++i) {
-    const auto tokens = static_cast<double>(held_[i].drawn.size());
-    mine.answers += 1, mine.tokens += tokens, mine.cut += held_[i].cut ? 1 : 0;
-    mine.faults += held_[i].reward.value ? 0 : 1;
-    mine.all_answers += 1, mine.all_rewards += held_[i].reward.value.value_or(0);
-    mine.advantages.add(advantages_[i], tokens);
-    for (const double logprob : held_[i].drawn) mine.log_probability += logprob;
+// `equal`: those of the groups that stay though their rewards are all equal.
+void RolloutSource::compare_groups(const std::vector<std::size_t>& equal) {
+  figures_.equal_groups = static_cast<double>(equal.size());
+  for (std::size_t group = 0; group < static_cast<std::size_t>(figures_.groups); ++group) {
+    const std::vector<double> advantages = group_advantages(settings_, rewards_of(group));
+    advantages_.insert(advantages_.end(), advantages.begin(), advantages.end());
   }
+  for (std::size_t i = 0; i < held_.size(); ++i)
+    figures_.advantages.add(advantages_[i], static_cast<double>(held_[i].drawn.size()));
 }
 
-Result<RolloutFigures> RolloutSource::roll_own(std::int64_t first) {
-  const auto count = static_cast<std::size_t>(settings_.global_batch_size / run_.group.size());
+Status RolloutSource::roll_own() {
+  const auto count = static_cast<std::size_t>(schedule_.minibatches * share());
   held_.assign(count, {}), lines_.assign(count, 0), advantages_.clear();
   std::vector<std::size_t> open(count / static_cast<std::size_t>(settings_.rollout.group_size));
   std::iota(open.begin(), open.end(), 0);
-  RolloutFigures mine;
-  mine.groups = static_cast<double>(open.size());
+  figures_ = {};
+  figures_.groups = static_cast<double>(open.size());
   for (std::int64_t draw = 0; !open.empty(); ++draw) {
-    LH_CHECK(draw_groups(open, first, draw));
+    LH_CHECK(draw_groups(open, draw));
     std::erase_if(open, [&](std::size_t group) { return !rewards_are_equal(rewards_of(group)); });
     if (draw == settings_.rollout.redraws) break;
     for (const std::size_t group : open)
       for (const std::optional<double>& reward : rewards_of(group)) {
-        mine.all_answers += 1, mine.all_rewards += reward.value_or(0);
-        mine.redrawn_faults += reward ? 0 : 1;
+        figures_.all_answers += 1, figures_.all_rewards += reward.value_or(0);
+        figures_.redrawn_faults += reward ? 0 : 1;
       }
-    mine.redrawn += static_cast<double>(open.size());
+    figures_.redrawn += static_cast<double>(open.size());
   }
-  mine.equal_groups = static_cast<double>(open.size());
-  for (std::size_t group = 0; group < static_cast<std::size_t>(mine.groups); ++group) {
-    const std::vector<double> advantages = group_advantages(settings_, rewards_of(group));
-    advantages_.insert(advantages_.end(), advantages.begin(), advantages.end());
+  figures_.batch_tokens.assign(static_cast<std::size_t>(schedule_.minibatches), 0.0);
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    figures_.count(held_[i]);
+    figures_.batch_tokens[i / static_cast<std::size_t>(share())] += static_cast<double>(held_[i].drawn.size());
   }
-  count_answers(mine);
-  held_first_ = first;
-  return mine;
+  if (!critic_) return compare_groups(open), Status();
+  figures_.equal_groups = static_cast<double>(open.size());
+  return credit();
 }
 
-Status RolloutSource::add_figures(const RolloutFigures& mine) {
-  using F = RolloutFigures;
-  constexpr double F::* summed[] = {&F::answers,         &F::tokens,     &F::cut,
-                                    &F::faults,          &F::groups,     &F::equal_groups,
-                                    &F::log_probability, &F::redrawn,    &F::redrawn_faults,
-                                    &F::all_answers,     &F::all_rewards};
-  constexpr double AdvantageSums::* of_tokens[] = {&AdvantageSums::tokens, &AdvantageSums::sum,
-                                                   &AdvantageSums::squares};
-  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::generate, &RolloutTimes::reward,
-                                                &RolloutTimes::reference};
-  std::vector<double> own;
-  for (const auto field : summed) own.push_back(mine.*field);
-  for (const auto field : of_tokens) own.push_back(mine.advantages.*field);
-  for (const auto field : slowest) own.push_back(times_.*field);
-  std::vector<double> all(own.size() * static_cast<std::size_t>(run_.group.size()));
-  LH_CHECK(run_.group.all_gather(own, all));
-  figures_ = {}, times_ = {};
-  for (auto at = all.begin(); at != all.end();) {
-    for (const auto field : summed) figures_.*field += *at++;
-    for (const auto field : of_tokens) figures_.advantages.*field += *at++;
-    for (const auto field : slowest) times_.*field = std::max(times_.*field, *at++);
-  }
+// By the critic's values as they stand.
+Status RolloutSource::credit() {
+  advantages_.assign(held_.size(), 0.0);  // tokens have their own
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  LH_CHECK(critic_->value(held_));
+  credit_tokens(settings_.ppo, critic_->beta(), held_, figures_);
+  times_.value += seconds_since(run_.clock, begun_ns);
   return {};
 }
 
-void RolloutSource::tell_faults() const {
+void RolloutSource::report_faults() const {
   if (figures_.faults == 0) return;
   for (std::size_t i = 0; i < held_.size(); ++i)
     if (!held_[i].reward.value)
@@ -171,12 +132,11 @@ void RolloutSource::tell_faults() const {
                                         step_, figures_.faults, figures_.answers, lines_[i], held_[i].reward.problem));
 }
 
-Status RolloutSource::roll(std::int64_t first) {
-  times_ = {};
-  auto mine = roll_own(first);
-  LH_CHECK(run_.group.agree(mine.ok() ? Status() : Status(mine.error())));
-  LH_CHECK(add_figures(*mine));
-  tell_faults();
+Status RolloutSource::roll() {
+  const Status mine = roll_own();
+  LH_CHECK(run_.group.agree(mine));
+  LH_CHECK(add_over_ranks(run_.group, figures_, times_));
+  report_faults();
   if (figures_.without_fault() == 0)
     return make_error(ErrorCode::invalid_input,
                       format("step {}: no answer has a reward; the first: {}", step_, held_.front().reward.problem),
@@ -184,64 +144,68 @@ Status RolloutSource::roll(std::int64_t first) {
   if (settings_.method == "reinforce++")
     for (std::size_t i = 0; i < held_.size(); ++i)
       advantages_[i] = held_[i].reward.value ? normalised_advantage(advantages_[i], figures_.advantages) : 0;
+  if (!critic_) return {};
+  if (settings_.ppo.whiten) whiten_advantages(held_, figures_.advantages);
+  const double divergence = figures_.divergence / figures_.advantages.tokens;
+  critic_fields_ = Value::make_table();
+  critic_fields_.set("kl_coefficient", critic_->beta());
+  critic_fields_.set("kl_penalty", divergence);
+  critic_fields_.set("explained_variance", explained_variance(figures_));
+  critic_->adapt_beta(divergence, figures_.answers);
+  return {};
+}
+
+Status RolloutSource::begin_batch() {
+  times_ = {};
+  if (schedule_.begins_rollout(step_)) LH_CHECK(roll());
+  const std::int64_t steps_since = (step_ - 1) % schedule_.updates();
+  if (held_.empty())
+    return make_error(
+        ErrorCode::internal,
+        format("step {} is {} steps behind the first that learns from its answers, and those are not here", step_,
+               steps_since),
+        "go on from a checkpoint of a step that ends a rollout");
+  begun_ = true;
+  if (!critic_) return {};
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  const BatchRows of_batch = [this](std::int64_t position, std::int64_t count, BatchStorage& out) {
+    return rows(position, count, out);
+  };
+  LH_TRY(const StepReport step, critic_->step(of_batch));
+  times_.critic = seconds_since(run_.clock, begun_ns);
+  critic_fields_.set("value_loss", step.loss);
+  critic_fields_.set("value_clip_fraction", step.extra[0]);
+  critic_fields_.set("value", step.extra[1]);
+  critic_fields_.set("critic_grad_norm", step.grad_norm);
+  return {};
+}
+
+Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStorage& out) const {
+  const std::int64_t batch = schedule_.batch_of(step_);
+  AnswerRows filled(out);
+  for (std::int64_t k = position - run_.group.rank() * share(); count > 0; ++k, --count) {
+    LH_ASSERT(k >= 0 && k < share(), std::to_string(k));
+    const auto i = static_cast<std::size_t>(batch * share() + k);
+    double scale = 1 / static_cast<double>(held_[i].drawn.size());
+    if (settings_.rollout.average == "token")
+      scale = static_cast<double>(schedule_.batch) / figures_.batch_tokens[static_cast<std::size_t>(batch)];
+    if (settings_.rollout.average == "longest") scale = 1 / static_cast<double>(settings_.rollout.max_new_tokens);
+    if (critic_ && !held_[i].reward.value) scale = 0;
+    filled.add(held_[i], advantages_[i], scale);
+  }
+  filled.put(settings_.sequence_length);
   return {};
 }
 
 Status RolloutSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
-  if (held_first_ < 0) LH_CHECK(roll(first));
-  AnswerRows rows(out);
-  for (std::int64_t k = first; k < first + count; ++k) {
-    const auto i = static_cast<std::size_t>(k - held_first_);
-    LH_ASSERT(k >= held_first_ && i < held_.size(), std::to_string(k));
-    double scale = 1 / static_cast<double>(held_[i].drawn.size());
-    if (settings_.rollout.average == "token") scale = figures_.answers / figures_.tokens;
-    if (settings_.rollout.average == "longest") scale = 1 / static_cast<double>(settings_.rollout.max_new_tokens);
-    rows.add(held_[i], advantages_[i], scale);
-  }
-  rows.put(settings_.sequence_length);
-  return {};
+  if (!begun_) LH_CHECK(begin_batch());
+  return rows(first - (step_ - 1) * schedule_.batch - left_out_, count, out);
 }
 
 void RolloutSource::add_metrics(Value& fields) const {
-  fields.set("answer_tokens", figures_.tokens / figures_.answers);
-  fields.set("answers_cut", figures_.cut / figures_.answers);
-  fields.set("equal_groups", figures_.equal_groups / figures_.groups);
-  if (settings_.rollout.redraws > 0) {
-    fields.set("redrawn_groups", figures_.redrawn / figures_.groups);
-    fields.set("drawn_reward", figures_.all_rewards / figures_.all_answers);
-  }
-  fields.set("reward_faults", figures_.faults + figures_.redrawn_faults);
-  fields.set("entropy", -figures_.log_probability / figures_.tokens);
-  fields.set("generate_s", times_.generate);
-  fields.set("reward_s", times_.reward);
-  fields.set("reference_s", times_.reference);
-  fields.set("train_s",
-             std::max(0.0, fields.get_number("step_s") - times_.generate - times_.reward - times_.reference));
-}
-
-Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
-  const auto held = [&](std::int64_t k) {
-    return k >= held_first_ && k < held_first_ + static_cast<std::int64_t>(held_.size());
-  };
-  if (first <= last_ || !held(first) || !held(first + count - 1)) {
-    std::vector<RolloutTask> tasks;
-    const std::int64_t end = std::min(samples_per_epoch(), first + std::max(count, heldout_block));
-    for (std::int64_t k = first; k < end; ++k) {
-      tasks.push_back({.prompt = static_cast<std::size_t>(k), .sampling = {}});
-      tasks.back().sampling.temperature = 0;
-    }
-    RolloutTimes times;
-    LH_TRY(held_, rollouts_.answer(prompts_, tasks, times));
-    held_first_ = first;
-  }
-  last_ = first;
-  AnswerRows rows(out);
-  for (std::int64_t k = first; k < first + count; ++k) {
-    const Rollout& rollout = held_[static_cast<std::size_t>(k - held_first_)];
-    rows.add(rollout, rollout.reward.value.value_or(0), 1 / static_cast<double>(rollout.drawn.size()));
-  }
-  rows.put(settings_.sequence_length);
-  return {};
+  add_rollout_metrics(settings_, figures_, times_, fields);
+  if (!critic_) return;
+  for (const ValueMember& field : critic_fields_.as_table()) fields.set(field.key, field.value);
 }
 
 }  // namespace longhaul

@@ -1,6 +1,7 @@
 #include "engine/tasks/rollouts/rollouts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text/text.h"
 #include "engine/data/template/end_tokens.h"
@@ -28,7 +29,7 @@ Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& sett
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                    const Tokenizer& tokenizer, const std::string& model_folder,
-                                                   RewardFunction reward) {
+                                                   RewardFunction reward, std::unique_ptr<RewardModel> judge) {
   TextModelInfo info;
   LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokenizer));
   for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
@@ -38,6 +39,7 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& 
   info.context_length = settings.sequence_length + 1;
   info.slots = static_cast<int>(settings.rollout.slots);
   std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings, tokenizer, std::move(info), std::move(reward)));
+  made->judge_ = std::move(judge);
   if (settings.beta > 0) {
     LH_TRY(InferenceModel reference, InferenceModel::load(model_folder, made->dtype_));
     made->reference_ = std::make_unique<InferenceModel>(std::move(reference));
@@ -85,6 +87,26 @@ Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const Rollo
   return {};
 }
 
+Status Rollouts::judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts) {
+  run_.section("reward");
+  if (!judge_) {
+    std::vector<Reward> rewards = reward_.judge(questions);
+    for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
+    return {};
+  }
+  std::vector<JudgedText> texts;
+  for (const Rollout& rollout : rollouts)
+    texts.push_back({rollout.tokens.ids, rollout.tokens.ids.size() - rollout.drawn.size()});
+  LH_TRY(const std::vector<double> rewards, judge_->rewards(texts));
+  for (std::size_t i = 0; i < rollouts.size(); ++i) {
+    if (std::isfinite(rewards[i]))
+      rollouts[i].reward.value = rewards[i];
+    else
+      rollouts[i].reward.problem = format("the reward model gives it {}", rewards[i]);
+  }
+  return {};
+}
+
 Status Rollouts::compare(std::vector<Rollout>& rollouts) {
   if (!reference_) return {};
   std::size_t longest = 0;
@@ -105,14 +127,7 @@ Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, s
   std::vector<RewardQuestion> questions;
   Status done;
   times.generate += seconds_of([&] { return generate(prompts, tasks, rollouts, questions); }, done);
-  times.reward += seconds_of(
-      [&]() -> Status {
-        run_.section("reward");
-        std::vector<Reward> rewards = reward_.judge(questions);
-        for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
-        return {};
-      },
-      done);
+  times.reward += seconds_of([&] { return judge(questions, rollouts); }, done);
   times.reference += seconds_of([&] { return compare(rollouts); }, done);
   LH_CHECK(done);
   return rollouts;

@@ -1,6 +1,7 @@
 // Room engine/tasks/rollouts
-// Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo and reinforce++.
-// rollouts.h generates and judges on one rank; rollout_source.h makes batches of it, over all ranks.
+// Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo, reinforce++ and ppo.
+// rollouts.h generates and judges on one rank; rollout_source.h makes batches of it, over all ranks; critic.h is the
+// model that ppo trains beside.
 // Formulas are in engine/align, generation in engine/infer; it knows no stage.
 //
 // Answers of the model in training to prompts, with what a reward says of them: generated, judged and compared with the
@@ -17,12 +18,14 @@
 #include "engine/infer/generate/rollout_model.h"
 #include "engine/tasks/common/task_run.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/rewards/reward_model.h"
 
 namespace longhaul {
 
 struct Rollout {
-  ChatTokens tokens;                     // prompt and answer; the answer is what is learnt
-  std::vector<double> drawn, reference;  // of the answer's tokens; reference: empty where beta is 0
+  ChatTokens tokens;                                // prompt and answer; the answer is what is learnt
+  std::vector<double> drawn, reference;             // of the answer's tokens; reference: empty where beta is 0
+  std::vector<double> values, advantages, returns;  // with a critic
   Reward reward;
   bool cut = false;
 };
@@ -35,14 +38,16 @@ struct RolloutTask {
 // Seconds of this rank.
 struct RolloutTimes {
   double generate = 0, reward = 0, reference = 0;
+  double value = 0, critic = 0;  // with a critic: its values of the answers, and its own update
 };
 
 class Rollouts {
  public:
-  // Borrows the run, the stage and the tokenizer. Loads the reference where beta > 0.
+  // Borrows the run, the stage and the tokenizer. Loads the reference where beta > 0. `judge` says what answers are
+  // worth where it is not null, else `reward`.
   static Result<std::unique_ptr<Rollouts>> create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                   const Tokenizer& tokenizer, const std::string& model_folder,
-                                                  RewardFunction reward);
+                                                  RewardFunction reward, std::unique_ptr<RewardModel> judge);
   // In the order of the tasks.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                       RolloutTimes& times);
@@ -52,6 +57,7 @@ class Rollouts {
            TextModelInfo info, RewardFunction reward);
   Status generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, std::vector<Rollout>& rollouts,
                   std::vector<RewardQuestion>& questions);
+  Status judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts);
   Status compare(std::vector<Rollout>& rollouts);
   double seconds_of(const std::function<Status()>& phase, Status& done) const;
 
@@ -63,6 +69,7 @@ class Rollouts {
   DType dtype_;
   RolloutModel model_;
   std::unique_ptr<InferenceModel> reference_;
+  std::unique_ptr<RewardModel> judge_;
 };
 
 }  // namespace longhaul

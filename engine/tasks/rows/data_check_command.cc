@@ -21,9 +21,11 @@ Result<RowCheckOptions> row_check_options(const DataCheckRequest& request) {
     options.use = TuningRowUse::instruction;
   else if (request.stage == "align")
     options.use = TuningRowUse::preference;
+  else if (request.stage == "reward")
+    options.use = TuningRowUse::reward;
   else if (!request.stage.empty())
     return make_error(ErrorCode::invalid_input, "no stage of the kind " + request.stage + " reads such rows",
-                      "use sft or align");
+                      "use sft, align or reward");
   if (const std::string& text = request.sequence_length; !text.empty()) {
     const auto read = std::from_chars(text.data(), text.data() + text.size(), options.sequence_length);
     if (read.ec != std::errc() || read.ptr != text.data() + text.size() || options.sequence_length < 1)

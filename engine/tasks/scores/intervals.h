@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace longhaul {
 
@@ -27,5 +28,23 @@ struct PairedCounts {
 // 10: Wilson's intervals of both, with the correlation of the pairs. It has a width
 // even where all pairs agree.
 Interval paired_interval(const PairedCounts& counts, double z = z_of_95_pct);
+
+// One item's part of a mean: sum of values over sum of weights.
+struct ItemAmount {
+  double value = 0, weight = 1;
+};
+struct WeightedMean {
+  double value = 0, error = 0;
+};
+// sum(value) / sum(weight), and its standard error to first order (the delta method: the residuals value - mean *
+// weight, items as the units that are drawn). With weights of 1 it is the sample's standard deviation over
+// sqrt(items), as lm-evaluation-harness reports it. The error is 0 for fewer than two items.
+WeightedMean weighted_mean(std::span<const ItemAmount> items);
+// Mean -+ z times its standard error.
+Interval normal_interval(const WeightedMean& mean, double z = z_of_95_pct);
+
+// Chance that one of `tries` answers is right where `right` of `answers` are: 1 - C(answers - right, tries) /
+// C(answers, tries), the unbiased estimate of Chen et al. 2021, arXiv:2107.03374, equation 1. tries <= answers.
+double pass_at_k(std::int64_t answers, std::int64_t right, std::int64_t tries);
 
 }  // namespace longhaul

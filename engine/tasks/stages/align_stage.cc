@@ -42,6 +42,7 @@ Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
   LH_CHECK(check_alignment(settings));
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
+  LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));

@@ -71,15 +71,15 @@ class StageBenchmark {
   }
 
   Result<double> largest(double value) const {
-    auto word = static_cast<float>(value);
-    if (ranks_ != nullptr) LH_CHECK(ranks_->wait(ranks_->all_reduce_max(std::span<float>(&word, 1))));
-    return word;
+    auto most = static_cast<float>(value);
+    if (ranks_ != nullptr) LH_CHECK(ranks_->wait(ranks_->all_reduce_max(std::span<float>(&most, 1))));
+    return most;
   }
 
   // All ranks repeat it as often: as long as the slowest needs for `seconds`.
   Status time(BenchmarkResult result, const Once& once) {
     if (run_.stop.load(std::memory_order_relaxed))
-      return make_error(ErrorCode::aborted, "the benchmark was told to stop");
+      return make_error(ErrorCode::aborted, "the benchmark was asked to stop");
     LH_CHECK(run_.group.barrier());
     double shortest = 0;
     for (int i = 0; i < 3; ++i) {

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "base/files/file_query.h"
+#include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "engine/data/tokenizer/tokenizer.h"
@@ -56,11 +58,15 @@ Status run_pretrain(TaskRun& run) {
 
   LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));
   std::optional<TokenSource> heldout;
-  if (file_exists(join_path(tokens, "heldout.idx"))) {
+  // An error is no absence: the other ranks would wait for this one when they evaluate.
+  LH_TRY(const bool has_heldout, retried({}, [&] { return is_there(join_path(tokens, "heldout.idx")); }));
+  if (has_heldout) {
     auto opened = TokenSource::open(join_path(tokens, "heldout"), stage_settings.sequence_length, 0,
                                     SampleOrder::sequential, {settings.document_mask, settings.reset_positions});
     if (opened.ok())
       heldout.emplace(std::move(opened).value());
+    else if (opened.error().code == ErrorCode::io)
+      return opened.error();
     else  // too short for one sample: no held-out loss, no reason to stop
       run.events.message("warn", opened.error().message());
   }

@@ -4,6 +4,8 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/alignment.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/rollouts/critic.h"
+#include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
 
 namespace longhaul {
@@ -43,6 +45,31 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
                     format("use {}", std::max<std::int64_t>(1, settings.global_batch_size / share) * share));
 }
 
+// Null where the method has none. It begins as the policy does, or as the judge in `judge_folder`.
+Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings& settings, const std::string& model,
+                                              const std::string& judge_folder, std::int64_t prompts) {
+  if (!has_critic(settings.method)) return std::unique_ptr<Critic>();
+  const std::int64_t answers = prompts * settings.rollout.group_size * settings.rollout.epochs;
+  const std::int64_t steps = training_steps(settings.steps, settings.epochs, answers, settings.global_batch_size);
+  const bool as_judge = settings.ppo.critic == "reward";
+  LH_TRY(std::unique_ptr<Critic> critic, Critic::create(run, settings, as_judge ? judge_folder : model, steps));
+  run.events.message("info", format("the critic begins as {}; a fault ends the ranks, which go on from a checkpoint of "
+                                    "both models (no restart in the process)",
+                                    as_judge ? "the reward model" : "a copy of the model"));
+  return critic;
+}
+
+// What has to be said of a training whose steps learn from the same answers, and of one with a critic.
+TrainingStageSettings stage_settings_of(const AlignSettings& settings, const ModelShape& shape,
+                                        const std::string& model) {
+  TrainingStageSettings stage(settings);
+  stage.shape = shape;
+  stage.start_model = stage.tokenizer_folder = model;
+  stage.steps_together = settings.rollout.updates();
+  if (has_critic(settings.method)) stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
+  return stage;
+}
+
 }  // namespace
 
 Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
@@ -52,17 +79,26 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   LH_CHECK(refuse_rollouts(run, settings, config.shape));
+  LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   LH_TRY(const RewardFunction reward, RewardFunction::create(settings.reward));
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},
                                                   encoder, settings, reward));
-  TrainingStageSettings stage_settings(settings);
-  stage_settings.shape = config.shape;
-  stage_settings.start_model = stage_settings.tokenizer_folder = model;
-  LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
-  LH_TRY(const std::unique_ptr<Rollouts> rollouts, Rollouts::create(run, *stage, settings, tokenizer, model, reward));
+  LH_TRY(const std::unique_ptr<TrainingStage> stage,
+         TrainingStage::create(run, stage_settings_of(settings, config.shape, model)));
+  std::unique_ptr<RewardModel> judge;
+  std::string judge_folder;
+  if (settings.reward.kind == "model") {
+    LH_TRY(judge_folder, run.task.input_path("reward"));
+    LH_TRY(judge, RewardModel::load(run, judge_folder, settings.precision, settings.sequence_length + 1, model));
+  }
+  const auto prompts = static_cast<std::int64_t>(train.ids.size());
+  LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, prompts));
+  if (critic) stage->train_beside(*critic);
+  LH_TRY(const std::unique_ptr<Rollouts> rollouts,
+         Rollouts::create(run, *stage, settings, tokenizer, model, reward, std::move(judge)));
   std::vector<Figure> figures = {{"prompts", static_cast<double>(train.ids.size()), ""},
                                  {"prompts_too_long", static_cast<double>(train.too_long), ""}};
-  RolloutSource source(run, *rollouts, settings, std::move(train));
+  RolloutSource source(run, *rollouts, settings, std::move(train), critic.get());
   std::optional<HeldoutRollouts> heldout;
   if (run.task.input("heldout")) {
     LH_TRY(TokenizedPrompts held,
@@ -71,8 +107,12 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
     heldout.emplace(*rollouts, settings, std::move(held));
     figures.push_back({"heldout_prompts", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
-  PolicyObjective objective(settings, [&](Value& fields) { source.add_metrics(fields); });
-  return stage->train(objective, source, heldout ? &*heldout : nullptr, figures);
+  AlignSettings of_loss = settings;
+  if (critic) of_loss.beta = 0;  // the divergence is in the reward
+  PolicyObjective objective(of_loss, [&](Value& fields) { source.add_metrics(fields); });
+  if (!heldout) return stage->train(objective, source, nullptr, figures);
+  return stage->train(objective, source, &*heldout, figures,
+                      [&](std::vector<Figure>& more) { return heldout->add_figures(run.group, more); });
 }
 
 }  // namespace longhaul

@@ -34,7 +34,7 @@ Status run_quantize(TaskRun& run) {
   run.section("quantize");
   LH_TRY(const Value figures, quantize_model(inputs, settings, run.compute, [&](double fraction) -> Status {
            run.events.progress(fraction, 1.0, "of the work");
-           if (run.stop) return make_error(ErrorCode::aborted, "told to stop");
+           if (run.stop) return make_error(ErrorCode::aborted, "asked to stop");
            return {};
          }));
   return write_figure_table(run, figures);

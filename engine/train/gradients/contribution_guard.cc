@@ -148,10 +148,10 @@ Result<std::optional<SilentCorruption>> ContributionGuard::verify(CollectiveGrou
   LH_TRY(const std::vector<std::string> texts, world.all_gather_text(text));
   std::vector<ContributionPair> pairs;
   for (const std::string& of_rank : texts) {
-    const std::vector<std::string> words = split(of_rank, ' ');
-    for (std::size_t at = 0; at + 3 <= words.size(); at += 3)
-      pairs.push_back({std::atoi(words[at].c_str()), std::atoi(words[at + 1].c_str()), 0,
-                       static_cast<std::uint64_t>(std::atoi(words[at + 2].c_str()))});
+    const std::vector<std::string> fields = split(of_rank, ' ');
+    for (std::size_t at = 0; at + 3 <= fields.size(); at += 3)
+      pairs.push_back({std::atoi(fields[at].c_str()), std::atoi(fields[at + 1].c_str()), 0,
+                       static_cast<std::uint64_t>(std::atoi(fields[at + 2].c_str()))});
   }
   const std::vector<CorruptContribution> found = find_corruption(pairs);
   LH_ASSERT(!found.empty(), "a disagreement without ranks");

@@ -1,14 +1,15 @@
 // Room engine/train/gradients
 // From the gradients of micro-batches to their sum over all ranks.
 // gradient_sum.h is the contract; tree_gradient_sum.h (ZeRO 0, 1), bucket_gradient_sum.h (2, 3) implement it.
+// gradient_reduction.h is what a step works with: that sum, the sum over the ranks of a replica, the norm.
 // gradient_tree.h fixes the order of additions; contribution_guard.h finds bits that changed in a sum.
 // It does not know the optimizer that uses the sum.
 //
 // From the gradients of a rank's micro-batches to the sum over all of them, of what this rank owns. Two ways:
 //
 // - TreeGradientSum (ZeRO 0 and 1) keeps a whole array of gradients and sums them along one tree over the global
-//   micro-batch index (gradient_tree.h, then the same tree over ranks): how micro-batches are dealt to ranks changes no
-//   bit. A unit's sum over the ranks may start when the last micro-batch's backward has passed it.
+//   micro-batch index (gradient_tree.h, then the same tree over ranks): how micro-batches are distributed over ranks
+//   changes no bit. A unit's sum over the ranks may start when the last micro-batch's backward has passed it.
 // - BucketGradientSum (ZeRO 2 and 3) has memory for a few units only: each micro-batch's gradient of a unit is summed
 //   over the ranks as soon as it is complete, and added to the owned share. Over ranks first: the order of the
 //   additions is fixed, but another dp gives other last bits.

@@ -1,7 +1,7 @@
 // Sums the gradients of consecutive micro-batches in one order that does not depend on how many ranks share them. With
 // n = q * 2^k micro-batches, q odd, each q neighbours are added in turn and the 2^k sums along one binary tree over
-// their index: ((g0 + g1) + (g2 + g3)) + ... A rank that holds n / 2^j of them computes exactly a subtree, so dealing
-// the micro-batches to 1, 2, 4, ... ranks (and adding the ranks' sums along the same tree) changes no bit.
+// their index: ((g0 + g1) + (g2 + g3)) + ... A rank that holds n / 2^j of them computes exactly a subtree, so
+// distributing the micro-batches to 1, 2, 4, ... ranks (and adding the ranks' sums along the same tree) changes no bit.
 //
 // In turn: a backward into target(i), then add(i) for all of it. Or accept(range, i) for one part after the other, as
 // they become ready, with the same bits: parts of the last micro-batch are final sums then, and where input and weight

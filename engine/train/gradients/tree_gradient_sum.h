@@ -8,8 +8,8 @@
 
 namespace longhaul {
 
-// Where experts are dealt to several replicas, an expert meets micro-batches of all of them at once. Deterministic,
-// each has a gradient of its own behind the flat array, and a tree of its own.
+// Where experts are distributed to several replicas, an expert meets micro-batches of all of them at once.
+// Deterministic, each has a gradient of its own behind the flat array, and a tree of its own.
 class TreeGradientSum final : public GradientSum {
  public:
   TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,

@@ -27,13 +27,13 @@ bool may_pass(const Error& fault) {
 
 Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const FaultHere& fault,
                                          const Clock& clock, const std::atomic<bool>& stop,
-                                         const std::function<void(const Error&)>& tell) {
+                                         const std::function<void(const Error&)>& report) {
   const auto ordered = [&] { return beat.restart_epoch() > epoch; };
-  if (ordered()) return beat.restart_epoch();  // most ranks: left because they were told to
+  if (ordered()) return beat.restart_epoch();  // most ranks: left because they were asked to
   const std::int64_t wait_ms = beat.restart_wait_ms();
   if (wait_ms <= 0 || !fault.passes || stop.load(std::memory_order_relaxed)) return fault.error;
   if (fault.is_own) {
-    if (tell) tell(fault.error);  // first: who sees the page asks at once what the fault is
+    if (report) report(fault.error);  // first: who sees the page asks at once what the fault is
     beat.enter(beat.section(beat_faulted));
   }
   const Deadline deadline(clock, wait_ms);

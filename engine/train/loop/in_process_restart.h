@@ -3,7 +3,8 @@
 // order; the order reaches ranks that stand in collectives, too (CommOptions::newest_epoch). All then leave what they
 // did, meet in communicators of a new epoch, go back to the newest state that every one of them holds, and go on.
 //
-// What is decided is pure and stands here; TrainingLoop carries it out. docs/resiliency.md tells the whole of it.
+// What is decided is pure and stands here; TrainingRestart carries it out. docs/resiliency.md describes the whole of
+// it.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ struct InProcessRestart {
   std::function<Result<std::vector<Llama*>>(std::int64_t epoch)> join;
   // This rank has a fault of its own and waits for an order: for its log. `corruption`: what of that kind it is, if it
   // is. May be empty.
-  std::function<void(const Error& fault, const std::optional<SilentCorruption>& corruption)> tell;
+  std::function<void(const Error& fault, const std::optional<SilentCorruption>& corruption)> report;
 };
 
 // May the same work succeed when it is done again? Not where input, settings or what lies on disk is wrong.
@@ -42,14 +43,14 @@ bool may_pass(const Error& fault);
 struct FaultHere {
   Error error;
   bool passes = true;  // the same work may succeed when it is done again
-  bool is_own = true;  // false: another rank tells of it, and this one waits with it
+  bool is_own = true;  // false: another rank reports it, and this one waits with it
 };
 
 // The epoch that the rank is ordered to; waits for an order as long as the page says. Without one the error is the
 // fault, as it is at once where nobody gives orders, the fault will not pass, or `stop` is raised.
 Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const FaultHere& fault,
                                          const Clock& clock, const std::atomic<bool>& stop,
-                                         const std::function<void(const Error&)>& tell);
+                                         const std::function<void(const Error&)>& report);
 
 // The states that a rank can go on from, by their version: its copy in memory, and what it works with, unless an update
 // was under way.

@@ -22,14 +22,14 @@ std::string by_signal(int number) {
 }  // namespace
 
 std::string StopCause::text() const {
-  if (told.empty()) return "the time is nearly over";
-  std::string stop = "told to stop" + by_signal(signal);
+  if (asked.empty()) return "the time is nearly over";
+  std::string stop = "asked to stop" + by_signal(signal);
   if (ranks == 1) return stop;
-  if (static_cast<int>(told.size()) == ranks) return "all ranks were " + stop;
-  if (told.size() == 1) return format("rank {}: {}", told.front(), stop);
-  if (told.size() > ranks_named_max) return format("{} of {} ranks were {}", told.size(), ranks, stop);
+  if (static_cast<int>(asked.size()) == ranks) return "all ranks were " + stop;
+  if (asked.size() == 1) return format("rank {}: {}", asked.front(), stop);
+  if (asked.size() > ranks_named_max) return format("{} of {} ranks were {}", asked.size(), ranks, stop);
   std::vector<std::string> names;
-  for (const int rank : told) names.push_back(std::to_string(rank));
+  for (const int rank : asked) names.push_back(std::to_string(rank));
   return format("ranks {} were {}", join(names, ", "), stop);
 }
 

@@ -1,142 +1,115 @@
-// TrainingLoop: a fault that all ranks survive (in_process_restart.h).
+#include "engine/train/loop/training_restart.h"
+
 #include "base/text/text.h"
-#include "engine/train/loop/training_extra.h"
-#include "engine/train/loop/training_loop.h"
 
 namespace longhaul {
 
-namespace {
-constexpr std::int64_t give_up_deadline_ms = 10'000;  // of work in the background, before a fault is not got over
+std::array<double, RestartNotice::fields> RestartNotice::packed() const {
+  const auto version = [](std::optional<std::int64_t> held) { return static_cast<double>(held.value_or(-1)); };
+  return {version(held.copy), version(held.own), static_cast<double>(epoch), static_cast<double>(save_key),
+          static_cast<double>(copy_key)};
 }
 
-// Taken when the others have ended the step as well (asked()): see MemorySnapshot.
-void TrainingLoop::keep_copy(std::int64_t interval) {
-  const bool wanted = options_.restart && options_.snapshot_every_steps > 0 && beat_ && beat_->restart_wait_ms() > 0;
-  if (!wanted || snapshot_refused_ || version_ < next_copy_) return;
-  section("snapshot");
-  if (!snapshot_) {
-    Result<MemorySnapshot> made = MemorySnapshot::create(state(), options_.snapshot_account);
-    if (!made.ok()) {
-      snapshot_refused_ = true;
-      events_.message("warn", "no copy of the training is kept in memory: " + made.error().message());
-      return;
-    }
-    snapshot_.emplace(std::move(made).value());
+RestartNotice RestartNotice::from_packed(std::span<const double> packed) {
+  const auto whole = [&](std::size_t field) { return static_cast<std::int64_t>(packed[field]); };
+  const auto version = [&](std::size_t field) {
+    return packed[field] < 0 ? std::nullopt : std::optional(whole(field));
+  };
+  return {{version(0), version(1)}, whole(2), whole(3), whole(4)};
+}
+
+Result<RestartAgreement> agreement_of(std::span<const RestartNotice> ranks, std::size_t mine) {
+  RestartAgreement agreement;
+  std::vector<HeldStates> held;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].epoch != ranks[mine].epoch)
+      return make_error(ErrorCode::aborted, format("rank {} was ordered to epoch {}, this one to {}", rank,
+                                                   ranks[rank].epoch, ranks[mine].epoch));
+    held.push_back(ranks[rank].held);
+    agreement.save_goes_on &= ranks[rank].save_key == ranks[mine].save_key;
+    agreement.copy_goes_on &= ranks[rank].copy_key == ranks[mine].copy_key;
   }
-  const std::int64_t begun = clock_.monotonic_ns();
-  snapshot_->take(trainer_.context(), state(), version_);
-  // One that was disturbed says little of the next.
-  const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
-  copy_seconds_ = copy_seconds_ > 0 ? std::min(seconds, 1.1 * copy_seconds_) : seconds;
-  next_copy_ = version_ + std::max<std::int64_t>(1, interval);
-  if (told_interval_ > 0 || step_seconds_ <= 0) return;
-  told_interval_ = std::max<std::int64_t>(1, interval);
-  events_.message("info",
-                  format("a copy of the training ({}) is kept in memory, now every {} steps: it takes {:.2f} ms, "
-                         "a step {:.1f} ms",
-                         human_bytes(static_cast<double>(snapshot_->bytes())), told_interval_, copy_seconds_ * 1e3,
-                         step_seconds_ * 1e3));
+  const std::optional<std::int64_t> common = newest_held_by_all(held);
+  if (!common)
+    return make_error(ErrorCode::unavailable, "there is no state in memory that every rank holds",
+                      "checkpoint.snapshot_every = 1 keeps a copy of every step");
+  agreement.version = *common;
+  return agreement;
 }
 
-Status TrainingLoop::restart(const Error& fault) {
-  if (!options_.restart || !beat_) return fault;
-  InProcessRestart& place = *options_.restart;
-  // What was found on its way into an update has not spoilt the weights, and may not come again.
-  const std::optional<SilentCorruption>& corruption = trainer_.corruption();
-  FaultHere here{fault, may_pass(fault)};
-  if (corruption)
-    here.passes = corruption->decided && corruption->weights_are_sound(),
-    here.is_own = corruption->rank == trainer_.group().rank();
-  LH_TRY(const std::int64_t epoch,
-         await_restart_order(*beat_, place.epoch, here, clock_, stop_, [&](const Error& error) {
-           if (place.tell) place.tell(error, corruption);
-         }));
-  const std::int64_t begun = clock_.monotonic_ns();
-  section("restart");
+Status TrainingRestart::restart(const Error& fault) {
+  if (!context_.options.restart || !context_.beat) return fault;
+  InProcessRestart& place = *context_.options.restart;
+  LH_TRY(const std::int64_t epoch, await_order(fault));
+  const std::int64_t begun = context_.clock.monotonic_ns();
+  context_.enter("restart");
   const std::string where = "in-process restart after: " + fault.message();
-  trainer_.leave();
+  context_.trainer.leave();
   place.leave();
   auto stages = place.join(epoch);
   if (!stages.ok()) return stages.error().with_context(where);
   place.epoch = epoch;
-  trainer_.join(std::move(stages).value());
+  context_.trainer.join(std::move(stages).value());
   LH_CHECK(go_back(epoch).with_context(where));
-  beat_->epoch(epoch);
-  outcome_.restarts += 1;
+  context_.beat->epoch(epoch);
+  context_.outcome.restarts += 1;
   Value fields = Value::make_table();
-  fields.set("step", trainer_.progress().step);
-  fields.set("load_s", static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9);
+  fields.set("step", context_.step());
+  fields.set("load_s", context_.seconds_since(begun));
   fields.set("from", "memory");
   fields.set("epoch", epoch);
-  events_.write("ready", std::move(fields));
+  context_.events.write("ready", std::move(fields));
   return {};
 }
 
-// To the newest state that every rank holds; and what the ranks did beside the steps goes on only where all of them are
-// as far.
-Status TrainingLoop::go_back(std::int64_t epoch) {
-  enum { copy, own, of_epoch, saving, copying, fields };
-  double mine[fields];
-  const std::optional<std::int64_t> held = snapshot_ ? snapshot_->version() : std::nullopt;
-  mine[copy] = static_cast<double>(held.value_or(-1));
-  mine[own] = trainer_.whole() ? static_cast<double>(version_) : -1;
-  mine[of_epoch] = static_cast<double>(epoch);
-  mine[saving] = static_cast<double>(saver_.progress_key());
-  mine[copying] =
-      options_.local_copies && options_.local_copies->busy() ? static_cast<double>(options_.local_copies->step()) : -1;
-  std::vector<double> all(static_cast<std::size_t>(trainer_.group().size()) * fields);
-  LH_CHECK(trainer_.group().all_gather(mine, all));
-  std::vector<HeldStates> ranks;
-  bool save_goes_on = true, copy_goes_on = true;
-  for (std::size_t at = 0; at < all.size(); at += fields) {
-    if (all[at + of_epoch] != mine[of_epoch])
-      return make_error(ErrorCode::aborted, format("rank {} was ordered to epoch {:.0f}, this one to {}", at / fields,
-                                                   all[at + of_epoch], epoch));
-    const auto version = [&](std::size_t field) {
-      return all[at + field] < 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(all[at + field]));
-    };
-    ranks.push_back({version(copy), version(own)});
-    save_goes_on &= all[at + saving] == mine[saving];
-    copy_goes_on &= all[at + copying] == mine[copying];
-  }
-  const std::optional<std::int64_t> common = newest_held_by_all(ranks);
-  if (!common)
-    return make_error(ErrorCode::unavailable, "there is no state in memory that every rank holds",
-                      "checkpoint.snapshot_every = 1 keeps a copy of every step");
-  TrainingState state = this->state();
-  const bool restored = !trainer_.whole() || version_ != *common;
-  saver_.finish_copy();
-  if (restored) snapshot_->restore(trainer_.context(), state);
-  LH_CHECK(still_on_time_line(state));
-  if (restored) {
-    trainer_.progress() = state.progress;
-    set_learning_rate(state.extra.get_number(ordered_lr_key));  // 0: as configured
-    LH_CHECK(take(state.extra, false));
-    outcome_.loss = state.extra.get_number(checkpoint_loss_key, outcome_.loss);
-    trainer_.set_whole(true);
-  }
-  version_ = *common;
-  if (held > version_) snapshot_->forget();
-  next_copy_ = version_;  // on all ranks, so that all have a copy of the same versions
-  told_phase_ = nullptr;
-  trainer_.store().refresh_compute_copy(trainer_.context());
-  checkpoint_orders_seen_ = checkpoint_orders_obeyed_;
-  end_again_ = trainer_.progress().step > 0;
-  if (options_.curves) LH_CHECK(options_.curves->resumed_after(trainer_.progress().step));
-  return settle_saves(save_goes_on, copy_goes_on);
+Result<std::int64_t> TrainingRestart::await_order(const Error& fault) {
+  InProcessRestart& place = *context_.options.restart;
+  // What was found on its way into an update has not spoilt the weights, and may not come again.
+  const std::optional<SilentCorruption>& corruption = context_.trainer.corruption();
+  FaultHere here{fault, may_pass(fault)};
+  if (corruption)
+    here.passes = corruption->decided && corruption->weights_are_sound(),
+    here.is_own = corruption->rank == context_.group().rank();
+  return await_restart_order(*context_.beat, place.epoch, here, context_.clock, context_.stop, [&](const Error& error) {
+    if (place.report) place.report(error, corruption);
+  });
 }
 
-Status TrainingLoop::settle_saves(bool save_goes_on, bool copy_goes_on) {
-  const auto given_up = [&]() -> Status {
-    if (!save_goes_on) LH_CHECK(saver_.give_up(give_up_deadline_ms));
-    LH_CHECK(read_back_.give_up(give_up_deadline_ms));
-    if (!copy_goes_on && options_.local_copies) LH_CHECK(options_.local_copies->give_up(give_up_deadline_ms));
-    return {};
-  };
-  LH_CHECK(trainer_.group().agree(given_up()));
-  LH_TRY(const std::int64_t newest, checkpoints_.newest_step(trainer_.group()));
-  const std::int64_t here = trainer_.progress().step;
-  saved_step_ = saver_.busy() ? saver_.step() : newest == here ? here : -1;
+Status TrainingRestart::go_back(std::int64_t epoch) {
+  CollectiveGroup& group = context_.group();
+  Trainer& trainer = context_.trainer;
+  RestartNotice mine{{copies_.held(), std::nullopt}, epoch, saves_.save_key(), saves_.copy_key()};
+  if (trainer.whole()) mine.held.own = state_.version();
+  const auto packed = mine.packed();
+  std::vector<double> all(static_cast<std::size_t>(group.size()) * RestartNotice::fields);
+  LH_CHECK(group.all_gather(std::span<const double>(packed), all));
+  std::vector<RestartNotice> ranks;
+  for (std::size_t at = 0; at < all.size(); at += RestartNotice::fields)
+    ranks.push_back(RestartNotice::from_packed(std::span<const double>(all).subspan(at, RestartNotice::fields)));
+  LH_TRY(const RestartAgreement agreed, agreement_of(ranks, static_cast<std::size_t>(group.rank())));
+  const bool restores = !trainer.whole() || state_.version() != agreed.version;
+  saves_.finish_copy();
+  if (restores)
+    LH_CHECK(restore());
+  else
+    LH_CHECK(roll_back_.check_time_line(state_.view()));
+  state_.set_version(agreed.version);
+  copies_.begin_again();
+  reporter_.forget_phase();
+  trainer.store().refresh_compute_copy(trainer.context());
+  control_.see_again();
+  LH_CHECK(reporter_.resumed_after(context_.step()));
+  return saves_.settle(agreed.save_goes_on, agreed.copy_goes_on);
+}
+
+Status TrainingRestart::restore() {
+  TrainingState state = state_.view();
+  copies_.restore(state);
+  LH_CHECK(roll_back_.check_time_line(state));
+  state_.set_learning_rate(state.extra.get_number(ordered_lr_key));  // 0: as configured
+  LH_CHECK(state_.take(state, false));
+  context_.outcome.loss = state.extra.get_number(checkpoint_loss_key, context_.outcome.loss);
+  context_.trainer.set_whole(true);
   return {};
 }
 

@@ -20,12 +20,6 @@ std::int64_t MomentStream::bytes_for(const StateTypes& types, std::int64_t eleme
   return moment_bytes(types[1], elements) + moment_bytes(types[2], elements);
 }
 
-std::int64_t MomentStream::staging_bytes_for(const StateTypes& types, std::int64_t elements,
-                                             const MomentStreamOptions& options) {
-  const std::int64_t blocks = (elements + options.block_elements - 1) / options.block_elements;
-  return std::min(slots_count, blocks) * bytes_for(types, std::min(options.block_elements, elements));
-}
-
 Result<std::unique_ptr<MomentStream>> MomentStream::create(OptimizerStatePlace& place, const StateTypes& types,
                                                            std::int64_t elements, const MomentStreamOptions& options) {
   LH_ASSERT(options.block_elements > 0 && options.block_elements % 2048 == 0, std::to_string(options.block_elements));
@@ -56,7 +50,7 @@ FlatRange MomentStream::block_at(std::int64_t block) const {
 
 View MomentStream::moment(std::int64_t block, int which) {
   const std::int64_t size = block_at(block).size();
-  const DType dtype = types_[static_cast<std::size_t>(which + 1)];
+  const DType dtype = types_[static_cast<std::size_t>(which) + 1];
   std::byte* first = slots_[block % slots_count].data();
   return View(which == 0 ? first : first + moment_bytes(types_[1], size), dtype, Shape{size});
 }

@@ -24,9 +24,6 @@ class MomentStream {
  public:
   // How much a place must have for so many elements of each moment.
   static std::int64_t bytes_for(const StateTypes& types, std::int64_t elements);
-  // Of the buffers.
-  static std::int64_t staging_bytes_for(const StateTypes& types, std::int64_t elements,
-                                        const MomentStreamOptions& options = {});
   // The place is borrowed and must have bytes_for() of them. ErrorCode::unavailable: no memory for the buffers.
   static Result<std::unique_ptr<MomentStream>> create(OptimizerStatePlace& place, const StateTypes& types,
                                                       std::int64_t elements, const MomentStreamOptions& options = {});

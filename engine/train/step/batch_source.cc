@@ -27,29 +27,30 @@ void pad(std::int64_t sequences, std::int64_t from, std::int64_t to, std::option
 // Nobody sees what is added at the end: attention is causal, and it has no targets.
 void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
   if (!shard.splits()) return batch.mark_padding();
-  const std::int64_t sequences = batch.sequences, length = batch.length, dealt = shard.padded(length);
+  const std::int64_t sequences = batch.sequences, length = batch.length, padded = shard.padded(length);
   if (batch.positions.empty())
     for (std::int64_t s = 0; s < sequences; ++s)
       for (std::int64_t i = 0; i < length; ++i) batch.positions.push_back(static_cast<std::int32_t>(i));
-  pad<std::int32_t>(sequences, length, dealt, 0, batch.ids);
-  pad<std::int32_t>(sequences, length, dealt, padding_target, batch.targets);
-  pad<float>(sequences, length, dealt, 0.0F, batch.weights);
-  pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.positions);
-  pad<std::int32_t>(sequences, length, dealt, std::nullopt, batch.first_key);
+  pad<std::int32_t>(sequences, length, padded, 0, batch.ids);
+  pad<std::int32_t>(sequences, length, padded, padding_target, batch.targets);
+  pad<float>(sequences, length, padded, 0.0F, batch.weights);
+  pad<std::int32_t>(sequences, length, padded, std::nullopt, batch.positions);
+  pad<std::int32_t>(sequences, length, padded, std::nullopt, batch.first_key);
   batch.mark_padding();
   const auto cut = [&](auto& x) {
-    if (!x.empty()) x = shard.own(sequences, dealt, x);
+    if (!x.empty()) x = shard.own(sequences, padded, x);
   };
   batch.whole_first_key = batch.first_key;
   cut(batch.ids), cut(batch.targets), cut(batch.weights), cut(batch.positions), cut(batch.first_key);
   cut(batch.real);
-  batch.sequences = 2 * sequences, batch.length = shard.chunk_length(dealt);
+  batch.sequences = 2 * sequences, batch.length = shard.chunk_length(padded);
 }
 
 std::int64_t BatchStorage::bytes() const {
   return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
          bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence) +
-         bytes_of_vector(drawn) + bytes_of_vector(reference) + bytes_of_vector(real);
+         bytes_of_vector(drawn) + bytes_of_vector(reference) + bytes_of_vector(advantages) + bytes_of_vector(values) +
+         bytes_of_vector(returns) + bytes_of_vector(real);
 }
 
 std::int64_t BatchStorage::real_tokens() const {
@@ -68,6 +69,7 @@ void BatchStorage::fit() {
   ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
   whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
   drawn.shrink_to_fit(), reference.shrink_to_fit(), real.shrink_to_fit();
+  advantages.shrink_to_fit(), values.shrink_to_fit(), returns.shrink_to_fit();
   fitted = bytes();
 }
 

@@ -20,6 +20,9 @@ struct BatchStorage {
   // Log-probabilities of targets that an objective compares with, by the model that drew them and by the reference;
   // empty: of none. No context parallelism.
   std::vector<float> drawn, reference;
+  // Of the same targets, where each has its own: how much better than expected; what a critic expected of them when
+  // they were drawn, and what it should have. Empty: of none.
+  std::vector<float> advantages, values, returns;
   std::vector<std::uint8_t> real;  // 0 for padding; empty: there is none
   std::int64_t predicted = 0;      // tokens that have a target
   std::int64_t first_sample = -1;  // of the global order, in training only
@@ -50,8 +53,8 @@ class BatchSource {
   virtual std::int64_t samples_per_epoch() const = 0;
 };
 
-// The whole micro-batch -> what a rank of a cp group computes of it (MicroBatch): padded to a length that can be dealt,
-// cut, positions written out; which tokens are padding is marked. That is all with one rank.
+// The whole micro-batch -> what a rank of a cp group computes of it (MicroBatch): padded to a length that can be
+// assigned, cut, positions written out; which tokens are padding is marked. That is all with one rank.
 void keep_context_shard(const ContextShard& shard, BatchStorage& batch);
 // This rank's part of samples [first, first + count). All ranks of a cp group read the same.
 Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,

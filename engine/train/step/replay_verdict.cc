@@ -29,7 +29,7 @@ const char* to_string(ReplayEvent event) {
 ReplayJudgement judge_replay(std::int64_t step, const ReplayRound& round) {
   const auto name = [](int rank) { return format("rank {}", rank); };
   ReplayVerdict verdict;
-  // Of the owner's result; a machine that refuses what it is told here is a broken invariant.
+  // Of the owner's result; a machine that refuses what it is given here is a broken invariant.
   const auto must = [](const Status& taken) { LH_ASSERT(taken.ok(), taken.ok() ? "" : taken.error().message()); };
   must(verdict.suspect(step, name(round.owner), round.first));
   must(verdict.replayed(name(round.owner), round.first_again));

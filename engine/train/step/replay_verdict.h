@@ -5,7 +5,7 @@
 //   in place another result      -> transient: the first one was an error that did not last; the replay's counts
 //   in place the same, elsewhere another -> persistent: this device computes wrongly, exit 17
 //   in place the same, elsewhere the same -> correct: unusual, but right; go on
-// Where no other rank can replay it at once the process ends with 16, "run me again elsewhere to tell", and the state
+// Where no other rank can replay it at once the process ends with 16, "run me again elsewhere to decide", and the state
 // goes into the checkpoint.
 #pragma once
 
@@ -50,7 +50,7 @@ struct ReplayRound {
   std::uint64_t third_digest = 0;
 };
 struct ReplayJudgement {
-  int rank = -1;  // that was wrong; -1: it cannot be told
+  int rank = -1;  // that was wrong; -1: it cannot be known
   ReplayState state = ReplayState::idle;
   std::string reason;
 };
@@ -63,17 +63,16 @@ class ReplayVerdict {
   ReplayState state() const { return state_; }
   const std::string& where() const { return where_; }  // the device whose result it was
   std::int64_t step() const { return step_; }
-  int transients() const { return transients_; }  // so far, over all replays
 
   // A result that is not to be believed at once. invalid_input while another one is being replayed.
-  // `where` names the device, by host and slot: ranks are dealt anew in the next launch.
+  // `where` names the device, by host and slot: ranks are placed anew in the next launch.
   Status suspect(std::int64_t step, const std::string& where, std::uint64_t digest);
   // The digest of a replay: in place on the same device, elsewhere on another one (refused otherwise).
   Status replayed(const std::string& where, std::uint64_t digest);
   // What the process is to end with now, if it has to: `can_replay_elsewhere` says whether another rank can do it here.
   std::optional<int> exit_code(bool can_replay_elsewhere) const;
 
-  // Between the process that ends with 16 and the one that tells. corrupt where it makes no sense.
+  // Between the process that ends with 16 and the one that decides. corrupt where it makes no sense.
   Value to_value() const;
   static Result<ReplayVerdict> from_value(const Value& value);
 

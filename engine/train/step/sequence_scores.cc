@@ -1,9 +1,11 @@
 #include "engine/train/step/sequence_scores.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/text/text.h"
+#include "engine/core/tensor/transfer.h"
 #include "engine/train/step/batch_source.h"
 
 namespace longhaul {
@@ -18,6 +20,29 @@ void fill_row(const ScoreRequest& request, std::int64_t row, BatchStorage& batch
     batch.ids[begin + i] = request.ids[i];
     if (request.mask[i + 1]) batch.targets[begin + i] = request.ids[i + 1];
   }
+}
+
+// Whether each scored token of a row has the largest logit, the first among equals.
+bool is_most_likely(const ComputeContext& context, Llama& model, const BatchStorage& batch, std::int64_t row) {
+  const auto first = batch.targets.begin() + row * batch.length, end = first + batch.length;
+  const auto scored = [](std::int32_t target) { return target >= 0; };
+  const auto from = std::find_if(first, end, scored);
+  if (from == end) return true;
+  const auto to = std::find_if(std::make_reverse_iterator(end), std::make_reverse_iterator(from), scored).base();
+  const auto vocabulary = static_cast<std::size_t>(model.shape().vocab_size);
+  const std::int64_t begin = from - batch.targets.begin(), rows = to - from;
+  MemoryAccount place;
+  place.device = context.device();
+  Tensor logits(DType::f32, Shape{rows, model.shape().vocab_size}, &place);
+  model.logits(context, 0, begin, begin + rows, logits.view());
+  std::vector<float> values(static_cast<std::size_t>(rows) * vocabulary);
+  copy_out(context, logits.view(), View(values.data(), Shape{rows, model.shape().vocab_size}));
+  for (auto target = from; target != to; ++target) {
+    if (*target < 0) continue;
+    const auto* const at = values.data() + static_cast<std::size_t>(target - from) * vocabulary;
+    if (std::max_element(at, at + vocabulary) - at != *target) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -59,6 +84,8 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
         score.log_probability -= static_cast<double>(loss[static_cast<std::size_t>(i)]);
         ++score.tokens;
       }
+      if (requests[order[at + static_cast<std::size_t>(row)]].compare)
+        score.most_likely = is_most_likely(context, model, batch, row);
     }
     at += static_cast<std::size_t>(rows);
     if (progress) progress(at);

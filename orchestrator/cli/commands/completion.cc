@@ -65,31 +65,31 @@ std::vector<std::string> values_of(const std::string& kind, const std::string& k
 }
 
 // "gpus=", "goal=", and behind the "=" the values that a key of this question allows.
-std::vector<std::string> question_key_words(const std::string& command, const std::string& typed) {
+std::vector<std::string> question_key_choices(const std::string& command, const std::string& typed) {
   std::vector<FieldInfo> fields;
   if (command == "serving") fields = serving_request_fields().describe();
   if (command == "size") fields = budget_request_fields().describe();
   const std::size_t equals = typed.find('=');
-  std::vector<std::string> words;
+  std::vector<std::string> choices;
   if (equals == std::string::npos) {
-    add_keys(fields, "", words);
-    for (std::string& word : words) word += "=";
+    add_keys(fields, "", choices);
+    for (std::string& choice : choices) choice += "=";
   } else if (const FieldInfo* field = find_field(fields, typed.substr(0, equals))) {
-    for (const std::string& value : allowed_values(*field)) words.push_back(typed.substr(0, equals + 1) + value);
+    for (const std::string& value : allowed_values(*field)) choices.push_back(typed.substr(0, equals + 1) + value);
   }
-  return words;
+  return choices;
 }
 
 // "params.x=", "stage.pretrain.optimizer.lr=", and behind the "=" the values that a key allows.
-std::vector<std::string> set_words(const std::string& workflow, const std::string& typed) {
-  std::vector<std::string> words;
+std::vector<std::string> set_choices(const std::string& workflow, const std::string& typed) {
+  std::vector<std::string> choices;
   const auto file = read_toml_file(workflow);
-  if (!file.ok()) return words;
+  if (!file.ok()) return choices;
   if (const Value* params = file->find("params"); params && params->is_table())
     for (const ValueMember& param : params->as_table())
-      if (is_plain_name(param.key)) words.push_back("params." + param.key + "=");
+      if (is_plain_name(param.key)) choices.push_back("params." + param.key + "=");
   const Value* stages = file->find("stage");
-  if (!stages || !stages->is_table()) return words;
+  if (!stages || !stages->is_table()) return choices;
   for (const ValueMember& stage : stages->as_table()) {
     if (!is_plain_name(stage.key)) continue;
     const std::string kind = stage.value.get_string("kind"), prefix = "stage." + stage.key + ".";
@@ -97,12 +97,22 @@ std::vector<std::string> set_words(const std::string& workflow, const std::strin
     if (equals != std::string::npos && !starts_with(typed, prefix)) continue;
     if (equals != std::string::npos) {
       for (const std::string& value : values_of(kind, typed.substr(prefix.size(), equals - prefix.size())))
-        words.push_back(typed.substr(0, equals + 1) + value);
+        choices.push_back(typed.substr(0, equals + 1) + value);
       continue;
     }
-    for (const std::string& key : stage_key_words(kind)) words.push_back(prefix + key + "=");
+    for (const std::string& key : stage_key_choices(kind)) choices.push_back(prefix + key + "=");
   }
-  return words;
+  return choices;
+}
+
+std::vector<std::string> stages_of_workflow(const std::string& workflow) {
+  std::vector<std::string> names;
+  const auto file = read_toml_file(workflow);
+  const Value* stages = file.ok() ? file->find("stage") : nullptr;
+  if (stages == nullptr || !stages->is_table()) return names;
+  for (const ValueMember& stage : stages->as_table())
+    if (is_plain_name(stage.key)) names.push_back(stage.key);
+  return names;
 }
 
 // Positionals by what completes them.
@@ -113,6 +123,7 @@ std::string positional_kind(const OptionText& option) {
   if (option.name == "ORDER") return "order";
   if (option.name == "SHELL") return "shell";
   if (option.name == "KEYS") return "question";
+  if (option.name == "FOLDER") return "path";
   return "none";
 }
 
@@ -124,7 +135,8 @@ std::string option_kind(const OptionText& option) {
   if (name == "--from") return "stage";
   if (name == "--pin" || name == "--unpin") return "run";
   if (name == "--workflow") return "workflow";
-  if (name == "--runs-dir" || name == "--output" || name == "--html" || name == "--question") return "path";
+  if (name == "--runs-dir" || name == "--output" || name == "--html" || name == "--man" || name == "--question")
+    return "path";
   return "none";
 }
 
@@ -256,7 +268,7 @@ _longhaul() {
 compdef _longhaul longhaul
 )zsh";
 
-// What the command table says, in the words that bash and zsh share.
+// What the command table says, in the terms that bash and zsh share.
 std::string posix_script(const std::string& head, bool zsh) {
   std::string names, cases, flags = "--help";
   for (const CommandSpec& spec : command_specs()) {
@@ -325,7 +337,7 @@ std::string completion_script(const std::string& shell) {
   return shell == "fish" ? fish_script() : "";
 }
 
-std::vector<std::string> stage_key_words(const std::string& kind) {
+std::vector<std::string> stage_key_choices(const std::string& kind) {
   std::vector<std::string> keys;
   const StageKind* known = find_stage_kind(kind);
   if (!known) return keys;
@@ -334,23 +346,25 @@ std::vector<std::string> stage_key_words(const std::string& kind) {
   return keys;
 }
 
-std::vector<std::string> completion_words(const std::vector<std::string>& words, const CommandLine& line,
-                                          const Installation& installation) {
+std::vector<std::string> completion_choices(const std::vector<std::string>& asked, const CommandLine& line,
+                                            const Installation& installation) {
   std::vector<std::string> found;
-  if (words.empty()) return found;
+  if (asked.empty()) return found;
   const auto site = load_site("local", installation.site_folders());
   const std::string runs = runs_folder(line, site.ok() ? site->config : SiteConfig());
-  const std::string argument = words.size() > 1 ? words[1] : "";
-  if (words[0] == "runs") {
+  const std::string argument = asked.size() > 1 ? asked[1] : "";
+  if (asked[0] == "runs") {
     if (const auto paths = list_runs(runs); paths.ok())
       for (const std::string& path : *paths)
         if (const std::string name = file_name(path); is_plain_name(name)) found.push_back(name);
-  } else if (words[0] == "stages") {
+  } else if (asked[0] == "stages" && ends_with(argument, ".toml")) {
+    found = stages_of_workflow(argument);  // of `tune WORKFLOW --stage`
+  } else if (asked[0] == "stages") {
     const auto run = find_run(runs, argument);
     const auto frozen = run.ok() ? read_frozen_run(*run) : Result<FrozenRun>(run.error());
     if (frozen.ok()) found = frozen->stage_ids();
     std::erase_if(found, [](const std::string& id) { return !is_plain_name(id); });
-  } else if (words[0] == "sites") {
+  } else if (asked[0] == "sites") {
     found.emplace_back("local");
     for (const std::string& folder : installation.site_folders())
       if (const auto names = list_directory(folder); names.ok())
@@ -359,28 +373,29 @@ std::vector<std::string> completion_words(const std::vector<std::string>& words,
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
     std::erase_if(found, [](const std::string& name) { return !is_plain_name(name); });
-  } else if (words[0] == "kinds") {
+  } else if (asked[0] == "kinds") {
     for (const StageKind& kind : stage_kinds()) found.push_back(kind.name);
-  } else if (words[0] == "stage-keys") {
-    found = stage_key_words(argument);
-  } else if (words[0] == "set") {
-    found = set_words(argument, words.size() > 2 ? words[2] : "");
-  } else if (words[0] == "question") {
-    found = question_key_words(argument, words.size() > 2 ? words[2] : "");
+  } else if (asked[0] == "stage-keys") {
+    found = stage_key_choices(argument);
+  } else if (asked[0] == "set") {
+    found = set_choices(argument, asked.size() > 2 ? asked[2] : "");
+  } else if (asked[0] == "question") {
+    found = question_key_choices(argument, asked.size() > 2 ? asked[2] : "");
   }
   return found;
 }
 
 ExitCode show_completion(const CommandLine& line, const Installation& installation) {
-  if (line.words.front() == "words") {
-    for (const std::string& word : completion_words({line.words.begin() + 1, line.words.end()}, line, installation))
-      print(stdout, "{}\n", word);
+  if (line.arguments.front() == "words") {
+    for (const std::string& choice :
+         completion_choices({line.arguments.begin() + 1, line.arguments.end()}, line, installation))
+      print(stdout, "{}\n", choice);
     return ExitCode::ok;
   }
-  const std::string script = completion_script(line.words.front());
+  const std::string script = completion_script(line.arguments.front());
   if (script.empty()) {
     print(stderr, "longhaul completion: no completion for '{}'; there is one for bash, zsh and fish\n",
-          line.words.front());
+          line.arguments.front());
     return ExitCode::usage;
   }
   print_text(stdout, script);

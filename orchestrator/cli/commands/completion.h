@@ -13,13 +13,13 @@ namespace longhaul {
 // "bash", "zsh" or "fish"; "" for any other shell.
 std::string completion_script(const std::string& shell);
 
-// What may stand in a place: `words` is {"runs"}, {"sites"}, {"kinds"}, {"stages", RUN}, {"stage-keys", KIND},
-// {"set", WORKFLOW, typed so far} or {"question", "serving" or "size", typed so far}. Never an error: no words where
-// nothing can be known. Names that files or folders bring are words only where they are made of [A-Za-z0-9._,=+@/-].
-std::vector<std::string> completion_words(const std::vector<std::string>& words, const CommandLine& line,
-                                          const Installation& installation);
+// What may stand in a place: `asked` is {"runs"}, {"sites"}, {"kinds"}, {"stages", RUN}, {"stage-keys", KIND},
+// {"set", WORKFLOW, typed so far} or {"question", "serving" or "size", typed so far}. Never an error: no choices where
+// nothing can be known. Names that files or folders bring are choices only where they are made of [A-Za-z0-9._,=+@/-].
+std::vector<std::string> completion_choices(const std::vector<std::string>& asked, const CommandLine& line,
+                                            const Installation& installation);
 
 // Dotted keys of a stage of this kind that --set can name, with those that every stage has; empty for no kind.
-std::vector<std::string> stage_key_words(const std::string& kind);
+std::vector<std::string> stage_key_choices(const std::string& kind);
 
 }  // namespace longhaul

@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/signals.h"
@@ -90,7 +91,7 @@ Status write_site_file(const SiteFile& file, const std::vector<VerifiedValue>& v
 
 Value facts_value(const Site& site, const std::vector<DoctorFact>& facts, const std::string& release,
                   const std::string& file) {
-  Value document = Value::make_table(), list = Value::make_array();
+  Value document = document_of("longhaul doctor --site --job", 1), list = Value::make_array();
   for (const DoctorFact& fact : facts) list.push_back(doctor_fact_to_value(fact));
   document.set("site", site.config.name);
   document.set("slurm", release);
@@ -142,7 +143,7 @@ ExitCode examine_by_job(const CommandLine& line, const Installation& installatio
     print_text(stdout, to_json_pretty(facts_value(*site, *facts, release, written.ok() ? file.path : "")));
   else
     print_facts(*site, *facts, release);
-  if (!written.ok()) return fail(line, written.error());
+  if (!written.ok()) return fail_beside(line, written.error());
   if (!line.json) {
     const auto now = load_site(file.path, installation.site_folders());
     print(stdout, "\nwritten to {}; values that nobody has checked: {} before, {} now\n", file.path,

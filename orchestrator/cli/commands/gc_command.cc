@@ -5,6 +5,7 @@
 #include "base/text/print.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/render/draw/text_table.h"
@@ -110,7 +111,7 @@ ExitCode collect_garbage(const CommandLine& line, const Installation& installati
   const auto report = find_garbage(runs, options, clock);
   if (!report.ok()) return fail(line, report.error());
   if (line.json)
-    print_text(stdout, to_json_pretty(report_value(*report)));
+    print_text(stdout, to_json_pretty(document_of("longhaul gc", 1, report_value(*report))));
   else
     print_runs(*report), print_forecast(*report);
   if (!line.erase) {
@@ -119,7 +120,7 @@ ExitCode collect_garbage(const CommandLine& line, const Installation& installati
     return ExitCode::ok;
   }
   const auto deleted = delete_garbage(*report, runs, options, clock);
-  if (!deleted.ok()) return fail(line, deleted.error());
+  if (!deleted.ok()) return line.json ? fail_beside(line, deleted.error()) : fail(line, deleted.error());
   std::FILE* out = line.json ? stderr : stdout;
   print(out, "\ndeleted: {} things, {}\n", deleted->items, size_text(deleted->use));
   for (const std::string& left : deleted->left) print(out, "left: {}\n", left);

@@ -1,4 +1,4 @@
-// docs and doctor: about the program itself.
+// docs, explain and doctor: about the program itself.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +17,9 @@
 #include "base/value/json.h"
 #include "contracts/settings/job/mpi_place.h"
 #include "orchestrator/cli/docs/compatibility_page.h"
+#include "orchestrator/cli/docs/explain.h"
+#include "orchestrator/cli/docs/man_pages.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/options/reference_docs.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
@@ -177,25 +180,72 @@ RunsPlace place_of_runs(const CommandLine& line, const Installation& installatio
   return {format("{}, on {} ({})", wanted, mount->point, mount->type)};
 }
 
+std::vector<ReferencePage> manual(const std::string& version) {
+  std::vector<ReferencePage> pages;
+  for (ManPage& page : man_pages(version)) pages.push_back({std::move(page.name), std::move(page.text)});
+  return pages;
+}
+
 }  // namespace
 
-ExitCode show_docs(const CommandLine& line, const Installation&) {
-  std::vector<ReferencePage> pages = reference_pages();
-  if (line.output.empty()) pages.insert(pages.begin(), compatibility_page());  // it lies in docs/ itself
+ExitCode show_docs(const CommandLine& line, const Installation& installation) {
+  const std::string& folder = line.man.empty() ? line.output : line.man;
+  std::vector<ReferencePage> pages = line.man.empty() ? reference_pages() : manual(installation.version);
+  if (folder.empty()) pages.insert(pages.begin(), compatibility_page());  // it lies in docs/ itself
   if (!line.subject.empty())
     std::erase_if(pages, [&](const ReferencePage& page) { return page.name != line.subject + ".md"; });
+  if (line.man.empty())
+    for (ReferencePage& page : pages) page.text = wrapped_page(page.text);
   if (pages.empty())
     return fail(line, make_error(ErrorCode::not_found, "there is no page " + line.subject,
                                  "longhaul docs | grep '^# ' lists them by their titles"));
+  Value document = document_of("longhaul docs", 1);
+  Value& list = document.set("pages", Value::make_array());
   for (const ReferencePage& page : pages) {
-    if (line.output.empty()) {
-      print_text(stdout, page.text + (line.subject.empty() ? "\n" : ""));
-      continue;
-    }
-    auto written = make_directories(line.output);
-    if (written.ok()) written = write_file_atomic(join_path(line.output, page.name), page.text);
+    const std::string path = folder.empty() ? "" : join_path(folder, page.name);
+    auto written = path.empty() ? Status() : make_directories(folder);
+    if (written.ok() && !path.empty()) written = write_file_atomic(path, page.text);
     if (!written.ok()) return fail(line, written.error());
-    print(stdout, "{}\n", join_path(line.output, page.name));
+    if (line.json) {
+      Value& one = list.push_back(Value::make_table());
+      one.set("name", page.name);
+      one.set(path.empty() ? "text" : "path", path.empty() ? page.text : path);
+    } else if (path.empty()) {
+      print_text(stdout, page.text + (line.subject.empty() ? "\n" : ""));
+    } else {
+      print(stdout, "{}\n", path);
+    }
+  }
+  if (line.json) print_text(stdout, to_json_pretty(document));
+  return ExitCode::ok;
+}
+
+ExitCode show_explanation(const CommandLine& line, const Installation&) {
+  const ExplainAnswer answer = explain(reference_pages(), line.subject);
+  if (answer.found.empty())
+    return fail(line, make_error(ErrorCode::not_found, "the reference does not know '" + line.subject + "'",
+                                 answer.nearest.empty() ? "longhaul docs | less shows all of it"
+                                                        : "did you mean " + join(answer.nearest, ", ") + "?"));
+  if (line.json) {
+    Value document = document_of("longhaul explain", 1);
+    document.set("asked", line.subject);
+    document.set("said", answer.said);
+    Value& found = document.set("found", Value::make_array());
+    for (const Explanation& one : answer.found) {
+      Value& entry = found.push_back(Value::make_table());
+      entry.set("name", one.name);
+      entry.set("where", ValueArray(one.where.begin(), one.where.end()));
+      entry.set("text", one.text);
+    }
+    print_text(stdout, to_json_pretty(document));
+    return ExitCode::ok;
+  }
+  if (!answer.said.empty()) print(stdout, "{}\n\n", answer.said);
+  bool first = true;
+  for (const Explanation& one : answer.found) {
+    print(stdout, "{}{} ({})\n", first ? "" : "\n", one.name, join(one.where, "; "));
+    for (const std::string& text : split(trim(one.text), '\n')) print(stdout, "  {}\n", text);
+    first = false;
   }
   return ExitCode::ok;
 }
@@ -239,7 +289,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
   facts.emplace_back("others can read", readers_of_runs(installation));
   facts.emplace_back("recipes", recipes.empty() ? "none" : join(recipes, ", "));
   if (line.json) {
-    Value table = Value::make_table();
+    Value table = document_of("longhaul doctor", 1);
     for (const auto& [name, value] : facts) table.set(replace_all(name, " ", "_"), value);
     print_text(stdout, to_json_pretty(table));
   } else {

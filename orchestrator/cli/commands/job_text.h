@@ -1,6 +1,6 @@
 // Room orchestrator/cli/commands
 // The commands of `longhaul`, one file each; session/commands.h lists them.
-// job_text.h, deadlines_text.h and question_words.h are what several of them share; completion.h writes scripts of
+// job_text.h, deadlines_text.h and question_arguments.h are what several of them share; completion.h writes scripts of
 // shells. A command asks the rooms below and prints: it decides nothing about a run.
 //
 // The jobs of a plan for people and for programs: `longhaul plan --site NAME`.

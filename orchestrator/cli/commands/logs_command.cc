@@ -1,4 +1,4 @@
-// logs: what the programs of a stage printed, and what its events tell. Only reads.
+// logs: what the programs of a stage printed, and what its events say. Only reads.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include "base/system/clock.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/asked_run.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
@@ -222,9 +224,29 @@ ExitCode print_logs(const CommandLine& line, const std::string& run, const Stage
   }
 }
 
+// Where the logs lie, and the events of the attempt, those of a long training thinned as on the screen.
+ExitCode print_logs_document(const CommandLine& line, const StageStatus& stage, const LogsPlace& place) {
+  const std::string attempt = attempt_folder(place.stage_folder, line.attempt);
+  Value document = document_of("longhaul logs", 1);
+  document.set("run", place.run);
+  document.set("stage", stage.id);
+  document.set("attempt", attempt);
+  const std::vector<std::string> paths = log_paths(attempt);
+  document.set("logs", ValueArray(paths.begin(), paths.end()));
+  Value& events = document.set("events", Value::make_array());
+  for (const Event& event : read_thinned_events(join_path(attempt, "events.jsonl"), past_metrics_max))
+    if (const auto line_of_event = parse_json(event_line(event), "event"); line_of_event.ok())
+      events.push_back(*line_of_event);
+  print_text(stdout, to_json_pretty(document));
+  return ExitCode::ok;
+}
+
 }  // namespace
 
 ExitCode show_logs(const CommandLine& line, const Installation& installation) {
+  if (line.json && line.follow)
+    return fail(line, make_error(ErrorCode::invalid_input, "--follow and --json together: one document has an end",
+                                 "longhaul logs --json prints what there is; events.jsonl in its folder goes on"));
   auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   const auto status = read_run_status(*run);
@@ -239,7 +261,7 @@ ExitCode show_logs(const CommandLine& line, const Installation& installation) {
                                  line.attempt > 0 ? format("stage {} has no attempt {}", stage->id, line.attempt)
                                                   : "stage " + stage->id + " has not been started",
                                  std::string("it is ") + to_string(stage->state)));
-  return print_logs(line, *run, *stage, *place);
+  return line.json ? print_logs_document(line, *stage, *place) : print_logs(line, *run, *stage, *place);
 }
 
 }  // namespace longhaul

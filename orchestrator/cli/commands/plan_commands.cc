@@ -8,6 +8,7 @@
 #include "base/value/json.h"
 #include "orchestrator/cli/commands/deadlines_text.h"
 #include "orchestrator/cli/commands/job_text.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/site_constants.h"
@@ -29,52 +30,33 @@
 namespace longhaul {
 namespace {
 
-Value error_value(const Error& error) {
-  Value table = Value::make_table();
-  table.set("code", to_string(error.code));
-  if (error.where) {
-    table.set("file", error.where->file.str());
-    table.set("line", error.where->line);
-    table.set("column", error.where->column);
-  }
-  table.set("what", error.what);
-  table.set("hint", error.hint);
-  return table;
-}
+constexpr int validate_document_format = 1;
 
 void print_json(const Value& value) {
   print_text(stdout, to_json_pretty(value));
 }
 
-void put_errors(Value& document, const Diagnostics& diagnostics) {
-  Value& errors = document.set("errors", Value::make_array());
-  for (const Error& error : diagnostics.errors()) errors.push_back(error_value(error));
-}
-
-ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics, const FitFindings* fit = nullptr) {
-  if (!line.json) {
-    if (fit != nullptr) print_text(stderr, fit->warnings_text());
-    print(stderr, "{}\n", diagnostics.render("nothing was started"));
-    return ExitCode::invalid_input;
-  }
-  Value document = Value::make_table();
-  document.set("ok", false);
-  put_errors(document, diagnostics);
-  if (fit != nullptr) {
-    Value& warnings = document.set("warnings", Value::make_array());
-    for (const Error& one : fit->warnings().errors()) warnings.push_back(one.message());
-    for (const std::string& one : fit->notes()) warnings.push_back(one);
-  }
-  print_json(document);
-  return ExitCode::invalid_input;
+// Of what may not fit.
+std::vector<std::string> sentences_of(const FitFindings& fit) {
+  std::vector<std::string> sentences;
+  for (const Error& one : fit.warnings().errors()) sentences.push_back(one.message());
+  sentences.insert(sentences.end(), fit.notes().begin(), fit.notes().end());
+  return sentences;
 }
 
 // Sentences: of the plan, and of what may not fit.
 Value warnings_value(const LoadedWorkflow& loaded, const FitFindings& fit) {
   Value warnings(ValueArray(loaded.warnings.begin(), loaded.warnings.end()));
-  for (const Error& one : fit.warnings().errors()) warnings.push_back(one.message());
-  for (const std::string& one : fit.notes()) warnings.push_back(one);
+  for (const std::string& one : sentences_of(fit)) warnings.push_back(one);
   return warnings;
+}
+
+constexpr const char* nothing_started = "nothing was started";
+
+ExitCode refuse_unfit(const CommandLine& line, const FitFindings& fit) {
+  if (line.json) return refuse_input(line, fit.refused(), nothing_started, sentences_of(fit));
+  print_text(stderr, fit.warnings_text());
+  return refuse_input(line, fit.refused(), nothing_started);
 }
 
 void print_warnings(std::FILE* file, const std::vector<std::string>& warnings) {
@@ -104,11 +86,13 @@ QueueEstimate queue_estimate(Result<OpenedSlurmPort>& opened, const RunPlan& pla
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
-  if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  if (!loaded->diagnostics.empty()) return refuse_input(line, loaded->diagnostics, nothing_started);
   const FitFindings fit = workflow_fit(line, installation, *loaded);
-  if (!fit.refused().empty()) return report_problems(line, fit.refused(), &fit);
+  if (!fit.refused().empty()) return refuse_unfit(line, fit);
   if (line.json) {
     Value document = Value::make_table();
+    document.set("file", "longhaul validate");
+    document.set("format", validate_document_format);
     document.set("ok", true);
     document.set("workflow", loaded->plan.workflow);
     document.set("stages", loaded->plan.stages.size());
@@ -180,7 +164,7 @@ void print_caches(const ReuseOutline& caches) {
 ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
-  if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  if (!loaded->diagnostics.empty()) return refuse_input(line, loaded->diagnostics, nothing_started);
   const auto driver = choose_driver("auto", loaded->site);
   if (driver.ok()) fit_site_to_driver(driver->name, loaded->site);
   const bool asks = loaded->site.config.is_slurm() && !line.no_queue;
@@ -241,7 +225,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     }
     if (asks) document.set("queue", queue_value(queue));
     document.set("ok", refused.empty());
-    if (!refused.empty()) put_errors(document, refused);
+    if (!refused.empty()) document.set("errors", errors_value(refused.errors()));
     print_json(document);
     return exit;
   }

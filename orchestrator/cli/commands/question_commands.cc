@@ -7,7 +7,8 @@
 #include "base/toml.h"
 #include "base/value/json.h"
 #include "contracts/settings/training/feature_table.h"
-#include "orchestrator/cli/commands/question_words.h"
+#include "orchestrator/cli/commands/question_arguments.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/site_constants.h"
@@ -32,11 +33,6 @@ Result<QuestionGround> question_ground(const CommandLine& line, const Installati
   LH_TRY(const SiteConstants table, load_site_constants(installation, site));
   LH_TRY(TimeConstants constants, make_time_constants(table.table));
   return QuestionGround{std::move(site.config), std::move(constants)};
-}
-
-ExitCode refuse_question(const Diagnostics& problems) {
-  print(stderr, "{}\n", problems.render("nothing was computed"));
-  return ExitCode::invalid_input;
 }
 
 // Without a workflow only the site can be set.
@@ -105,7 +101,7 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   const auto ground = question_ground(line, installation);
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
-  Value value = question_value(line.question, line.words, serving_request_fields().describe(), problems);
+  Value value = question_value(line.question, line.arguments, serving_request_fields().describe(), problems);
   check_sets(line, problems);
   add_recipe(installation, value, problems);
   const ServingRequest question = serving_request_fields().parse(value, "", problems);
@@ -122,7 +118,7 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   const SiteConfig site = site_with_gpu(ground->site, question.gpu);
   if (site.node.gpus < 1)
     problems.add({}, format("site {} has no GPUs", ground->site.name), "--site SITE, or gpu=H100");
-  if (!problems.empty()) return refuse_question(problems);
+  if (!problems.empty()) return refuse_input(line, problems, "nothing was computed");
   const auto model = asked_model(line, installation, question);
   if (!model.ok()) return fail(line, model.error());
   const auto task = serving_task_of(question);
@@ -139,7 +135,7 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   if (!plan.ok()) return fail(line, plan.error());
   const std::string toml = serving_toml(model->shape, *plan);
   if (line.json)
-    print_text(stdout, to_json_pretty(serving_plan_value(*plan, toml)));
+    print_text(stdout, to_json_pretty(document_of("longhaul serving", 1, serving_plan_value(*plan, toml))));
   else
     print_text(stdout, serving_report(*plan) + "\n" + toml);
   return ExitCode::ok;
@@ -149,10 +145,10 @@ ExitCode ask_size(const CommandLine& line, const Installation& installation) {
   const auto ground = question_ground(line, installation);
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
-  const Value value = question_value(line.question, line.words, budget_request_fields().describe(), problems);
+  const Value value = question_value(line.question, line.arguments, budget_request_fields().describe(), problems);
   check_sets(line, problems);
   const BudgetRequest asked = budget_request_fields().parse(value, "", problems);
-  if (!problems.empty()) return refuse_question(problems);
+  if (!problems.empty()) return refuse_input(line, problems, "nothing was computed");
   std::string device;
   std::vector<std::string> notes;
   const auto question = size_request(asked, ground->site, ground->constants, device, notes);
@@ -161,7 +157,7 @@ ExitCode ask_size(const CommandLine& line, const Installation& installation) {
   if (!answer.ok()) return fail(line, answer.error());
   const std::string toml = size_toml(*answer, question->gpus_per_node);
   if (line.json)
-    print_text(stdout, to_json_pretty(size_value(*answer, device, notes, toml)));
+    print_text(stdout, to_json_pretty(document_of("longhaul size", 1, size_value(*answer, device, notes, toml))));
   else
     print_text(stdout, size_text(*answer, device, notes) + "\n" + toml);
   return ExitCode::ok;

@@ -24,6 +24,7 @@
 #include "orchestrator/cli/session/own_environment.h"
 #include "orchestrator/cli/session/signals.h"
 #include "orchestrator/cli/session/site_constants.h"
+#include "orchestrator/cli/session/status_document.h"
 #include "orchestrator/cli/session/workflow_fit.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/follower.h"
@@ -38,6 +39,7 @@
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/render/report/report.h"
 #include "orchestrator/render/run/failure_text.h"
+#include "orchestrator/render/run/left_servers.h"
 #include "orchestrator/render/run/progress_view.h"
 #include "orchestrator/render/run/status_text.h"
 #include "orchestrator/runs/run.h"
@@ -77,26 +79,38 @@ void send_last_messages(const std::string& run_dir, Clock& clock) {
     print(stderr, "longhaul: messages could not be sent: {}\n  longhaul notify {}\n", problem, shell_quoted(run_dir));
 }
 
+// How the run is doing as a command ends with `exit`: the document of --json, or nothing.
+ExitCode with_document(const CommandLine& line, const std::string& run_dir, const Clock& clock, ExitCode exit) {
+  if (!line.json) return exit;
+  const bool calibrated = line.calibrate && (exit == ExitCode::ok || exit == ExitCode::run_failed);
+  if (calibrated) return exit;  // its document follows (calibrate_command.cc)
+  const bool tunes = line.command == Command::tune;
+  const Status printed =
+      tunes ? print_tune_document(run_dir, clock.wall_ms()) : print_status_document(run_dir, clock.wall_ms());
+  return printed.ok() ? exit : fail(line, printed.error());
+}
+
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
   send_last_messages(run_dir, clock);
   auto story = read_run_story(run_dir);
   if (!story.ok()) return fail(line, story.error());
-  print_text(stdout, "\n" + run_end_text(*story, clock.wall_ms()));
+  if (!line.json) print_text(stdout, "\n" + run_end_text(*story, clock.wall_ms()));
   const auto report = write_report(*story, join_path(run_dir, "report"), clock.wall_ms());
-  if (report.ok())
-    print(stdout, "\nreport: {}\n", *report);
-  else
-    print(stderr, "longhaul: no report: {}\n", report.error().message());
+  if (!report.ok()) print(stderr, "longhaul: no report: {}\n", report.error().message());
+  const ExitCode exit = exit_of(story->status.state);
+  if (line.json) return with_document(line, run_dir, clock, exit);
+  print_text(stdout, left_servers_text(left_servers(story->status), run_dir));
+  if (report.ok()) print(stdout, "\nreport: {}\n", *report);
   print(stdout, "run:    {}\n", run_dir);
-  return exit_of(story->status.state);
+  return exit;
 }
 
-ExitCode left_running(const std::string& run_dir) {
+ExitCode left_running(const CommandLine& line, const std::string& run_dir, const Clock& clock) {
   print(stderr,
         "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume {}\n  "
         "longhaul cancel {}\n",
         shell_quoted(run_dir), shell_quoted(run_dir));
-  return ExitCode::interrupted;
+  return with_document(line, run_dir, clock, ExitCode::interrupted);
 }
 
 }  // namespace
@@ -107,16 +121,16 @@ ExitCode drive_to_end(const CommandLine& line, const ActingRun& run) {
   auto status = session.drive_until(0);
   if (!status.ok()) return fail(line, status.error());
   if (is_running(*status)) {
-    if (session.watch().last() != SIGINT) return left_running(run_dir);
+    if (session.watch().last() != SIGINT) return left_running(line, run_dir, session.clock());
     print(stderr, "stopped driving {}; ctrl-C again within 5 s cancels the run\n", file_name(run_dir));
-    if (!session.second_signal()) return left_running(run_dir);
+    if (!session.second_signal()) return left_running(line, run_dir, session.clock());
     print(stderr, "cancelling: ending the jobs\n");
     status = session.cancel();
     if (!status.ok()) return fail(line, status.error());
     if (session.timed_out())
       return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
                                    "longhaul status " + shell_quoted(run_dir)));
-    if (is_running(*status)) return left_running(run_dir);
+    if (is_running(*status)) return left_running(line, run_dir, session.clock());
   }
   return finish(line, run_dir, session.clock());
 }
@@ -147,9 +161,10 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 
 // The port, and from it what the cluster says of wall times that the site file leaves open.
 Result<OpenedSlurmPort> ask_walls(Site& site, const Installation& installation) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, installation.programs_dir,
-                                                 site.config.programs, submission_deadline_ms, site.config.cluster));
-  if (const auto partitions = opened.port->partitions(); partitions.ok()) take_walls_from(*partitions, site);
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs,
+                                submission_deadline_ms, site.config.cluster);
+  if (!opened.ok()) return of_this_machine(opened.error());
+  if (const auto partitions = opened->port->partitions(); partitions.ok()) take_walls_from(*partitions, site);
   return opened;
 }
 
@@ -205,8 +220,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
     if (!asked.ok()) return refuse(asked.error());
   }
   if (!loaded->diagnostics.empty()) {
-    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
-    exit = ExitCode::invalid_input;
+    exit = refuse_input(line, loaded->diagnostics, "nothing was started");
     return std::nullopt;
   }
   for (const std::string& one : loaded->warnings) print(stderr, "warning: {}\n", one);
@@ -268,9 +282,12 @@ ExitCode hand_to_driver(const CommandLine& line, const ActingRun& run) {
   }
   const auto status = read_run_status(run_dir);
   if (!status.ok()) return fail(line, status.error());
-  print_text(stdout, status_text(*status, session.clock().wall_ms()));
-  print_text(stdout, "\n" + watch_text(run_dir));
-  return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+  if (!line.json) {
+    print_text(stdout, status_text(*status, session.clock().wall_ms()));
+    print_text(stdout, "\n" + watch_text(run_dir));
+  }
+  const ExitCode exit = is_running(*status) ? ExitCode::ok : exit_of(status->state);
+  return with_document(line, run_dir, session.clock(), exit);
 }
 
 }  // namespace
@@ -298,58 +315,6 @@ Status ask_to_go_on(const std::string& run_dir) {
   if (!status.ok() || is_running(*status)) return {};
   const auto asked = request(run_dir, "resume", Value::make_table(), SystemClock());
   return asked.ok() ? Status() : Status(asked.error());
-}
-
-namespace {
-
-// That has not ended well: an interrupted one goes on.
-std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) {
-  const std::string newest = newest_run_of(plan, runs_dir);
-  const auto status = newest.empty() ? Result<RunStatus>(RunStatus()) : read_run_status(newest);
-  return status.ok() && status->state != RunState::succeeded ? newest : std::string();
-}
-
-// What can be pasted, and where it lies. The stage that was asked for is the last: it needs all others.
-void print_found(const std::string& run_dir, const RunPlan& plan) {
-  const auto status = read_run_status(run_dir);
-  const StageStatus* stage = status.ok() && !plan.stages.empty() ? status->find(plan.stages.back().id()) : nullptr;
-  if (!stage || stage->artifact.empty()) return;
-  const bool is_search = stage->kind == "search";
-  const std::string path = join_path(stage->artifact, is_search ? "hyperparameters.toml" : "layout.toml");
-  const auto text = read_file(path);
-  if (!text.ok()) return;
-  const std::string below = is_search ? "\n# How they were found." : "\n# How it was found.";
-  print(stdout, "\n{}\n{}: {}\n", text->substr(0, text->find(below)), is_search ? "hyperparameters" : "layout", path);
-}
-
-}  // namespace
-
-ExitCode tune_workflow(const CommandLine& line, const Installation& installation) {
-  if (line.calibrate) return calibrate_site(line, installation);
-  auto loaded = load_workflow(line, installation);
-  if (!loaded.ok()) return fail(line, loaded.error());
-  if (!loaded->diagnostics.empty()) {
-    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
-    return ExitCode::invalid_input;
-  }
-  if (line.dry_run) {
-    print_text(stdout, plan_text(loaded->plan, false));
-    return ExitCode::ok;
-  }
-  std::string run = unfinished_run_of(loaded->plan, runs_folder(line, loaded->site.config));
-  if (!run.empty()) {
-    print(stderr, "going on with {}\n", file_name(run));
-    if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
-    if (const Status asked = ask_to_go_on(run); !asked.ok()) return fail(line, asked.error());
-  } else {
-    ExitCode exit = ExitCode::ok;
-    const auto made = create_checked_run(line, installation, loaded, "here", true, exit);
-    if (!made) return exit;
-    run = made->run_dir;
-  }
-  const ExitCode exit = drive_to_end(line, {run, {}});
-  if (exit == ExitCode::ok) print_found(run, loaded->plan);
-  return exit;
 }
 
 ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {
@@ -390,24 +355,50 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
 }
 
+namespace {
+
+// By the engine, which ends only what is the caller's own (stop-server).
+ExitCode end_servers(const CommandLine& line, const Installation& installation, const RunStatus& status) {
+  constexpr std::int64_t deadline_ms = 60'000;  // a server has 45 s to end its answers
+  const auto servers = left_servers(status);
+  if (servers.empty() && !line.json) print(stdout, "run {} has left no server running\n", status.name);
+  ExitCode exit = ExitCode::ok;
+  for (const LeftServer& server : servers) {
+    const auto ended = run_program(
+        {join_path(installation.programs_dir, "longhaul-engine"), "stop-server", "--endpoint", server.endpoint_file},
+        deadline_ms);
+    const bool well = ended.ok() && ended->status.code == 0 && ended->status.signal == 0;
+    if (!well) exit = ExitCode::system;
+    if (!line.json) print(stdout, "server of {}: {}\n", server.stage, well ? trim(ended->out) : "not ended");
+  }
+  return exit;
+}
+
+}  // namespace
+
 ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
+  if (line.server) {
+    const ExitCode ended = end_servers(line, installation, *status);
+    return with_document(line, run->path, SystemClock(), ended);
+  }
   if (!is_running(*status)) {
-    print(stdout, "run {} has ended already: {}\n", status->name, to_string(status->state));
-    return ExitCode::ok;
+    if (!line.json) print(stdout, "run {} has ended already: {}\n", status->name, to_string(status->state));
+    if (!line.json) print_text(stdout, left_servers_text(left_servers(*status), run->path));
+    return with_document(line, run->path, SystemClock(), ExitCode::ok);
   }
   DriveSession session(*run, line);
   status = session.cancel();
   if (!status.ok()) return fail(line, status.error());
-  if (session.watch().count() > 0) return ExitCode::interrupted;
+  if (session.watch().count() > 0) return with_document(line, run->path, session.clock(), ExitCode::interrupted);
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
                                  "the request stays; see longhaul status " + shell_quoted(run->path)));
-  print_text(stdout, status_text(*status, session.clock().wall_ms()));
-  return ExitCode::ok;
+  if (!line.json) print_text(stdout, status_text(*status, session.clock().wall_ms()));
+  return with_document(line, run->path, session.clock(), ExitCode::ok);
 }
 
 namespace {
@@ -427,9 +418,12 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   DriveSession session(*run, line);
   if (line.for_s > 0) {
     const auto status = session.stay(line.for_s);
-    if (!status.ok()) return status.error().code == ErrorCode::conflict ? ExitCode::ok : fail(line, status.error());
-    print(stdout, "{}: {}\n", status->name, to_string(status->state));
-    return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+    if (!status.ok() && status.error().code == ErrorCode::conflict)
+      return with_document(line, run->path, session.clock(), ExitCode::ok);
+    if (!status.ok()) return fail(line, status.error());
+    if (!line.json) print(stdout, "{}: {}\n", status->name, to_string(status->state));
+    const ExitCode exit = is_running(*status) ? ExitCode::ok : exit_of(status->state);
+    return with_document(line, run->path, session.clock(), exit);
   }
   if (line.unwritten_record) {
     auto record = record_on_stdin();
@@ -438,8 +432,12 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   }
   const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))
                                         : tick_once(run->path, session.options(), session.clock(), session.log());
-  if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
+  if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict)
+    return with_document(line, run->path, session.clock(), ExitCode::ok);
   if (!outcome.ok()) return fail(line, outcome.error());
+  if (line.json)
+    return with_document(line, run->path, session.clock(),
+                         outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state));
   print(stdout, "{}: {}{}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "",
         outcome->open && !outcome->changed ? ", waits for an answer: --until-quiet waits with it" : "");
   if (line.leave_refused && outcome->open && !session.followed()) return ExitCode::timeout;  // its lead may come again

@@ -5,6 +5,7 @@
 #include "base/system/clock.h"
 #include "base/text/print.h"
 #include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/render/plan/simulation_text.h"
@@ -32,7 +33,8 @@ ExitCode simulate_scenario(const CommandLine& line, const Installation&) {
     const Status written = write_file_atomic(line.html, simulation_html(study, SystemClock().wall_ms()));
     if (!written.ok()) return fail(line, written.error());
   }
-  print_text(stdout, line.json ? to_json_pretty(simulation_value(study)) : simulation_text(study));
+  print_text(stdout, line.json ? to_json_pretty(document_of("longhaul simulate", 1, simulation_value(study)))
+                               : simulation_text(study));
   return study.met() ? ExitCode::ok : ExitCode::run_failed;
 }
 

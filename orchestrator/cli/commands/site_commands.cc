@@ -4,6 +4,7 @@
 #include "base/text/print.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/render/draw/text_table.h"
@@ -18,7 +19,7 @@ namespace {
 
 ExitCode list_sites(const CommandLine& line, const Installation& installation) {
   std::vector<std::vector<std::string>> rows = {site_row_header()};
-  Value document = Value::make_array();
+  Value list = Value::make_array();
   for (const std::string& name : site_names(installation.site_folders())) {
     const auto site = load_site(name, installation.site_folders());
     if (!site.ok()) {
@@ -30,17 +31,19 @@ ExitCode list_sites(const CommandLine& line, const Installation& installation) {
     one.set("name", site->config.name);
     one.set("scheduler", site->config.scheduler);
     one.set("description", site->config.description);
-    document.push_back(std::move(one));
+    list.push_back(std::move(one));
   }
+  Value document = document_of("longhaul sites", 1);
+  document.set("sites", std::move(list));
   print_text(stdout, line.json ? to_json_pretty(document) : text_table(rows));
   return ExitCode::ok;
 }
 
 ExitCode probe_cluster(const CommandLine& line, const Installation& installation) {
   auto opened = open_slurm_port("auto", installation.programs_dir);
-  if (!opened.ok()) return fail(line, opened.error());
+  if (!opened.ok()) return fail(line, of_this_machine(opened.error()));
   const auto facts = ask_cluster(*opened->port);
-  if (!facts.ok()) return fail(line, facts.error());
+  if (!facts.ok()) return fail(line, of_this_machine(facts.error()));
   const std::string name = line.new_name.empty() ? facts->configuration.cluster : line.new_name;
   print_text(stdout, probed_site_text(name, *facts));
   return ExitCode::ok;
@@ -50,7 +53,9 @@ std::string place_of(const SourcePos& where) {
   return where.line > 0 ? format("{}:{}:{}", where.file.str(), where.line, where.column) : "-";
 }
 
-void print_findings(const Site& site, const std::vector<SiteFinding>& findings, const std::string& asked_of) {
+// `compared`: there was a cluster to ask.
+void print_findings(const Site& site, const std::vector<SiteFinding>& findings, const std::string& asked_of,
+                    bool compared) {
   std::vector<std::vector<std::string>> changes = {{"key", "the file says", "the cluster says", "what to do", "where"}};
   std::vector<std::vector<std::string>> asks = {{"key", "the file says", "where it may be from"}};
   for (const SiteFinding& finding : findings)
@@ -59,8 +64,10 @@ void print_findings(const Site& site, const std::vector<SiteFinding>& findings, 
     else
       asks.push_back({finding.path, clipped(finding.said, 60), finding.found.empty() ? "-" : finding.found});
   std::string out = "site " + site.config.name + ", " + asked_of + "\n";
-  out += changes.size() > 1 ? "\nto change:\n" + text_table(changes)
-                            : "\nnothing that the cluster says speaks against the file\n";
+  if (changes.size() > 1)
+    out += "\nto change:\n" + text_table(changes);
+  else if (compared)
+    out += "\nnothing that the cluster says speaks against the file\n";
   if (asks.size() > 1)
     out +=
         "\nnobody has checked these; try them, or ask somebody who works there, then name the source in the file:\n" +
@@ -90,7 +97,8 @@ ExitCode show_sites(const CommandLine& line, const Installation& installation) {
   if (line.subject == "probe") return probe_cluster(line, installation);
   const auto site = load_site(line.subject, installation.site_folders(), site_sets(line.sets));
   if (!site.ok()) return fail(line, site.error());
-  print_text(stdout, line.json ? to_json_pretty(site_value(*site)) : site_text(*site, line.all));
+  print_text(stdout, line.json ? to_json_pretty(document_of("longhaul sites", 1, site_value(*site)))
+                               : site_text(*site, line.all));
   return ExitCode::ok;
 }
 
@@ -102,11 +110,13 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   std::vector<std::string> notes;
   std::string asked_of = "a local site: there is no cluster to compare with";
   ExitCode exit = ExitCode::ok;
+  bool compared = false;
   if (site->config.is_slurm()) {
     auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir, site->config.programs,
                                   submission_deadline_ms, site->config.cluster);
     auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
-    if (facts.ok()) {
+    compared = facts.ok();
+    if (compared) {
       if (auto known = ask_mpi_types(); known.ok()) facts->mpi_types = std::move(*known);
       notes = slurm_release_notes(facts->configuration, false, true);
       asked_of = "compared with the cluster " + facts->configuration.cluster + " through " +
@@ -114,17 +124,17 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
       findings = compare_site(*site, *facts);
     } else {
       asked_of = "NOT compared: " + facts.error().message();
-      exit = exit_code_for(facts.error().code);
+      exit = exit_code_for(of_this_machine(facts.error()).code);
     }
   }
   for (const SiteFinding& finding : findings)
     if (finding.kind == SiteFinding::Kind::change) exit = ExitCode::invalid_input;
   if (!line.json) {
-    print_findings(*site, findings, asked_of);
+    print_findings(*site, findings, asked_of, compared);
     for (const std::string& note : notes) print(stdout, "\nof jobs that are to outlive a node: {}\n", note);
     return exit;
   }
-  Value document = Value::make_table();
+  Value document = document_of("longhaul doctor --site", 1);
   document.set("site", site->config.name);
   document.set("compared", asked_of);
   document.set("findings", findings_value(findings));

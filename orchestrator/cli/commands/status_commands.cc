@@ -13,9 +13,11 @@
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/signals.h"
+#include "orchestrator/cli/session/status_document.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/render/report/report.h"
 #include "orchestrator/render/run/goodput_text.h"
+#include "orchestrator/render/run/left_servers.h"
 #include "orchestrator/render/run/metrics_text.h"
 #include "orchestrator/render/run/status_text.h"
 #include "orchestrator/runs/purge.h"
@@ -47,6 +49,11 @@ std::string scrontab_text(const CommandLine& line, const Installation& installat
 
 namespace {
 
+ExitCode exit_of_status(const RunStatus& status) {
+  if (status.state == RunState::failed) return ExitCode::run_failed;
+  return status.state == RunState::cancelled ? ExitCode::interrupted : ExitCode::ok;
+}
+
 // Prints how the run is doing now, and says whether it goes on.
 ExitCode print_status(const CommandLine& line, const Installation& installation, const std::string& run_dir,
                       bool& goes_on) {
@@ -54,23 +61,24 @@ ExitCode print_status(const CommandLine& line, const Installation& installation,
   if (!status.ok()) return fail(line, status.error());
   goes_on = status->state == RunState::running;
   const std::int64_t now_ms = SystemClock().wall_ms();
+  if (line.json && !line.metrics) {
+    if (const Status printed = print_status_document(run_dir, now_ms); !printed.ok())
+      return fail(line, printed.error());
+    return exit_of_status(*status);
+  }
   if (const std::string purge = purge_note(run_dir, *status, now_ms); !purge.empty()) status->notes.push_back(purge);
   const auto goodput = read_goodput(run_dir, now_ms);
   if (!goodput.ok()) print(stderr, "where the time went: {}\n", goodput.error().message());
   if (line.metrics) {
     if (!goodput.ok()) return fail(line, goodput.error());
     print_text(stdout, metrics_text(*status, *goodput, now_ms));
-  } else if (line.json) {
-    Value document = run_status_to_value(*status);
-    if (goodput.ok()) document.set("goodput", goodput_value(*goodput));
-    print_text(stdout, to_json_pretty(document));
   } else {
     print_text(stdout, status_text(*status, now_ms));
     print_text(stdout, scrontab_text(line, installation, *status));
     if (goodput.ok()) print_text(stdout, goodput_text(*goodput));
+    print_text(stdout, left_servers_text(left_servers(*status), run_dir));
   }
-  if (status->state == RunState::failed) return ExitCode::run_failed;
-  return status->state == RunState::cancelled ? ExitCode::interrupted : ExitCode::ok;
+  return exit_of_status(*status);
 }
 
 // True: a signal came.

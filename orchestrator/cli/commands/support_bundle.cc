@@ -13,6 +13,7 @@
 #include "base/text/redact.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/asked_run.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t head_bytes = 128 << 10, tail_bytes = 1 << 20;  // of a file that is longer than both
 constexpr std::int64_t program_deadline_ms = 120'000;
-constexpr const char* telling_variables[] = {
+constexpr const char* shown_variables[] = {
     "SLURM_",        "OMP_",       "OMPI_", "NCCL_",           "CUDA_",     "FI_",  "UCX_",
     "LOADEDMODULES", "MODULEPATH", "PATH",  "LD_LIBRARY_PATH", "LONGHAUL_", "LANG", "TZ"};
 
@@ -121,9 +122,9 @@ std::string environment_text() {
   std::string text;
   for (char** entry = environ; *entry; ++entry) {
     const std::string line = *entry, name = line.substr(0, line.find('='));
-    const bool telling = std::any_of(std::begin(telling_variables), std::end(telling_variables),
-                                     [&](const char* prefix) { return starts_with(name, prefix); });
-    if (telling) text += names_a_secret(name) ? name + "=[redacted]\n" : line + "\n";
+    const bool is_shown = std::any_of(std::begin(shown_variables), std::end(shown_variables),
+                                      [&](const char* prefix) { return starts_with(name, prefix); });
+    if (is_shown) text += names_a_secret(name) ? name + "=[redacted]\n" : line + "\n";
   }
   return text;
 }
@@ -166,7 +167,7 @@ Status pack(const std::string& parent, const std::string& name, const std::strin
   const std::string partial = join_path(parent, ".tar.gz");
   LH_TRY(const RunOutput done, run_program({"tar", "-czf", partial, "-C", parent, "--", name}, program_deadline_ms));
   if (!done.status.success())
-    return make_error(ErrorCode::io, "tar ended with " + done.status.text(), "its words are above");
+    return make_error(ErrorCode::io, "tar ended with " + done.status.text(), "its output is above");
   if (::chmod(partial.c_str(), 0600) != 0 || ::rename(partial.c_str(), output.c_str()) != 0)
     return make_error(ErrorCode::io, "cannot write " + output);
   return {};
@@ -196,6 +197,14 @@ ExitCode write_support_bundle(const CommandLine& line, const Installation& insta
   (void)remove_tree(beside).ok();
   if (!done.ok()) return fail(line, done.error());
   const auto size = file_size(output);
+  if (line.json) {
+    Value document = document_of("longhaul support-bundle", 1);
+    document.set("run", *run);
+    document.set("bundle", output);
+    document.set("bytes", static_cast<long long>(size.ok() ? *size : 0));
+    print_text(stdout, to_json_pretty(document));
+    return ExitCode::ok;
+  }
   print(stdout, "{} ({})\n", output, human_bytes(static_cast<double>(size.ok() ? *size : 0)));
   return ExitCode::ok;
 }

@@ -7,13 +7,15 @@
 #include "base/text/print.h"
 #include "base/text/text.h"
 #include "base/toml.h"
+#include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/session/asked_run.h"
 #include "orchestrator/cli/session/commands.h"
 #include "orchestrator/cli/session/load_workflow.h"
 #include "orchestrator/cli/session/signals.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
-#include "orchestrator/decide/tell.h"
+#include "orchestrator/decide/order_answer.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/state/epoch_log.h"
 
@@ -23,28 +25,28 @@ namespace {
 constexpr std::int64_t poll_ms = 200, send_deadline_ms = 60'000;
 
 // What the log says about one request so far.
-struct Told {
+struct OrderState {
   bool answered = false, accepted = false, ended = false, done = false;
   std::string stage, answer, outcome;
 };
 
-Result<Told> look_up(const std::string& run_dir, const std::string& id) {
+Result<OrderState> look_up(const std::string& run_dir, const std::string& id) {
   LH_TRY(const EpochRead read, read_epochs(run_dir));
-  Told told;
+  OrderState order;
   for (const Fact& fact : read.facts) {
     if (fact.kind == FactKind::request && fact.text("id") == id) {
-      told.answered = true;
-      told.accepted = fact.fields.get_bool("accepted");
-      told.answer = fact.text("answer");
-      told.stage = fact.text("stage");
+      order.answered = true;
+      order.accepted = fact.fields.get_bool("accepted");
+      order.answer = fact.text("answer");
+      order.stage = fact.text("stage");
     }
     if (fact.kind == FactKind::order_ended && fact.text("id") + ".json" == id) {
-      told.ended = true;
-      told.done = fact.fields.get_bool("done");
-      told.outcome = fact.text("text");
+      order.ended = true;
+      order.done = fact.fields.get_bool("done");
+      order.outcome = fact.text("text");
     }
   }
-  return told;
+  return order;
 }
 
 // Waits for an answer and an outcome; where nobody drives the run, this process does meanwhile.
@@ -61,12 +63,12 @@ class OrderWait {
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
 
-  Result<Told> wait(const std::string& id) {
+  Result<OrderState> wait(const std::string& id) {
     const Deadline deadline(clock_, static_cast<std::int64_t>(line_.wait_s * 1000));
     for (;;) {
       LH_CHECK(drive_if_nobody_does());
-      LH_TRY(const Told told, look_up(run_dir_, id));
-      if (told.ended || (told.answered && !told.accepted) || deadline.passed() || watch_.count() > 0) return told;
+      LH_TRY(const OrderState order, look_up(run_dir_, id));
+      if (order.ended || (order.answered && !order.accepted) || deadline.passed() || watch_.count() > 0) return order;
       clock_.sleep_ms(poll_ms);
     }
   }
@@ -92,10 +94,29 @@ class OrderWait {
   std::int64_t epoch_ = 0;
 };
 
+Value order_value(const OrderState& order) {
+  Value value = Value::make_table();
+  value.set("stage", order.stage);
+  value.set("accepted", order.answered ? Value(order.accepted) : Value());
+  value.set("answer", order.answered ? Value(order.answer) : Value());
+  value.set("done", order.ended ? Value(order.done) : Value());
+  value.set("outcome", order.ended ? Value(order.outcome) : Value());
+  return value;
+}
+
+void print_order(const CommandLine& line, const std::string& run, const OrderState& order) {
+  if (!order.answered)
+    print(stdout, "left for the run's controller; see longhaul status {}\n", run);
+  else if (!order.accepted)
+    (void)fail(line, make_error(ErrorCode::invalid_input, order.answer));
+  else
+    print(stdout, "{}: {}\n", order.answer, order.ended ? order.outcome : "on its way");
+}
+
 }  // namespace
 
 ExitCode tell_run(const CommandLine& line, const Installation& installation) {
-  const auto arguments = tell_arguments(line.words, line.stage);
+  const auto arguments = parse_order_arguments(line.arguments, line.stage);
   if (!arguments.ok()) return fail(line, arguments.error());
   const auto run = acting_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
@@ -104,22 +125,25 @@ ExitCode tell_run(const CommandLine& line, const Installation& installation) {
   if (status->state != RunState::running)
     return fail(line, make_error(ErrorCode::invalid_input,
                                  format("run {} has ended: {}", status->name, to_string(status->state)),
-                                 "nothing of it runs that could be told something"));
+                                 "nothing of it runs that takes orders"));
   SystemClock clock;
   OrderWait orders(*run, line);
   ExitCode exit = ExitCode::ok;
+  Value list = Value::make_array();
   for (const Value& one : *arguments) {
     const auto id = request(run->path, "tell", one, clock);
     if (!id.ok()) return fail(line, id.error());
-    const auto told = orders.wait(*id);
-    if (!told.ok()) return fail(line, told.error());
-    if (!told->answered)
-      print(stdout, "left for the run's controller; see longhaul status {}\n", status->name);
-    else if (!told->accepted)
-      exit = fail(line, make_error(ErrorCode::invalid_input, told->answer));
-    else
-      print(stdout, "{}: {}\n", told->answer, told->ended ? told->outcome : "on its way");
-    if (told->ended && !told->done) exit = ExitCode::invalid_input;
+    const auto order = orders.wait(*id);
+    if (!order.ok()) return fail(line, order.error());
+    list.push_back(order_value(*order));
+    if (!line.json) print_order(line, status->name, *order);
+    if ((order->answered && !order->accepted) || (order->ended && !order->done)) exit = ExitCode::invalid_input;
+  }
+  if (line.json) {
+    Value document = document_of("longhaul tell", 1);
+    document.set("run", run->path);
+    document.set("orders", std::move(list));
+    print_text(stdout, to_json_pretty(document));
   }
   return exit;
 }
@@ -148,9 +172,20 @@ ExitCode send_run_messages(const CommandLine& line, const Installation& installa
   options.wait = options.again = true;
   const auto report = deliver_outbox(run->path, *config, process_environment(), clock, options);
   if (!report.ok()) return fail(line, report.error());
-  print(stdout, "sent {}, waiting {}, given up {}\n", report->sent, report->waiting, report->given_up);
+  if (line.json) {
+    Value document = document_of("longhaul notify", 1);
+    document.set("run", run->path);
+    document.set("sent", report->sent);
+    document.set("waiting", report->waiting);
+    document.set("given_up", report->given_up);
+    document.set("problem", report->problem);
+    print_text(stdout, to_json_pretty(document));
+  } else {
+    print(stdout, "sent {}, waiting {}, given up {}\n", report->sent, report->waiting, report->given_up);
+  }
   if (report->waiting + report->given_up == 0) return ExitCode::ok;
-  return fail(line, make_error(report->waiting > 0 ? ErrorCode::timeout : ErrorCode::unavailable, report->problem));
+  return fail_beside(line,
+                     make_error(report->waiting > 0 ? ErrorCode::timeout : ErrorCode::unavailable, report->problem));
 }
 
 }  // namespace longhaul

@@ -21,11 +21,11 @@ std::string quoted_list(std::string_view keys) {
 }
 
 std::string border_section(const char* title, const char* text, std::span<const BorderEntry> entries) {
-  std::string out = format("\n## {}\n\n{}\n\n| what | treated | how, or the words |\n|---|---|---|\n", title, text);
+  std::string out = format("\n## {}\n\n{}\n\n| what | treated | how, or the message |\n|---|---|---|\n", title, text);
   for (const BorderEntry& entry : entries)
     out +=
         format("| {} | {} | {} |\n", table_cell(entry.what), entry.treatment == Treatment::taken ? "taken" : "refused",
-               entry.treatment == Treatment::taken ? table_cell(entry.words) : format("`{}`", table_cell(entry.words)));
+               entry.treatment == Treatment::taken ? table_cell(entry.text) : format("`{}`", table_cell(entry.text)));
   return out;
 }
 
@@ -34,10 +34,12 @@ std::string rows_section() {
       "\n## Rows of tuning data\n\nThe forms in full are in [tuning-rows.md](reference/tuning-rows.md). `longhaul data "
       "check FILE` says what a file is before anything is trained on it. Any key of a row or a message may stand "
       "under `ignore` of the stage (`ignore = [\"id\"]`), and then counts as not there; so `ignored on request` stands "
-      "at every key that is refused.\n\n| what | treated | how, or the words |\n|---|---|---|\n";
-  for (const TuningRowForm& form : tuning_row_forms())
-    out += format("| {} with {} | taken | {} |\n", quoted_list(form.keys),
-                  *form.optional ? "perhaps " + quoted_list(form.optional) : "nothing else", table_cell(form.becomes));
+      "at every key that is refused.\n\n| what | treated | how, or the message |\n|---|---|---|\n";
+  for (const TuningRowForm& form : tuning_row_forms()) {
+    std::string more = *form.optional ? "perhaps " + quoted_list(form.optional) : "nothing else";
+    if (*form.of_reward) more += "; for `reward` also " + quoted_list(form.of_reward);
+    out += format("| {} with {} | taken | {} |\n", quoted_list(form.keys), more, table_cell(form.becomes));
+  }
   for (const RefusedRowKey& key : refused_row_keys())
     out += format("| `{}` | refused, ignored on request | `'{}' is not used: {}` |\n", key.key, key.key, key.why);
   for (const SpeakerName& speaker : speaker_names())
@@ -56,7 +58,7 @@ std::string requests_section() {
   std::string out =
       "\n## Requests\n\n`POST /v1/chat/completions` and `/v1/completions`; the guide is [serving.md](serving.md). A "
       "refusal is a 400 with the field in `param`. A field that stands nowhere here is not looked at.\n\n"
-      "| field | of | treated | how, or the words |\n|---|---|---|---|\n";
+      "| field | of | treated | how, or the message |\n|---|---|---|---|\n";
   for (const DoneField& field : done_fields())
     out += format("| `{}` | {} | taken | {} |\n", field.key,
                   field.of == RequestKind::both   ? "both"
@@ -68,7 +70,7 @@ std::string requests_section() {
                   table_cell(harmless_values(field)), field.key, field.why);
   for (const HarmlessField& field : harmless_fields())
     out += format("| `{}` | both | changes nothing | {} |\n", field.key, field.why);
-  out += "\nOf a message:\n\n| field | treated | how, or the words |\n|---|---|---|\n";
+  out += "\nOf a message:\n\n| field | treated | how, or the message |\n|---|---|---|\n";
   out += "| `content` | taken | a text, or a list of parts of the type `text` |\n";
   for (const RequestRole& role : request_roles())
     out += role.role ? format("| `role` = {} | taken | {} |\n", role.name, role.role)
@@ -95,7 +97,7 @@ ReferencePage compatibility_page() {
       "# What is taken from others, and what is refused\n\n"
       "<!-- Written by `longhaul docs compatibility`; change the tables in the code, not this file. -->\n\n"
       "What somebody wrote is used, or refused by name and place, or counted and reported; it is never dropped in "
-      "silence. A table for each border, with the words of each refusal (`{}` and `...`: what it found).\n";
+      "silence. A table for each border, with the message of each refusal (`{}` and `...`: what it found).\n";
   text += border_section("Pages", "What `curate` makes of HTML.", page_border());
   text += border_section("Files",
                          "What `curate` reads. A refused record is counted and written to `rejected.jsonl` with the "

@@ -10,7 +10,10 @@
 #include "base/error/diagnostics.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
 #include "contracts/records/attempt.h"
+#include "orchestrator/cli/options/habits.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/fit/fit_report.h"
 
 namespace longhaul {
@@ -63,8 +66,8 @@ void add_runs_dir(CLI::App& app, CommandLine& line) {
 
 // Questions that start nothing.
 void add_question(CLI::App& app, CommandLine& line, const std::string& keys) {
-  app.add_option("KEYS", line.words, "KEY=VALUE...: " + keys);
-  app.add_option("--question", line.question, "TOML file with such keys; words win over it")->type_name("FILE");
+  app.add_option("KEYS", line.arguments, "KEY=VALUE...: " + keys);
+  app.add_option("--question", line.question, "TOML file with such keys; arguments win over it")->type_name("FILE");
   app.add_option("--site", line.site, "site's name or file, whose GPUs are meant")->capture_default_str();
   add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
 }
@@ -110,7 +113,6 @@ void add_calibration_options(CLI::App& app, CommandLine& line) {
   app.add_flag("--processors", line.processors, "with --calibrate: of a site with GPUs, measure its processors");
   app.final_callback([&app, &line] {
     if (!line.calibrate && app.count("WORKFLOW") == 0) throw CLI::RequiredError("WORKFLOW");
-    if (!line.calibrate && app.count("--stage") == 0) throw CLI::RequiredError("--stage");
     for (const char* name : {"--output", "--ranks", "--threads", "--nodes", "--steps", "--processors"})
       if (!line.calibrate && app.count(name) > 0) throw CLI::RequiresError(name, "--calibrate");
   });
@@ -152,10 +154,14 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
         ->delimiter(',')
         ->allow_extra_args(false)
         ->check(CLI::IsMember(names));
-    // As they were called when each had an option of its own: hidden.
+    // As they were called when each had an option of its own: hidden, and answered with the new one.
     for (const std::string name : {"memory", "device"}) {
-      if (std::find(names.begin(), names.end(), name) != names.end())
-        app.add_flag_callback("--ignore-" + name, [&line, name] { line.allowed.push_back(name); })->group("");
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      const auto say = [&line, name] {
+        line.allowed.push_back(name);
+        print(stderr, "longhaul: --ignore-{0} is called --allow {0} now\n", name);
+      };
+      app.add_flag_callback("--ignore-" + name, say)->group("");
     }
   };
   const auto allow = [&] {
@@ -164,11 +170,16 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
     allow_of(names);
   };
   switch (command) {
+    case Command::init:
+      app.add_option("FOLDER", line.subject, "folder of texts, rows, a model or a script [here]");
+      json();
+      break;
     case Command::run:
       add_planning_options(app, line);
       allow();
       add_runs_dir(app, line);
       add_loudness(app, line);
+      json();
       add_driving_options(app, line);
       break;
     case Command::submit:
@@ -179,6 +190,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
           ->capture_default_str();
       add_runs_dir(app, line);
       add_loudness(app, line);
+      json();
       add_driving_options(app, line);
       break;
     case Command::validate:
@@ -229,11 +241,15 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_option("--quiet-limit", line.quiet_limit_s,
                      "seconds without anything new after which --follow gives up, where nobody drives the run")
           ->capture_default_str();
+      json();
       break;
     case Command::cancel:
     case Command::resume:
       add_run(app, line);
+      if (command == Command::cancel)
+        app.add_flag("--server", line.server, "end the servers that the run left running, and nothing else");
       add_loudness(app, line);
+      json();
       add_driving_options(app, line);
       break;
     case Command::tick:
@@ -245,11 +261,21 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_flag(leave_refused_option, line.leave_refused)->group("");
       app.add_option(round_of_job_option, line.of_job)->group("");
       add_duration(app, "--for", line.for_s, "rounds for so long, or until the run has ended");
+      json();
       add_driving_options(app, line);
       break;
     case Command::docs:
       app.add_option("PAGE", line.subject, "print this page alone");
       app.add_option("--output", line.output, "folder for one file per subject")->type_name("FOLDER");
+      app.add_option("--man", line.man, "folder for manual pages, longhaul.1 and one for each command")
+          ->type_name("FOLDER")
+          ->excludes("PAGE")
+          ->excludes("--output");
+      json();
+      break;
+    case Command::explain:
+      app.add_option("NAME", line.subject, "exit code, key, event, ...")->required();
+      json();
       break;
     case Command::doctor:
       app.add_option("--site", line.site, "compare this site's file with the cluster");
@@ -279,27 +305,33 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tell:
       add_run(app, line);
-      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE... | stacks | fault NAME...");
-      app.final_callback([&app, &line] {  // without RUN what stands there is the order
+      app.add_option("ORDER", line.arguments,
+                     "checkpoint | stop-after STEP | set KEY=VALUE... | stacks | fault NAME...");
+      app.final_callback([&line] {  // without RUN what stands there is the order
         const std::vector<std::string> orders = {"checkpoint", "stop-after", "set", "stacks", "fault"};
         if (std::ranges::find(orders, line.run) != orders.end())
-          line.words.insert(line.words.begin(), std::exchange(line.run, ""));
-        if (line.words.empty()) throw CLI::RequiredError("ORDER");
+          line.arguments.insert(line.arguments.begin(), std::exchange(line.run, ""));
+        if (line.arguments.empty()) throw CLI::RequiredError("ORDER");
       });
       app.add_option("--stage", line.stage, "which one, where several are running")->type_name("STAGE");
       app.add_option("--wait", line.wait_s, "seconds to wait for the outcome; 0 does not")->capture_default_str();
+      json();
       add_driving_options(app, line);
       break;
     case Command::notify:
       add_run(app, line);
       app.add_flag("--test", line.test, "one message more, to see that it arrives");
+      json();
       break;
     case Command::fork:
       add_run(app, line);
-      app.add_option("--from", line.from, "STAGE[@STEP]: the training stage, and the step of its checkpoint")
-          ->type_name("STAGE[@STEP]")
-          ->required();
+      app.add_option(
+             "--from", line.from,
+             "the training stage, and the step of its checkpoint [what --set changes, else what runs or failed, "
+             "else the last that has one; its newest]")
+          ->type_name("[STAGE][@STEP]");
       add_sets(app, line, "stage.NAME.KEY=VALUE; VALUE is TOML. May be repeated");
+      json();
       break;
     case Command::gc:
       add_runs_dir(app, line);
@@ -316,6 +348,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_run(app, line);
       app.add_option("--output", line.output, "the file [RUN.tar.gz here]")->type_name("FILE");
       app.add_option("--size-max", line.size_max_mib, "of what is packed, in MiB")->capture_default_str();
+      json();
       break;
     case Command::simulate:
       app.add_option("SCENARIO", line.scenario, "TOML file, see docs/reference/simulate.md")->required();
@@ -329,11 +362,13 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_planning_options(app, line);
       app.get_option("WORKFLOW")->required(false);
       allow_of({to_string(FitSubject::device)});
-      app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or a tune or search stage")
+      app.add_option("--stage", line.stage,
+                     "the training stage whose layout is wanted, or a tune or search stage [the only one]")
           ->type_name("STAGE");
       app.add_flag("--dry-run", line.dry_run, "print the candidates and start nothing");
       add_calibration_options(app, line);
       add_runs_dir(app, line);
+      json();
       add_driving_options(app, line);
       break;
     case Command::serving:
@@ -354,7 +389,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_option("--ignore", line.ignored, "a key that need not be used, as `ignore` of a stage. May be repeated")
           ->type_name("KEY");
       app.add_option("--for", line.data_stage, "the kind of the stage [as the first row]")
-          ->check(CLI::IsMember({"sft", "align"}));
+          ->check(CLI::IsMember({"sft", "align", "reward"}));
       app.add_option("--sequence-length", line.sequence_length, "count the rows that are longer")
           ->check(CLI::PositiveNumber);
       line.limit_s = 3600;
@@ -362,17 +397,33 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       json();
       break;
     case Command::completion:
-      app.add_option("SHELL", line.words, "bash, zsh or fish")->required();
+      app.add_option("SHELL", line.arguments, "bash, zsh or fish")->required();
       add_runs_dir(app, line);
       break;
     case Command::none: break;
   }
 }
 
+// "; did you mean '--site'?" of the first option that a command does not have; "".
+std::string unknown_option_hint(const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* one : app.get_options())
+    for (const std::string& name : one->get_lnames())
+      if (!one->get_group().empty()) known.push_back("--" + name);
+  for (const std::string& word : app.remaining())
+    if (starts_with(word, "-")) {
+      const std::string hint = option_hint(word.substr(0, word.find('=')), known);
+      return hint.empty() ? "" : "; " + hint;
+    }
+  return {};
+}
+
 std::string no_command_text(int argc, const char* const* argv) {
   std::vector<std::string> names;
   for (const CommandSpec& spec : command_specs()) names.push_back(spec.name);
   if (argc < 2 || argv[1][0] == '-') return "no command was given";
+  if (const std::string said = command_habit(argv[1]); !said.empty())
+    return std::string("unknown command '") + argv[1] + "'; here it is: " + said;
   const std::string nearest = nearest_word(argv[1], names);
   return std::string("unknown command '") + argv[1] + "'; " +
          (nearest.empty() ? "there are: " + join(names, ", ") : "did you mean '" + nearest + "'?");
@@ -392,6 +443,7 @@ std::vector<OptionText> option_texts(Command command) {
     text.name = option->get_name(text.positional);
     if (!option->get_lnames().empty()) text.name = "--" + option->get_lnames().front();
     text.help = option->get_description();
+    text.value = option->get_type_name();
     text.takes_value = option->get_expected_max() > 0;
     texts.push_back(std::move(text));
   }
@@ -430,9 +482,15 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
     line.exit = ExitCode::usage;
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    const bool has_extras = !chosen.empty() && problem.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    const std::string what = chosen.empty() ? no_command_text(argc, argv)
+                                            : problem.what() + (has_extras ? unknown_option_hint(*chosen.front()) : "");
     if (argc < 2) print_text(stdout, grouped_commands_text() + "\n");
-    print(stderr, "longhaul{}: {}\nsee: longhaul{} --help\n", command,
-          chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command);
+    if (std::find(argv + 1, argv + argc, std::string_view("--json")) != argv + argc) {
+      const Error error = make_error(ErrorCode::invalid_input, what, "see: longhaul" + command + " --help");
+      print_text(stdout, to_json_pretty(errors_document(trim(command), line.exit, std::span(&error, 1))));
+    }
+    print(stderr, "longhaul{}: {}\nsee: longhaul{} --help\n", command, what, command);
   } catch (const std::exception& problem) {
     line.finished = true;
     line.exit = ExitCode::internal;

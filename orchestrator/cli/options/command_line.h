@@ -50,6 +50,7 @@ struct CommandLine {
   bool metrics = false;              // status
   bool watch = false;                // status
   double every_s = 2;                // status --watch
+  bool server = false;               // cancel
   bool quiet = false;                // run submit resume
   bool verbose = false;              // run submit resume
   bool follow = false;               // logs
@@ -57,7 +58,9 @@ struct CommandLine {
   int attempt = 0;                   // logs; 0 is the newest
   double quiet_limit_s = 600;        // logs --follow
   std::string output;                // docs support-bundle tune
-  std::vector<std::string> words;    // tell: the order; completion: the shell, or what is asked for; serving size: keys
+  std::string man;                   // docs: folder of manual pages
+  std::vector<std::string>
+      arguments;                     // tell: the order; completion: the shell, or what is asked for; serving size: keys
   std::string driver = "auto";       // submit
   bool until_quiet = false;          // tick
   double patience_s = 900;           // tick --until-quiet
@@ -86,6 +89,7 @@ struct CommandLine {
 struct OptionText {
   std::string name;  // "--site"; of a positional: "RUN"
   std::string help;
+  std::string value;  // what it takes, in words: "FOLDER"
   bool takes_value = false, positional = false;
 };
 // All visible options of a command, as the parser knows them.

@@ -11,6 +11,19 @@ const std::vector<CommandSpec>& command_specs() {
   using enum ExitCode;
   static const std::vector<CommandSpec> specs = [] {
     std::vector<CommandSpec> all = {
+        {Command::init,
+         "init",
+         "longhaul init [FOLDER] [options]",
+         "write a first workflow for what lies in a folder",
+         "Looks at FOLDER (without it, here) and at this machine and writes FOLDER/workflow.toml, with a comment "
+         "beside "
+         "each choice; then says which command comes next. Texts become a small model of their own; rows of tuning "
+         "data tune it, or the model whose folder lies there; a model alone is served, and measured on texts beside "
+         "it; a script of yours becomes a `command` stage. What is written is valid, as `longhaul validate` says. "
+         "Asks nothing, starts nothing, and changes no file: a folder that has a workflow is refused, and so is one "
+         "without anything to begin with.",
+         {"longhaul init", "longhaul init my-texts --json"},
+         {invalid_input, not_found, system}},
         {Command::run,
          "run",
          "longhaul run WORKFLOW [options]",
@@ -107,11 +120,12 @@ const std::vector<CommandSpec>& command_specs() {
         {Command::logs,
          "logs",
          "longhaul logs [RUN [STAGE]] [options]",
-         "what a stage tells: the output of its programs, its steps, checkpoints and warnings",
+         "what a stage says: the output of its programs, its steps, checkpoints and warnings",
          "Prints the logs of the stage's newest attempt: the lead's, then each rank's, then its events as lines: steps "
          "with loss, learning rate and tokens per second, checkpoints, messages, figures. Of a long training some two "
          "hundred steps are shown. STAGE is a stage or stage/variant; without it the one that runs, else the one that "
-         "failed, else the newest is meant. Of a cached stage it prints what the run told that made it. With --follow "
+         "failed, else the newest is meant. Of a cached stage it prints what the run reported that made it. With "
+         "--follow "
          "what is new is printed as it comes, until the stage has ended; where nobody drives the run, until nothing "
          "has come for --quiet-limit. On a terminal control characters are made visible (`\\u001b`), for whoever "
          "wrote the log could give orders to the terminal with them; --raw, a pipe and a file get the bytes as they "
@@ -134,8 +148,9 @@ const std::vector<CommandSpec>& command_specs() {
          "Leaves the request for the run's controller. If nobody drives the run, this command does until the jobs have "
          "ended. What was finished stays; `longhaul resume` goes on from there. Another user's run is refused, unless "
          "it "
-         "is of a group that a site file of this installation names.",
-         {"longhaul cancel", "longhaul cancel quickstart-20260302-041109-8f3a"},
+         "is of a group that a site file of this installation names. With --server the servers end that a stage with "
+         "`leave_running` left, on the host that runs them; `longhaul status` lists them.",
+         {"longhaul cancel", "longhaul cancel quickstart-20260302-041109-8f3a", "longhaul cancel --server"},
          {invalid_input, not_found, system, timeout, conflict}},
         {Command::resume,
          "resume",
@@ -171,13 +186,27 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::docs,
          "docs",
-         "longhaul docs [PAGE] [--output FOLDER]",
+         "longhaul docs [PAGE] [--output FOLDER] [--man FOLDER]",
          "the reference, generated from this program",
          "Prints the reference of commands, workflow, stage kinds, site files and exit codes as Markdown, or writes "
          "one "
-         "file for each below --output. With a PAGE (compatibility, commands, json, ...) that one is printed alone.",
-         {"longhaul docs | less", "longhaul docs compatibility", "longhaul docs --output docs/reference"},
+         "file for each below --output. With a PAGE (compatibility, commands, json, ...) that one is printed alone. "
+         "With --man manual pages are written instead, for `man`: an installation has them in share/man/man1.",
+         {"longhaul docs | less", "longhaul docs compatibility", "longhaul docs --output docs/reference",
+          "longhaul docs --man ~/.local/share/man/man1"},
          {not_found, system}},
+        {Command::explain,
+         "explain",
+         "longhaul explain NAME",
+         "what the reference says of a code, a key, an event",
+         "Prints what the reference says of one name: an exit code by its number or name, a key of a workflow, a stage "
+         "kind or a site, an event, a fault class, a figure, a metric, a key of a JSON document, a command. Before a "
+         "key may stand what it is a key of (`pretrain.steps`, `stage.pretrain.steps`), and the last part of a key "
+         "finds it, too (`lr`). What other programs call a setting (`max_steps`) is answered with what it is called "
+         "here, a name that is not known with the nearest ones.",
+         {"longhaul explain 3", "longhaul explain heldout_bytes", "longhaul explain stage.pretrain.optimizer.lr",
+          "longhaul explain straggler"},
+         {not_found}},
         {Command::doctor,
          "doctor",
          "longhaul doctor [options]",
@@ -220,11 +249,11 @@ const CommandSpec& command_spec(Command command) {
 const std::vector<CommandGroup>& command_groups() {
   using enum Command;
   static const std::vector<CommandGroup> groups = {
-      {"run a workflow", {run, submit, resume, tune}},
+      {"run a workflow", {init, run, submit, resume, tune}},
       {"look at runs", {status, runs, logs, checkpoints, report, faults, support_bundle}},
       {"steer a run", {tell, cancel, fork, tick, notify, gc}},
       {"know the machine", {doctor, sites}},
-      {"plan and ask", {validate, plan, data, size, serving, simulate, docs, completion}},
+      {"plan and ask", {validate, plan, data, size, serving, simulate, docs, explain, completion}},
   };
   return groups;
 }

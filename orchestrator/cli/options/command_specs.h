@@ -10,6 +10,7 @@ namespace longhaul {
 
 enum class Command {
   none,
+  init,
   run,
   submit,
   validate,
@@ -23,6 +24,7 @@ enum class Command {
   tick,
   report,
   docs,
+  explain,
   doctor,
   sites,
   tell,

@@ -9,7 +9,7 @@ std::vector<CommandSpec> day_one_specs() {
       {Command::tell,
        "tell",
        "longhaul tell [RUN] ORDER... [options]",
-       "tell a running stage something: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS, stacks, "
+       "give a running stage an order: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS, stacks, "
        "fault NAME",
        "Leaves the order for the run's controller, which refuses it with the reason or hands it to the stage's lead; "
        "all "
@@ -22,7 +22,7 @@ std::vector<CommandSpec> day_one_specs() {
        "the launch's folder. `fault NAME [rank=R] [step=S | after=10s]` injects a fault, to see what follows; it is "
        "refused unless the workflow has [stage.NAME.faults], or allow_fault_injection = true in [workflow]. Where "
        "several stages train, --stage names one. Waits for the outcome, at most --wait "
-       "seconds; the order goes on without. What was told stands in the run's log and in `status`. An artifact that "
+       "seconds; the order goes on without. What was ordered stands in the run's log and in `status`. An artifact that "
        "was "
        "steered is not offered to other runs.",
        {"longhaul tell checkpoint", "longhaul tell latest stacks",
@@ -41,15 +41,17 @@ std::vector<CommandSpec> day_one_specs() {
        {invalid_input, not_found, system, timeout}},
       {Command::fork,
        "fork",
-       "longhaul fork [RUN] --from STAGE[@STEP] [--set stage.NAME.KEY=VALUE]...",
+       "longhaul fork [RUN] [--from [STAGE][@STEP]] [--set stage.NAME.KEY=VALUE]...",
        "a new run that goes on from a checkpoint of another one, with other settings",
        "Makes a run of the same plan in which the training stage STAGE starts from the checkpoint of STEP (or the "
-       "newest). "
+       "newest). Without STAGE the first one that --set changes is meant, else the one that runs or failed, else the "
+       "last; it has to have a checkpoint. "
        "What lies before that stage is taken as it is; settings of it and of later stages can be changed, except those "
        "that the checkpoint fixes: the model's shape and the seed. Where the run came from stands in its "
        "resolved.toml, "
        "in `status` and in its report. Starts nothing: `longhaul resume` does.",
-       {"longhaul fork latest --from pretrain@4000 --set stage.pretrain.optimizer.lr=1e-4",
+       {"longhaul fork --set stage.pretrain.optimizer.lr=1e-4",
+        "longhaul fork latest --from pretrain@4000 --set stage.pretrain.optimizer.lr=1e-4",
         "longhaul fork quickstart-2026 --from sft --set stage.sft.epochs=5"},
        {invalid_input, not_found, system, conflict}},
       {Command::gc,
@@ -71,7 +73,7 @@ std::vector<CommandSpec> day_one_specs() {
        "what can go wrong, or what did in a run and what was decided about it",
        "Without RUN: the table of fault classes, with the budget that pays for another try, the cheapest restart that "
        "can cure it, and whether it speaks against its host. With RUN ('latest' is the newest): every fault that its "
-       "leads and controllers told of, by time, with culprit, cause, decision, reason, and where the time until the "
+       "leads and controllers reported, by time, with culprit, cause, decision, reason, and where the time until the "
        "next completed step went. Changes nothing.",
        {"longhaul faults", "longhaul faults latest", "longhaul faults latest --json"},
        {not_found, system}},
@@ -100,7 +102,7 @@ std::vector<CommandSpec> day_one_specs() {
        {invalid_input, not_found, run_failed, system}},
       {Command::tune,
        "tune",
-       "longhaul tune (WORKFLOW --stage STAGE | --calibrate) [options]",
+       "longhaul tune (WORKFLOW [--stage STAGE] | --calibrate) [options]",
        "find the fastest layout of a training stage, or its hyperparameters, by trials",
        "Plans the tune stage for STAGE, or one with defaults where the workflow has none, and what it needs; runs it "
        "in "

@@ -98,9 +98,13 @@ JsonDocument data_check_document() {
 }  // namespace
 
 const std::vector<JsonDocument>& json_documents() {
-  static const std::vector<JsonDocument> documents = {plan_json_document(),   runs_document(),
-                                                      status_json_document(), checkpoints_json_document(),
-                                                      report_json_document(), data_check_document()};
+  static const std::vector<JsonDocument> documents = [] {
+    std::vector<JsonDocument> all = {plan_json_document(),        runs_document(),        status_json_document(),
+                                     checkpoints_json_document(), report_json_document(), data_check_document()};
+    for (auto* more : {&command_json_documents, &site_json_documents})
+      for (JsonDocument& document : more()) all.push_back(std::move(document));
+    return all;
+  }();
   return documents;
 }
 

@@ -23,5 +23,7 @@ JsonDocument plan_json_document();
 JsonDocument status_json_document();
 JsonDocument checkpoints_json_document();
 JsonDocument report_json_document();
+std::vector<JsonDocument> command_json_documents();  // `errors`, and commands with few keys
+std::vector<JsonDocument> site_json_documents();     // machines, faults, files, questions
 
 }  // namespace longhaul

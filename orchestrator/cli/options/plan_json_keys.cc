@@ -153,8 +153,8 @@ const std::vector<JsonKey>& of_the_jobs() {
       {"jobs[].directives", "list", "those"},
       {"jobs[].steps", "list", "of a stage of several programs"},
       {"jobs[].steps[].*", "table", "of a stage of several programs: name, ranks, nodes, CPUs, GPUs, launcher of each"},
-      {"jobs[].launcher", "list", "words of the command that starts the ranks"},
-      {"jobs[].container", "list", "words of the command that starts a container"},
+      {"jobs[].launcher", "list", "arguments of the command that starts the ranks"},
+      {"jobs[].container", "list", "arguments of the command that starts a container"},
       {"deadlines", "list", "lists of deadlines, each for some stages"},
       {"deadlines[].stages", "list", "ids"},
       {"deadlines[].deadlines[].name", "text", "what is waited for"},
@@ -180,7 +180,7 @@ JsonDocument plan_json_document() {
   JsonDocument document{"plan",
                         "Format 2; a document without `file` is of format 1, which had neither `reasons` nor `cost`. "
                         "Parts that do not apply are left out: `jobs` and `queue` at a site without Slurm, `predicted` "
-                        "where nothing is. Where the workflow itself is wrong there are only `ok` and `errors`.",
+                        "where nothing is. Of a workflow that is wrong: `errors`.",
                         {}};
   for (const auto* keys : {&of_the_plan(), &of_what_is_done_already(), &of_what_it_costs(), &of_the_jobs()})
     document.keys.insert(document.keys.end(), keys->begin(), keys->end());

@@ -1,6 +1,7 @@
 #include "orchestrator/cli/options/reference_docs.h"
 
 #include "base/text/text.h"
+#include "contracts/events/event_texts.h"
 #include "contracts/figures/figure_table.h"
 #include "contracts/layout/parallel_dims.h"
 #include "contracts/settings/job/faults.h"
@@ -84,10 +85,6 @@ ReferencePage stage_kinds_page() {
       "1e-3 }`.\n";
   for (const StageKind& kind : stage_kinds()) {
     text += "\n## " + kind.name + "\n\n" + kind.help + ".";
-    if (!kind.unavailable.empty()) {
-      text += " Not available: " + kind.unavailable + ".\n";
-      continue;
-    }
     text += format(" Version {} of its results.{}\n\n", kind.version,
                    kind.parallel ? " May run on several ranks." : " Runs on one rank.");
     if (kind.any_inputs) text += "Inputs: any names; each becomes `$LONGHAUL_INPUT_<NAME>`.\n\n";
@@ -162,17 +159,18 @@ ReferencePage site_page() {
 }
 
 ReferencePage features_page() {
-  return {"features.md",
-          "# What the engine can do\n\n" + generated +
-              "Planner, tuner, `longhaul size` and the engine itself read this table. *Refused* is said by `longhaul "
-              "validate` and `plan` where model and layout are known by then, and by the engine before it takes "
-              "memory, in these words (the numbers are an example's). *Slow*: it runs, but something else there is "
-              "much faster. – : there is nothing to ask for.\n\n"
-              "Models: *llama* is Llama and what is built like it, *mistral* the same with a window of attention, "
-              "*gpt2* GPT-2, *mixtral* Mixtral, *experts* mixtures with other routers and shared experts.\n\n"
-              "Each row runs by itself in a test: on processors, on emulated GPUs ([testing.md](../testing.md)). "
-              "Numbers that have to divide others are no features: `plan` names those that would.\n" +
-              engine_features_markdown()};
+  return {
+      "features.md",
+      "# What the engine can do\n\n" + generated +
+          "Planner, tuner, `longhaul size` and the engine itself read this table. *Refused* is said by `longhaul "
+          "validate` and `plan` where model and layout are known by then, and by the engine before it takes "
+          "memory, with these messages (the numbers are an example's). *Slow*: it runs, but something else there is "
+          "much faster. – : there is nothing to ask for.\n\n"
+          "Models: *llama* is Llama and what is built like it, *mistral* the same with a window of attention, "
+          "*gpt2* GPT-2, *mixtral* Mixtral, *experts* mixtures with other routers and shared experts.\n\n"
+          "Each row runs by itself in a test: on processors, on emulated GPUs ([testing.md](../testing.md)). "
+          "Numbers that have to divide others are no features: `plan` names those that would.\n" +
+          engine_features_markdown()};
 }
 
 ReferencePage simulate_page() {
@@ -200,14 +198,20 @@ ReferencePage tuning_rows_page() {
       "`sft`, `align` and `evaluate` read JSON Lines: one row on each line, of any of these forms, also mixed in one "
       "file. A key whose value is null counts as not there. A key that the row's form does not know is refused with "
       "its line, unless the stage lists it: `ignore = [\"id\"]`. Nothing of a row is left out in silence.\n";
-  for (const auto& [use, title] : {std::pair{TuningRowUse::instruction, "Instructions (`sft`, `answer_loss`)"},
-                                   {TuningRowUse::preference, "Preferences (`align`, `preference`)"},
-                                   {TuningRowUse::labelled, "Labels (`align` with `method = \"kto\"`)"}}) {
+  for (const auto& [use, title] :
+       {std::pair{TuningRowUse::instruction, "Instructions (`sft`, `answer_loss`)"},
+        {TuningRowUse::preference, "Preferences (`align`, `reward`, `preference`)"},
+        {TuningRowUse::labelled, "Labels (`align` with `method = \"kto\"`)"},
+        {TuningRowUse::rated, "Values of attributes (`reward` with `method = \"attributes\"`)"},
+        {TuningRowUse::steps, "Steps (`reward` with `method = \"process\"`)"}}) {
     text += format("\n## {}\n\n| form | keys | may have | becomes |\n|---|---|---|---|\n", title);
-    for (const TuningRowForm& form : tuning_row_forms())
-      if (form.use == use)
-        text += format("| {} | `{}` | {} | {} |\n", form.name, replace_all(form.keys, " ", "`, `"),
-                       *form.optional ? format("`{}`", replace_all(form.optional, " ", "`, `")) : "", form.becomes);
+    const auto listed = [](const char* keys) { return "`" + replace_all(keys, " ", "`, `") + "`"; };
+    for (const TuningRowForm& form : tuning_row_forms()) {
+      if (form.use != use) continue;
+      std::string may_have = *form.optional ? listed(form.optional) : "";
+      if (*form.of_reward) may_have += format("; for `reward` {}", listed(form.of_reward));
+      text += format("| {} | {} | {} | {} |\n", form.name, listed(form.keys), may_have, form.becomes);
+    }
   }
   text +=
       "\n## Messages\n\nA message is `{role, content}` or `{from, value}`, with `weight` (0 or 1) or `train` where an "
@@ -229,7 +233,9 @@ ReferencePage tuning_rows_page() {
 }
 
 ReferencePage exit_codes_page() {
-  std::string text = "# Exit codes\n\n" + generated + "| code | name | meaning | what to do |\n|---|---|---|---|\n";
+  std::string text = "# Exit codes\n\n" + generated +
+                     "What to look at next, code by code: [when-something-fails.md](../when-something-fails.md).\n\n"
+                     "| code | name | meaning | what to do |\n|---|---|---|---|\n";
   for (const ExitCodeText& code : exit_code_texts())
     text += format("| {} | {} | {} | {} |\n", static_cast<int>(code.code), code.name, cell(code.meaning),
                    cell(code.remedy));
@@ -239,7 +245,7 @@ ReferencePage exit_codes_page() {
 ReferencePage faults_page() {
   std::string text =
       "# Fault classes\n\n" + generated +
-      "Every fault gets one class; [resiliency.md](../resiliency.md) tells how. *Paid by* is the budget "
+      "Every fault gets one class; [resiliency.md](../resiliency.md) says how. *Paid by* is the budget "
       "of another try, *tier* the cheapest restart that can cure it, *accuses* whether it speaks against "
       "the host that it happened on. `longhaul faults` prints this table, `longhaul faults RUN` what "
       "happened in a run.\n\n"
@@ -280,7 +286,7 @@ ReferencePage metrics_page() {
                      "In Prometheus' text format, written beside and renamed: `metrics.prom` in the run's folder, and "
                      "`longhaul-RUN.prom` in the site's `metrics_folder` where it has one; `longhaul status RUN "
                      "--metrics` prints them "
-                     "as of now. [resiliency.md](../resiliency.md), \"Goodput\", tells what the classes mean. Label "
+                     "as of now. [resiliency.md](../resiliency.md), \"Goodput\", says what the classes mean. Label "
                      "`run` is the run's "
                      "name, `stage` the stage's id.\n\n"
                      "| metric | type | labels | meaning |\n|---|---|---|---|\n";
@@ -308,6 +314,17 @@ ReferencePage figures_page() {
   return {"figures.md", text};
 }
 
+ReferencePage events_page() {
+  std::string text =
+      "# Events\n\n" + generated +
+      "What stands in `events.jsonl` of an attempt, one JSON object a line, beside its time and its kind. "
+      "Readers skip a torn last line, kinds that they do not know, and fields that they do not know. "
+      "`longhaul logs` shows them as lines.\n\n| event | fields | by | meaning |\n|---|---|---|---|\n";
+  for (const EventText& event : event_texts())
+    text += format("| `{}` | {} | {} | {} |\n", event.kind, event.fields, event.by, cell(event.meaning));
+  return {"events.md", text};
+}
+
 ReferencePage commands_page() {
   std::string text = "# Commands\n\n" + generated + "`longhaul COMMAND --help` lists the options.\n";
   for (const CommandSpec& spec : command_specs()) {
@@ -325,7 +342,8 @@ ReferencePage json_page() {
       "# JSON documents\n\n" + generated +
       "What commands print with `--json`, key by key. `[]` is any element of a list, `NAME` any key that "
       "is a name of yours or a figure's, `.*` all that lies below. A document's `format` is raised when a "
-      "key goes or changes its meaning; new keys may come at any time.\n";
+      "key goes or changes its meaning; new keys may come at any time. A command that fails prints the document "
+      "`errors` instead. All commands but `completion`, which prints a script, take `--json`.\n";
   for (const JsonDocument& document : json_documents()) {
     text += "\n## " + document.command + "\n\n" + document.when + "\n\n| key | type | meaning |\n|---|---|---|\n";
     for (const JsonKey& key : document.keys)
@@ -339,7 +357,30 @@ ReferencePage json_page() {
 std::vector<ReferencePage> reference_pages() {
   return {commands_page(), workflow_page(),    stage_kinds_page(), features_page(), site_page(),
           simulate_page(), questions_page(),   exit_codes_page(),  faults_page(),   figures_page(),
-          metrics_page(),  tuning_rows_page(), json_page()};
+          metrics_page(),  tuning_rows_page(), json_page(),        events_page()};
+}
+
+std::string wrapped_page(const std::string& text, std::size_t width) {
+  constexpr std::string_view marks =
+      "|#<-*+> ";  // a line that begins so is no prose, and prose must not come to begin so
+  std::string page;
+  bool code = false;
+  for (std::string line : split(text, '\n')) {
+    const bool fence = starts_with(line, "```");
+    if (fence) code = !code;
+    const bool stays = code || fence || line.empty() || marks.find(line.front()) != std::string_view::npos;
+    while (!stays && line.size() > width) {
+      std::size_t end = line.rfind(' ', width);
+      while (end != std::string::npos && end > 0 && marks.find(line[end + 1]) != std::string_view::npos)
+        end = line.rfind(' ', end - 1);
+      if (end == std::string::npos || end == 0) break;
+      page += line.substr(0, end) + "\n";
+      line.erase(0, end + 1);
+    }
+    page += line + "\n";
+  }
+  if (!page.empty()) page.pop_back();  // of the last line, which split() gives without its end
+  return page;
 }
 
 }  // namespace longhaul

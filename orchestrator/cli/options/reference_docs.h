@@ -10,6 +10,10 @@ struct ReferencePage {
   std::string name;  // "exit-codes.md"
   std::string text;
 };
+// Paragraphs are one line each, as long as they are.
 std::vector<ReferencePage> reference_pages();
+// The page as it is shown and kept: lines of prose end before column `width`; tables, headings, code, lists and
+// comments stay as they are.
+std::string wrapped_page(const std::string& text, std::size_t width = 120);
 
 }  // namespace longhaul

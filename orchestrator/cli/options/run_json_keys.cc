@@ -20,7 +20,7 @@ void add_status_keys(const std::string& at, std::vector<JsonKey>& keys) {
       {"driver", "text", "who is to drive it on: here, lead, scrontab, job"},
       {"owner_uid", "integer", "who owns the run's folder; -1: not known"},
       {"driver_uid", "integer", "whose controller drove it last; -1: not known"},
-      {"orders", "list", "what was told to stages, as it was accepted"},
+      {"orders", "list", "the orders to stages, as they were accepted"},
       {"orders[].stage", "text", "id"},
       {"orders[].order", "text", "in words"},
       {"orders[].outcome", "text or null", "what became of it; null: it is on its way"},
@@ -49,7 +49,7 @@ void add_status_keys(const std::string& at, std::vector<JsonKey>& keys) {
       {"why", "text", "it runs, and was not taken from an earlier run; left out where that is not known"},
       {"waits_for", "text", "the milestone that it waits for; left out otherwise"},
       {"held_up.by", "text", "what keeps its job from starting: limit, busy, unknown, queue; left out otherwise"},
-      {"held_up.cause", "text", "in the scheduler's words"},
+      {"held_up.cause", "text", "the scheduler's message"},
       {"held_up.advice", "text", "what a person can do"},
       {"held_up.since_ms", "integer", "since when"},
       {"milestones", "list", "steps of those that it has published; left out where there are none"},
@@ -65,7 +65,7 @@ void add_status_keys(const std::string& at, std::vector<JsonKey>& keys) {
       {"newest.heldout_loss", "number or null", "the newest of held-out data"},
       {"newest.tokens_per_s", "number or null", "of all ranks, in the newest step"},
       {"newest.mfu", "number or null", "of the newest step: share of the peak, 0 to 1"},
-      {"progress.done", "number", "steps or other work that is done; `progress` is left out where none was told"},
+      {"progress.done", "number", "steps or other work that is done; `progress` is left out where none was reported"},
       {"progress.total", "number", "of all"},
       {"progress.unit", "text", "steps, documents, ..."},
       {"progress.rate", "number or null", "units per second; null: not known yet"},
@@ -99,10 +99,12 @@ void add_goodput_keys(std::vector<JsonKey>& keys) {
 }  // namespace
 
 JsonDocument status_json_document() {
-  JsonDocument document{"status",
-                        "Format 2: what has not happened is null; a document without `file` is of format 1, where it "
-                        "was 0 or \"\". Of several runs `status` prints what `runs` prints.",
-                        {}};
+  JsonDocument document{
+      "status",
+      "Format 2: what has not happened is null; a document without `file` is of format 1, where it "
+      "was 0 or \"\". `run`, `submit`, `resume`, `cancel` and `tick` print the same at their end. Of several "
+      "runs `status` prints what `runs` prints.",
+      {}};
   add_status_keys("", document.keys);
   add_goodput_keys(document.keys);
   return document;

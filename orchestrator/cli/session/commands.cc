@@ -4,6 +4,7 @@ namespace longhaul {
 
 ExitCode run_command(const CommandLine& line, const Installation& installation) {
   switch (line.command) {
+    case Command::init: return init_workflow(line, installation);
     case Command::run: return run_workflow(line, installation);
     case Command::submit: return submit_workflow(line, installation);
     case Command::validate: return validate_workflow(line, installation);
@@ -17,6 +18,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::tick: return tick_run(line, installation);
     case Command::report: return write_run_report(line, installation);
     case Command::docs: return show_docs(line, installation);
+    case Command::explain: return show_explanation(line, installation);
     case Command::doctor:
       if (line.job) return examine_by_job(line, installation);
       return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);

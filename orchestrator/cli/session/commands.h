@@ -7,6 +7,7 @@
 
 namespace longhaul {
 
+ExitCode init_workflow(const CommandLine& line, const Installation& installation);
 ExitCode run_workflow(const CommandLine& line, const Installation& installation);
 ExitCode submit_workflow(const CommandLine& line, const Installation& installation);
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation);
@@ -21,6 +22,7 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation);
 ExitCode tick_run(const CommandLine& line, const Installation& installation);
 ExitCode write_run_report(const CommandLine& line, const Installation& installation);
 ExitCode show_docs(const CommandLine& line, const Installation& installation);
+ExitCode show_explanation(const CommandLine& line, const Installation& installation);
 ExitCode show_doctor(const CommandLine& line, const Installation& installation);
 ExitCode examine_site(const CommandLine& line, const Installation& installation);    // doctor --site
 ExitCode examine_by_job(const CommandLine& line, const Installation& installation);  // doctor --site --job

@@ -42,6 +42,7 @@ DriveSession::DriveSession(ActingRun run, const CommandLine& line)
       shown_log_(join_path(run_dir_, "controller.log")) {
   options_.worker_fault_plan = line.worker_fault_plan;
   options_.attended = line.command != Command::tick;
+  options_.notice = [this](const std::string& sentence) { write(view_.clear() + visible_line(sentence) + "\n"); };
   options_.leave_refused = line.leave_refused;
   of_job_ = line.of_job;
   options_.environment = process_environment();

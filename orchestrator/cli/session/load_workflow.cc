@@ -8,12 +8,16 @@
 #include "base/files/files.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
+#include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/fit/fit_report.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/job/request/stage_wall.h"
+#include "orchestrator/preflight/sequence_lengths.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/preflight/timeout_check.h"
+#include "orchestrator/workflow/effect_warnings.h"
 #include "orchestrator/workflow/layout/imported_model.h"
 #include "orchestrator/workflow/raw_inputs.h"
 
@@ -106,10 +110,37 @@ bool means_no_site(const CommandLine& line, const LoadedWorkflow& loaded) {
 
 }  // namespace
 
+namespace {
+
+// TOML files beside the one that was named: the one that may be meant, or a few of them.
+std::string near_file_hint(const std::string& asked) {
+  constexpr std::size_t shown_max = 5;
+  const std::string given = parent_path(asked), folder = given.empty() ? "." : given;
+  std::vector<std::string> names;
+  if (const auto entries = list_directory(folder); entries.ok())
+    for (const std::string& name : *entries)
+      if (ends_with(name, ".toml")) names.push_back(name);
+  const std::string asked_name = file_name(asked);
+  std::string meant = nearest_word(asked_name, names);
+  if (std::find(names.begin(), names.end(), asked_name + ".toml") != names.end()) meant = asked_name + ".toml";
+  const bool in_folder = asked.find('/') != std::string::npos;
+  if (!meant.empty()) return "did you mean " + (in_folder ? join_path(given, meant) : meant) + "?";
+  if (names.empty()) return "name a TOML file; `longhaul init` writes one for what lies in a folder";
+  names.resize(std::min(names.size(), shown_max));
+  return "name a TOML file; there are " + join(names, ", ");
+}
+
+}  // namespace
+
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation) {
   LoadedWorkflow loaded;
   if (!file_exists(line.workflow))
-    return make_error(ErrorCode::not_found, "workflow " + line.workflow + " does not exist", "name a TOML file");
+    return make_error(ErrorCode::not_found, "workflow " + line.workflow + " does not exist",
+                      near_file_hint(line.workflow));
+  if (is_directory(line.workflow))
+    return make_error(ErrorCode::invalid_input, line.workflow + " is a folder, and no workflow",
+                      "name the TOML file in it; where there is none, longhaul init " + shell_quoted(line.workflow) +
+                          " writes one for what lies there");
   LH_TRY(loaded.text, read_file(line.workflow, 64 << 20));
   loaded.path = absolute_path(line.workflow);
   WorkflowRequest request;
@@ -128,9 +159,10 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   loaded.written = std::move(outcome.written);
   loaded.diagnostics = std::move(outcome.diagnostics);
   if (loaded.diagnostics.empty()) {
-    check_imported_models(loaded.plan, loaded.diagnostics);
+    check_imported_models(loaded.plan, loaded.written, loaded.diagnostics);
     check_raw_inputs(loaded.plan, loaded.written, RawInputLimits(), loaded.diagnostics);
   }
+  if (loaded.diagnostics.empty()) decide_sequence_lengths(loaded.written, loaded.plan, loaded.diagnostics);
   loaded.no_site = means_no_site(line, loaded);
   if (loaded.diagnostics.empty() && !loaded.no_site) {
     decide_devices(loaded.site, devices_of_engine(join_path(installation.programs_dir, "longhaul-engine")),
@@ -139,14 +171,43 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
         loaded.site.config, [](const std::vector<std::string>& paths) { return bytes_on_disk(paths); }, loaded.plan);
     check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
   }
-  if (loaded.diagnostics.empty())
+  if (loaded.diagnostics.empty()) {
+    const auto of_effects = effect_warnings(loaded.written, loaded.plan);
+    loaded.warnings.insert(loaded.warnings.end(), of_effects.begin(), of_effects.end());
     check_containers(loaded.site, loaded.plan, runs_folder(line, loaded.site.config), loaded.diagnostics);
+  }
   return loaded;
 }
 
-ExitCode fail(const CommandLine& line, const Error& error) {
+Error of_this_machine(Error error) {
+  if (error.code == ErrorCode::not_found) error.code = ErrorCode::io;
+  return error;
+}
+
+ExitCode fail_beside(const CommandLine& line, const Error& error) {
   print(stderr, "longhaul {}: {}\n", command_spec(line.command).name, error.message());
   return exit_code_for(error.code);
+}
+
+ExitCode fail(const CommandLine& line, const Error& error) {
+  const ExitCode exit = exit_code_for(error.code);
+  if (line.json)
+    print_text(stdout, to_json_pretty(errors_document(command_spec(line.command).name, exit, std::span(&error, 1))));
+  return fail_beside(line, error);
+}
+
+ExitCode refuse_input(const CommandLine& line, const Diagnostics& problems, const std::string& consequence,
+                      const std::vector<std::string>& warnings) {
+  constexpr ExitCode exit = ExitCode::invalid_input;
+  if (line.json) {
+    Value document = errors_document(command_spec(line.command).name, exit, problems.errors());
+    document.set("warnings", ValueArray(warnings.begin(), warnings.end()));
+    print_text(stdout, to_json_pretty(document));
+  } else {
+    for (const std::string& one : warnings) print(stderr, "warning: {}\n", one);
+    print(stderr, "{}\n", problems.render(consequence));
+  }
+  return exit;
 }
 
 }  // namespace longhaul

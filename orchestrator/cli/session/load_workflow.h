@@ -31,13 +31,23 @@ struct LoadedWorkflow {
 // An error only where there is nothing to check: no such workflow or site.
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);
 
-// `site.KEY=VALUE` of --set, without the word "site."; the rest goes to `others` if it is given.
+// `site.KEY=VALUE` of --set, without the prefix "site."; the rest goes to `others` if it is given.
 std::vector<std::string> site_sets(const std::vector<std::string>& sets, std::vector<std::string>* others = nullptr);
 
 // The folder of runs that the command line and the site mean, absolute.
 std::string runs_folder(const CommandLine& line, const SiteConfig& site);
 
-// Prints "longhaul COMMAND: message" and returns the exit code.
+// Prints "longhaul COMMAND: message" on standard error and returns the exit code. With --json also the document of
+// errors on standard output, where that has nothing yet; fail_beside() is for where it has.
 ExitCode fail(const CommandLine& line, const Error& error);
+ExitCode fail_beside(const CommandLine& line, const Error& error);
+
+// Of a Slurm that cannot be asked from here: nothing that was named is missing, the machine refused (exit code 6).
+Error of_this_machine(Error error);
+
+// All problems of one input: as text on standard error, closed by their number and the `consequence` ("nothing was
+// started"), or with --json the document of errors. Warnings are sentences.
+ExitCode refuse_input(const CommandLine& line, const Diagnostics& problems, const std::string& consequence,
+                      const std::vector<std::string>& warnings = {});
 
 }  // namespace longhaul

@@ -8,6 +8,7 @@
 // layouts are found, and the ledger with every fact.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,7 @@ struct ControlledRun {
   const int& cores;                      // shared by the ranks of a stage that does not say how many threads it wants
   const std::string& programs_dir;       // that drive the run and do its work; empty: the run's own
   const std::string& worker_fault_plan;  // handed to the leads that are started (tests)
+  const std::function<void(const std::string&)>& notice;  // a sentence for who waits; empty: nobody does
   Clock& clock;
   Logger& log;
 

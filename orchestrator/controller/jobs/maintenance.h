@@ -1,4 +1,4 @@
-// When the next maintenance begins that concerns a run, out of the reservations that Slurm tells of. Pure.
+// When the next maintenance begins that concerns a run, out of the reservations that Slurm reports. Pure.
 #pragma once
 
 #include <cstdint>

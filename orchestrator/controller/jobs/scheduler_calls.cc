@@ -83,12 +83,12 @@ Status SchedulerCalls::submit_window(const PreparedWindow& window) {
   for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
-      if (told_.insert(window.specs[i].key).second)
+      if (logged_.insert(window.specs[i].key).second)
         run_.log.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
       take_refusal(window.groups[i], answer.error(), outcomes);
       continue;  // the intents stay without outcome, but those that were tried for long enough
     }
-    told_.erase(window.specs[i].key);
+    logged_.erase(window.specs[i].key);
     refused_.erase(window.specs[i].key);
     for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
@@ -141,7 +141,7 @@ Status SchedulerCalls::cancel(const PendingAct& act, std::vector<Fact>& outcomes
                   "'");  // its lead takes it for Slurm's
   const Status sent = scheduler_->cancel(attempt.job);
   if (!sent.ok()) {
-    if (told_.insert("cancel " + attempt.key).second)
+    if (logged_.insert("cancel " + attempt.key).second)
       run_.log.warn(
           format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
     return {};
@@ -169,12 +169,12 @@ Status SchedulerCalls::lift_exclusions(const PendingAct& act, std::vector<Fact>&
     hosts.insert(hosts.begin(), asked);
   const Status sent = scheduler_->exclude_only(act.attempt->job, hosts);
   if (!sent.ok()) {
-    if (told_.insert("lift " + act.attempt->key).second)
+    if (logged_.insert("lift " + act.attempt->key).second)
       run_.log.warn(format("event=exclusions_not_lifted stage={} error='{}' next=try_again", act.stage->id,
                            sent.error().message()));
     return {};
   }
-  told_.erase("lift " + act.attempt->key);
+  logged_.erase("lift " + act.attempt->key);
   outcomes.push_back({FactKind::exclusions_lifted, act.stage->id, act.attempt->number, {}, 0});
   return {};
 }

@@ -54,7 +54,7 @@ class SchedulerCalls {
   Scheduler* scheduler_ = nullptr;
   std::set<std::string> fresh_;             // keys
   std::map<std::string, NextTry> refused_;  // by key
-  std::set<std::string> told_;              // keys without an answer that the log names already
+  std::set<std::string> logged_;            // keys without an answer that the log names already
 };
 
 }  // namespace longhaul

@@ -8,8 +8,8 @@
 namespace longhaul {
 
 void JobDirectives::add(const std::string& option, const Chosen& chosen) {
-  if (const auto word = sbatch_quoted(chosen.value); !word.ok())
-    return from_.problem_at(chosen.where, "--" + option + ": " + word.error().what, word.error().hint);
+  if (const auto quoted = sbatch_quoted(chosen.value); !quoted.ok())
+    return from_.problem_at(chosen.where, "--" + option + ": " + quoted.error().what, quoted.error().hint);
   const std::vector<std::string>& forbidden = from_.config().ask.forbid;
   if (std::find(forbidden.begin(), forbidden.end(), option) != forbidden.end())
     return from_.problem_at(chosen.where, from_.site_text() + " refuses jobs with --" + option,

@@ -88,7 +88,7 @@ Result<Directive> parse_job_option(const std::string& text, bool own_comments) {
                       : owned->second.empty() ? "it is set for every job by the controller"
                                               : "use " + owned->second);
   std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (const auto word = sbatch_quoted(value); !word.ok()) return word.error().with_context("--" + name);
+  if (const auto quoted = sbatch_quoted(value); !quoted.ok()) return quoted.error().with_context("--" + name);
   if (equals != std::string::npos && value.empty())
     return make_error(ErrorCode::invalid_input, "--" + name + "= has no value", "write a value, or leave '=' away");
   return Directive{name, std::move(value), ""};

@@ -1,5 +1,5 @@
 // The wall time of one job: what its stage asks for, within what its class and the site allow. No job is without one:
-// at the end of a time that nobody has asked for, Slurm kills without a word. Pure.
+// at the end of a time that nobody has asked for, Slurm kills without notice. Pure.
 #pragma once
 
 #include <string>

@@ -116,41 +116,41 @@ std::vector<std::string> step_gpu_options(const SiteConfig& site, int gpus_of_jo
 }
 
 std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, int gpus_of_job) {
-  std::vector<std::string> words = {"srun",
-                                    "--job-name=agents",
-                                    "--overlap",
-                                    "--mpi=none",
-                                    format("--nodes={}", nodes),
-                                    format("--ntasks={}", nodes),
-                                    "--ntasks-per-node=1",
-                                    "--cpus-per-task=1",
-                                    "--mem=0",
-                                    "--no-kill",
-                                    "--kill-on-bad-exit=0",
-                                    "--wait=0"};
+  std::vector<std::string> arguments = {"srun",
+                                        "--job-name=agents",
+                                        "--overlap",
+                                        "--mpi=none",
+                                        format("--nodes={}", nodes),
+                                        format("--ntasks={}", nodes),
+                                        "--ntasks-per-node=1",
+                                        "--cpus-per-task=1",
+                                        "--mem=0",
+                                        "--no-kill",
+                                        "--kill-on-bad-exit=0",
+                                        "--wait=0"};
   const std::vector<std::string> gpus = step_gpu_options(site, gpus_of_job, gpus_of_job);
-  words.insert(words.end(), gpus.begin(), gpus.end());
-  return words;
+  arguments.insert(arguments.end(), gpus.begin(), gpus.end());
+  return arguments;
 }
 
 std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, int gpus_of_job, bool no_kill) {
-  std::vector<std::string> words = {"srun",
-                                    "--job-name=" + step.name,
-                                    "--mpi=" + (step.ranks == 1 ? "none" : site.launcher.mpi),
-                                    format("--nodes={}", step.nodes),
-                                    format("--ntasks={}", step.ranks),
-                                    format("--ntasks-per-node={}", step.ranks_per_node()),
-                                    format("--cpus-per-task={}", step.cpus_per_rank)};
-  words.push_back(format("--immediate={}", resources_wait_s));
+  std::vector<std::string> arguments = {"srun",
+                                        "--job-name=" + step.name,
+                                        "--mpi=" + (step.ranks == 1 ? "none" : site.launcher.mpi),
+                                        format("--nodes={}", step.nodes),
+                                        format("--ntasks={}", step.ranks),
+                                        format("--ntasks-per-node={}", step.ranks_per_node()),
+                                        format("--cpus-per-task={}", step.cpus_per_rank)};
+  arguments.push_back(format("--immediate={}", resources_wait_s));
   // Only what it asks for, beside the others; of the memory whatever the job has, as for programs side by side.
-  if (!step.own_nodes) words.insert(words.end(), {"--exact", "--mem=0"});
+  if (!step.own_nodes) arguments.insert(arguments.end(), {"--exact", "--mem=0"});
   const std::vector<std::string> gpus = step_gpu_options(site, gpus_of_job, step.gpus_per_node);
-  words.insert(words.end(), gpus.begin(), gpus.end());
-  if (!site.launcher.cpu_bind.empty()) words.push_back("--cpu-bind=" + site.launcher.cpu_bind);
-  words.emplace_back("--kill-on-bad-exit=1");
-  if (no_kill) words.emplace_back("--no-kill");
-  words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
-  return words;
+  arguments.insert(arguments.end(), gpus.begin(), gpus.end());
+  if (!site.launcher.cpu_bind.empty()) arguments.push_back("--cpu-bind=" + site.launcher.cpu_bind);
+  arguments.emplace_back("--kill-on-bad-exit=1");
+  if (no_kill) arguments.emplace_back("--no-kill");
+  arguments.insert(arguments.end(), site.launcher.options.begin(), site.launcher.options.end());
+  return arguments;
 }
 
 }  // namespace longhaul

@@ -58,9 +58,9 @@ std::string ready_text(const Value& fields) {
                 human_duration(fields.get_number("load_s")));
 }
 
-// Kinds of which one or two fields are all that a person needs: the kind in words, and those fields.
+// Kinds of which one or two fields are all that a person needs: the kind as text, and those fields.
 struct PlainKind {
-  const char *kind, *words, *first, *second;
+  const char *kind, *text, *first, *second;
 };
 constexpr std::array<PlainKind, 9> plain_kinds = {{
     {"preparing", "preparing", "what", ""},
@@ -75,7 +75,7 @@ constexpr std::array<PlainKind, 9> plain_kinds = {{
 }};
 
 std::string plain_text(const PlainKind& kind, const Value& fields) {
-  std::string text = kind.words;
+  std::string text = kind.text;
   for (const char* name : {kind.first, kind.second}) {
     const Value* value = fields.find(name);
     if (!value || (!value->is_string() && !value->is_number())) continue;

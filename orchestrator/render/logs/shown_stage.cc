@@ -5,12 +5,13 @@
 
 #include "base/error/diagnostics.h"
 #include "base/text/text.h"
+#include "contracts/settings/job/resumable.h"
 
 namespace longhaul {
 namespace {
 
 bool is_training(const StageStatus& stage) {
-  return stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
+  return trains(stage.kind);
 }
 
 // How much a stage is what somebody wants to see; 0: not at all.

@@ -33,7 +33,7 @@ std::string calibrated_constants_table(const Calibration& calibration) {
   std::vector<std::vector<std::string>> rows = {{"constant", "before", "after", "unit", ""}};
   for (const CalibratedConstant& c : calibration.constants) {
     std::string how = c.left > 0 ? format("fitted; the runs leave {:.0f} % of its spread", 100 * c.left) : "measured";
-    if (c.unknown) how = "stays: these runs cannot tell it";
+    if (c.unknown) how = "stays: these runs do not determine it";
     rows.push_back({c.path, format("{:.4g}", c.before), c.unknown ? "" : format("{:.4g}", c.after), c.unit, how});
   }
   return text_table(rows);

@@ -11,13 +11,9 @@
 namespace longhaul {
 namespace {
 
-std::string escaped(const std::string& text) {
-  return html_escape(repair_utf8(text));
-}
-
 std::string lines_html(const std::vector<std::string>& lines) {
   std::string html;
-  for (const std::string& line : lines) html += "<li>" + escaped(line) + "</li>";
+  for (const std::string& line : lines) html += "<li>" + html_text(line) + "</li>";
   return html.empty() ? html : "<ul>" + html + "</ul>";
 }
 
@@ -25,8 +21,8 @@ std::string lines_html(const std::vector<std::string>& lines) {
 
 std::string plan_html(const RunPlan& plan, const std::string& site, const std::vector<TrainingForecast>& trainings,
                       const std::vector<ServingForecast>& servers, std::int64_t now_ms) {
-  std::string html = "<h1>" + escaped(plan.workflow) + "</h1><p>the plan at site " + escaped(site) +
-                     "; nothing was started</p><h2>Stages</h2><pre>" + escaped(plan_text(plan, false)) + "</pre>";
+  std::string html = "<h1>" + html_text(plan.workflow) + "</h1><p>the plan at site " + html_text(site) +
+                     "; nothing was started</p><h2>Stages</h2><pre>" + html_text(plan_text(plan, false)) + "</pre>";
   if (!trainings.empty()) {
     const auto rows = forecast_rows(trainings);
     html += "<h2>Trainings, as predicted</h2>";
@@ -34,7 +30,7 @@ std::string plan_html(const RunPlan& plan, const std::string& site, const std::v
     html += lines_html(forecast_remarks(trainings));
   }
   for (const TrainingForecast& f : trainings)
-    if (f.problem.empty()) html += "<h3>" + escaped(f.stage) + "</h3>" + tuning_forecast_html(f.tuning, nullptr);
+    if (f.problem.empty()) html += "<h3>" + html_text(f.stage) + "</h3>" + tuning_forecast_html(f.tuning, nullptr);
   if (!servers.empty()) {
     const auto rows = serving_forecast_rows(servers);
     html += "<h2>Servers, as predicted</h2>";

@@ -135,6 +135,10 @@ std::string interval_line(const PlannedStage& stage) {
                 human_duration(failure_s));
 }
 
+std::string epochs_text(double epochs) {
+  return format("{:g} epoch{}", epochs, epochs == 1 ? "" : "s");
+}
+
 std::string layout_text(const PlannedStage& stage) {
   if (stage.settings.find("step") || stage.kind == "tune" || stage.kind == search_kind_name) return "-";
   return stage.layout_from.empty() ? stage.dims.to_string() : "@" + stage.layout_from;
@@ -160,7 +164,7 @@ std::string planned_size_text(const PlannedStage& stage) {
   if (const std::int64_t steps = stage.settings.get_integer("steps"); steps > 0)
     text += format(", {} steps", steps);
   else
-    text += format(", {:g} epochs", stage.settings.get_number("epochs"));
+    text += ", " + epochs_text(stage.settings.get_number("epochs"));
   return text + milestones_text(stage);
 }
 

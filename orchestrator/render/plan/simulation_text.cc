@@ -174,7 +174,7 @@ Value simulation_value(const Study& study) {
 }
 
 std::string simulation_html(const Study& study, std::int64_t now_ms) {
-  std::string html = "<h1>" + html_escape(study.name) + "</h1><p>" + html_escape(study.description) + "</p>";
+  std::string html = "<h1>" + html_text(study.name) + "</h1><p>" + html_text(study.description) + "</p>";
   Rows summary = summary_rows(study);
   summary.insert(summary.begin(), {"", ""});
   html += html_table(summary) + "<h2>Where the time goes</h2>" + html_table(class_rows(study));
@@ -189,9 +189,9 @@ std::string simulation_html(const Study& study, std::int64_t now_ms) {
           variants_chart("effective training time in % over spare hosts", study.spares);
   if (!study.expectations.empty())
     html += "<h2>Figures that have to come out</h2>" + html_table(expectation_rows(study));
-  html += "<h2>Where the numbers come from</h2><p>" + html_escape(assumed_text(study)) + "</p><ul>";
-  for (const auto& [path, by] : study.measured) html += "<li>" + html_escape(path + ": measured by " + by) + "</li>";
-  for (const std::string& source : study.sources) html += "<li>" + html_escape(source) + "</li>";
+  html += "<h2>Where the numbers come from</h2><p>" + html_text(assumed_text(study)) + "</p><ul>";
+  for (const auto& [path, by] : study.measured) html += "<li>" + html_text(path + ": measured by " + by) + "</li>";
+  for (const std::string& source : study.sources) html += "<li>" + html_text(source) + "</li>";
   return html_page(study.name, html + "</ul>", now_ms);
 }
 

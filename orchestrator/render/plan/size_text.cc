@@ -53,7 +53,15 @@ std::string size_text(const SizeAnswer& a, const std::string& device, const std:
   if (a.layout)
     rows.push_back({"layout", format("{}: {} a step, {} a GPU", layout_text(a.layout->layout),
                                      step_seconds_text(a.layout->seconds()), human_bytes(a.layout->memory.total()))});
+  if (a.proxy)
+    rows.push_back(
+        {"proxy", format("{} parameters: {}; what is tuned on it is moved by lr x {:.3g}, weight_decay x "
+                         "{:.3g}, initializer_range x {:.3g}",
+                         human_count(static_cast<double>(a.proxy->shape.parameter_count())), shape_text(a.proxy->shape),
+                         a.proxy->lr_factor, a.proxy->weight_decay_factor, a.proxy->initializer_factor)});
   std::string text = format("found: {}\n\n", a.found) + text_table(rows);
+  if (a.proxy)
+    for (const std::string& approximation : a.proxy->approximations) text += "of the proxy: " + approximation + "\n";
   for (const std::string& note : a.notes) text += note + "\n";
   for (const std::string& note : notes) text += note + "\n";
   return text;
@@ -87,6 +95,14 @@ Value size_value(const SizeAnswer& a, const std::string& device, const std::vect
     layout.set("step_seconds_low", seconds / spread), layout.set("step_seconds_high", seconds * spread);
     layout.set("from", to_string(a.source));
     layout.set("memory_bytes", a.layout->memory.total());
+  }
+  if (a.proxy) {
+    Value& proxy = value.set("proxy", Value::make_table());
+    proxy.set("model", model_shape_fields().to_value(a.proxy->shape));
+    proxy.set("lr_factor", a.proxy->lr_factor), proxy.set("weight_decay_factor", a.proxy->weight_decay_factor);
+    proxy.set("initializer_factor", a.proxy->initializer_factor);
+    Value& said = proxy.set("approximations", Value::make_array());
+    for (const std::string& approximation : a.proxy->approximations) said.push_back(approximation);
   }
   Value& list = value.set("notes", Value::make_array());
   for (const std::string& note : a.notes) list.push_back(note);

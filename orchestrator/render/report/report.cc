@@ -9,6 +9,7 @@
 #include "base/toml.h"
 #include "base/value/json.h"
 #include "contracts/settings/stages/tune.h"
+#include "orchestrator/render/draw/html_table.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/render/report/svg.h"
 #include "orchestrator/render/report/tuning_html.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::size_t graph_stages_max = 150;
 constexpr std::size_t sample_bytes_max = 4000;
-constexpr std::size_t telling_figures_max = 4;  // of a stage, in its row; all of them stand below the table
+constexpr std::size_t main_figures_max = 4;  // of a stage, in its row; all of them stand below the table
 
 const char* const style = R"(
 :root{color-scheme:light dark;--ink:#1d2530;--dim:#66707e;--line:#d9dee5;--bg:#fff;--card:#f6f8fa;--good:#2f7d4f;--bad:#b3372f;--run:#2460a7}
@@ -43,10 +44,6 @@ svg{max-width:100%;height:auto}svg text{fill:var(--ink);font-size:13px}.chart{wi
 text.c0,.dot.c0{fill:#2460a7;stroke:none}text.c1,.dot.c1{fill:#c2571a;stroke:none}text.c2,.dot.c2{fill:#2f7d4f;stroke:none}text.c3,.dot.c3{fill:#8a4fb0;stroke:none}text.c4,.dot.c4{fill:#b3372f;stroke:none}text.c5,.dot.c5{fill:#7a6a2f;stroke:none}
 .removed{fill:var(--line)}.kept{fill:#2460a7}details{margin:.5rem 0}summary{cursor:pointer}
 )";
-
-std::string safe(const std::string& text) {
-  return html_escape(repair_utf8(text));
-}
 
 std::string cut(const std::string& text) {
   return text.size() <= sample_bytes_max ? text : text.substr(0, sample_bytes_max) + " …";
@@ -81,19 +78,19 @@ std::string heading_html(const RunStory& story, std::int64_t now_ms) {
   const RunStatus& status = story.status;
   const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
   std::string html =
-      "<h1>" + safe(status.name) + "</h1><p>workflow " + safe(status.workflow) + " · <span class=\"" +
+      "<h1>" + html_text(status.name) + "</h1><p>workflow " + html_text(status.workflow) + " · <span class=\"" +
       to_string(status.state) + "\">" + to_string(status.state) + "</span> · " + utc_text(status.created_ms) + " · " +
       human_duration(static_cast<double>(std::max<std::int64_t>(0, end - status.created_ms)) / 1e3) + "</p>";
   for (const std::string& missing : story.missing)
-    html += "<p class=\"failed\">not readable: " + safe(missing) + "</p>";
+    html += "<p class=\"failed\">not readable: " + html_text(missing) + "</p>";
   return html;
 }
 
 std::string figure_list(const std::vector<std::pair<std::string, std::string>>& figures, std::size_t most) {
   std::string html;
   for (std::size_t i = 0; i < figures.size() && i < most; ++i)
-    html +=
-        "<div class=\"figure\"><span>" + safe(figures[i].first) + "</span><b>" + safe(figures[i].second) + "</b></div>";
+    html += "<div class=\"figure\"><span>" + html_text(figures[i].first) + "</span><b>" + html_text(figures[i].second) +
+            "</b></div>";
   return html.empty() ? "" : "<div class=\"figures\">" + html + "</div>";
 }
 
@@ -101,8 +98,8 @@ std::string figure_list(const std::vector<std::pair<std::string, std::string>>& 
 std::string all_figures_html(const RunStory& story) {
   std::string html;
   for (const StageStatus& stage : story.status.stages)
-    if (const auto figures = figures_of(stage); figures.size() > telling_figures_max)
-      html += "<h3>" + safe(stage.id) + "</h3>" + figure_list(figures, figures.size());
+    if (const auto figures = figures_of(stage); figures.size() > main_figures_max)
+      html += "<h3>" + html_text(stage.id) + "</h3>" + figure_list(figures, figures.size());
   return html.empty() ? "" : "<details><summary>all figures of the stages</summary>" + html + "</details>";
 }
 
@@ -111,11 +108,12 @@ std::string stages_html(const RunStory& story, std::int64_t now_ms) {
       "<h2>Stages</h2><div "
       "class=\"scroll\"><table><tr><th>stage<th>kind<th>state<th>attempts<th>time<th>computes<th>figures</tr>";
   for (const StageStatus& stage : story.status.stages) {
-    std::string note = figure_list(figures_of(stage), telling_figures_max);
-    if (!stage.cause.empty()) note += "<span class=\"failed\">" + safe(stage.cause) + "</span>";
-    html += "<tr><td>" + safe(stage.id) + "<td>" + safe(stage.kind) + "<td class=\"" + to_string(stage.state) + "\">" +
-            to_string(stage.state) + "<td>" + std::to_string(stage.attempts) + "<td>" + stage_time_text(stage, now_ms) +
-            "<td>" + safe(computing_text(stage.computing)) + "<td>" + note + "</tr>";
+    std::string note = figure_list(figures_of(stage), main_figures_max);
+    if (!stage.cause.empty()) note += "<span class=\"failed\">" + html_text(stage.cause) + "</span>";
+    html += "<tr><td>" + html_text(stage.id) + "<td>" + html_text(stage.kind) + "<td class=\"" +
+            to_string(stage.state) + "\">" + to_string(stage.state) + "<td>" + std::to_string(stage.attempts) + "<td>" +
+            stage_time_text(stage, now_ms) + "<td>" + html_text(computing_text(stage.computing)) + "<td>" + note +
+            "</tr>";
   }
   return html + "</table></div>" + all_figures_html(story);
 }
@@ -126,14 +124,9 @@ std::string trials_html(const RunStory& story) {
     if (stage.kind == tune_kind_name) continue;  // tunings_html has more of them
     const auto rows = trial_rows(stage);
     if (rows.empty()) continue;
-    html += "<h3>" + safe(stage.id) + "</h3><div class=\"scroll\"><table>";
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      html += "<tr>";
-      for (const std::string& cell : rows[i]) html += (i == 0 ? "<th>" : "<td>") + safe(cell);
-      html += "</tr>";
-    }
-    html += "</table></div>";
-    for (const std::string& what : stage.set_aside) html += "<p class=\"failed\">set aside: " + safe(what) + "</p>";
+    html += "<h3>" + html_text(stage.id) + "</h3>" + html_table(rows);
+    for (const std::string& what : stage.set_aside)
+      html += "<p class=\"failed\">set aside: " + html_text(what) + "</p>";
   }
   return html.empty() ? "" : "<h2>Trials</h2>" + html;
 }
@@ -150,7 +143,7 @@ std::string curves_html(const RunStory& story) {
       else
         others += chart_svg(curve.name, {curve});
     }
-    html += "<h3>" + safe(stage.id) + "</h3>" + chart_svg("loss over steps", losses);
+    html += "<h3>" + html_text(stage.id) + "</h3>" + chart_svg("loss over steps", losses);
     if (!others.empty()) html += "<details><summary>other curves</summary>" + others + "</details>";
   }
   return html.empty() ? "" : "<h2>Curves</h2>" + html;
@@ -160,7 +153,7 @@ std::string tunings_html(const RunStory& story) {
   std::string html;
   for (const StageStory& stage : story.stages)
     if (const std::string one = tuning_html(stage.tuning); !one.empty())
-      html += "<h3>" + safe(stage.id) + "</h3>" + one;
+      html += "<h3>" + html_text(stage.id) + "</h3>" + one;
   return html.empty() ? "" : "<h2>Tuning</h2>" + html;
 }
 
@@ -168,7 +161,7 @@ std::string waterfalls_html(const RunStory& story) {
   std::string html;
   for (const StageStory& stage : story.stages) {
     if (!stage.waterfall.is_array()) continue;
-    html += "<h3>" + safe(stage.id) + "</h3>" + waterfall_svg(stage.waterfall) +
+    html += "<h3>" + html_text(stage.id) + "</h3>" + waterfall_svg(stage.waterfall) +
             "<div class=\"scroll\"><table><tr><th>step<th>documents left<th>removed<th>text left<th>reasons</tr>";
     for (const Value& step : stage.waterfall.as_array()) {
       std::string reasons;
@@ -176,11 +169,11 @@ std::string waterfalls_html(const RunStory& story) {
         for (const Value& reason : list->as_array())
           reasons += (reasons.empty() ? "" : ", ") + reason.get_string("reason") +
                      format(" ({} docs, {})", reason.get_integer("documents"), human_bytes(reason.get_number("bytes")));
-      html += "<tr><td>" + safe(step.get_string("step")) +
+      html += "<tr><td>" + html_text(step.get_string("step")) +
               format("<td>{}<td>{}<td>{}<td>", step.get_integer("documents_out"),
                      step.get_integer("documents_in") - step.get_integer("documents_out"),
                      human_bytes(step.get_number("bytes_out"))) +
-              safe(reasons) + "</tr>";
+              html_text(reasons) + "</tr>";
     }
     html += "</table></div>";
   }
@@ -191,10 +184,10 @@ std::string samples_html(const RunStory& story) {
   std::string html;
   for (const StageStory& stage : story.stages) {
     if (stage.samples.empty()) continue;
-    html += "<h3>" + safe(stage.id) + "</h3>";
+    html += "<h3>" + html_text(stage.id) + "</h3>";
     for (const Sample& sample : stage.samples)
-      html += "<div class=\"sample\"><p><b>" + safe(cut(sample.prompt)) + "</b></p><p>" + safe(cut(sample.text)) +
-              "</p></div>";
+      html += "<div class=\"sample\"><p><b>" + html_text(cut(sample.prompt)) + "</b></p><p>" +
+              html_text(cut(sample.text)) + "</p></div>";
   }
   return html.empty() ? "" : "<h2>Samples</h2>" + html;
 }
@@ -203,22 +196,22 @@ std::string warnings_html(const RunStory& story) {
   std::string html;
   for (const StageStory& stage : story.stages)
     for (const std::string& warning : stage.warnings)
-      html += "<li>" + safe(stage.id) + ": " + safe(cut(warning)) + "</li>";
+      html += "<li>" + html_text(stage.id) + ": " + html_text(cut(warning)) + "</li>";
   return html.empty() ? "" : "<h2>Warnings</h2><ul>" + html + "</ul>";
 }
 
 std::string provenance_html(const RunStory& story) {
-  std::string html = "<h2>Provenance</h2><p class=\"dim\">" + safe(story.software) + "<br>workflow " +
-                     safe(story.workflow_path) + "<br>run " + safe(story.status.run) +
-                     (story.fork.empty() ? "" : "<br>" + safe(cut(story.fork.text()))) + "</p>";
+  std::string html = "<h2>Provenance</h2><p class=\"dim\">" + html_text(story.software) + "<br>workflow " +
+                     html_text(story.workflow_path) + "<br>run " + html_text(story.status.run) +
+                     (story.fork.empty() ? "" : "<br>" + html_text(cut(story.fork.text()))) + "</p>";
   html += "<div class=\"scroll\"><table><tr><th>artifact<th>made by<th>kind version<th>key<th>digest<th>size</tr>";
   for (const StageStory& stage : story.stages) {
     if (!stage.has_manifest) continue;
     std::uint64_t bytes = 0;
     for (const ManifestFile& file : stage.manifest.files) bytes += file.bytes;
-    html += "<tr><td>" + safe(stage.id) + "<td>" + safe(stage.manifest.software) +
-            format("<td>{}<td><code>", stage.manifest.kind_version) + safe(stage.manifest.key) + "</code><td><code>" +
-            stage.manifest.digest() + "</code><td>" +
+    html += "<tr><td>" + html_text(stage.id) + "<td>" + html_text(stage.manifest.software) +
+            format("<td>{}<td><code>", stage.manifest.kind_version) + html_text(stage.manifest.key) +
+            "</code><td><code>" + stage.manifest.digest() + "</code><td>" +
             format("{} files, {}", stage.manifest.files.size(), human_bytes(static_cast<double>(bytes))) + "</tr>";
   }
   html += "</table></div>";
@@ -234,8 +227,8 @@ std::string provenance_html(const RunStory& story) {
       facts.set("input " + input.name, clipped(join(sources, " "), 2000));
     }
     facts.set("settings", stage.settings);
-    html += "<details><summary>" + safe(stage.id()) + ": resolved settings</summary><pre>" + safe(to_toml(facts)) +
-            "</pre></details>";
+    html += "<details><summary>" + html_text(stage.id()) + ": resolved settings</summary><pre>" +
+            html_text(to_toml(facts)) + "</pre></details>";
   }
   return html;
 }
@@ -274,7 +267,7 @@ std::string html_page(const std::string& title, const std::string& body, std::in
   std::string html =
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\">";
-  html += "<title>" + safe(title) + "</title><style>" + style + tuning_style() + "</style></head><body>" + body;
+  html += "<title>" + html_text(title) + "</title><style>" + style + tuning_style() + "</style></head><body>" + body;
   return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
 }
 

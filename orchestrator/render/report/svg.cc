@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text/text.h"
+#include "orchestrator/render/draw/svg_canvas.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/render/run/status_text.h"
 
@@ -102,19 +103,18 @@ GraphPlaces place_graph(const std::vector<GraphNode>& nodes) {
 }
 
 // To the next row straight down; over rows in between as an arc beside the boxes, which would hide it.
-std::string edge_svg(const GraphPlaces& places, std::size_t from, std::size_t to) {
+std::string edge_path(const GraphPlaces& places, std::size_t from, std::size_t to) {
   const int rows = places.row[to] - places.row[from];
   if (rows <= 1) {
     const int x1 = places.left[from] + box_width / 2, y1 = places.top[from] + box_height;
     const int x2 = places.left[to] + box_width / 2, y2 = places.top[to];
-    return format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, x1, y1 + gap_y / 2, x2,
-                  y2 - gap_y / 2, x2, y2);
+    return format("M{} {} C{} {} {} {} {} {}", x1, y1, x1, y1 + gap_y / 2, x2, y2 - gap_y / 2, x2, y2);
   }
   const int x1 = places.left[from] + box_width, y1 = places.top[from] + box_height / 2;
   const int x2 = places.left[to] + box_width, y2 = places.top[to] + box_height / 2;
   // A cubic whose control points lie so far out reaches three quarters of the way.
   const int out = std::max(x1, x2) + arc_width(rows) * 4 / 3 - 4;
-  return format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, out, y1, out, y2, x2, y2);
+  return format("M{} {} C{} {} {} {} {} {}", x1, y1, out, y1, out, y2, x2, y2);
 }
 
 }  // namespace
@@ -137,57 +137,53 @@ std::vector<double> axis_ticks(double low, double high, int count) {
 std::string chart_svg(const std::string& title, const std::vector<Curve>& curves) {
   const Bounds bounds = bounds_of(curves);
   if (!bounds.any) return {};
-  constexpr double width = 640, height = 260, left = 64, right = 16, top = 30, bottom = 34;
+  constexpr int width = 640, height = 260, left = 64, right = 16, top = 30, bottom = 34;
   const auto at_x = [&](double x) { return left + bounds.x.share(x) * (width - left - right); };
   const auto at_y = [&](double y) { return height - bottom - bounds.y.share(y) * (height - top - bottom); };
-  std::string svg = format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width, height,
-                           html_escape(title));
-  svg += format("<text class=\"title\" x=\"{}\" y=\"18\">{}</text>", left, html_escape(title));
-  for (double y : axis_ticks(bounds.y.low, bounds.y.high, 5))
-    svg += format(
-        "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text class=\"tick end\" x=\"{}\" "
-        "y=\"{:.1f}\">{}</text>",
-        left, width - right, at_y(y), at_y(y), left - 6, at_y(y) + 4, figure_text(y));
+  SvgCanvas svg;
+  svg.text("title", left, 18, title);
+  for (double y : axis_ticks(bounds.y.low, bounds.y.high, 5)) {
+    svg.line("grid", left, at_y(y), width - right, at_y(y));
+    svg.text("tick end", left - 6, at_y(y) + 4, figure_text(y));
+  }
   for (double x : axis_ticks(bounds.x.low, bounds.x.high, 6))
-    svg += format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{}\">{}</text>", at_x(x), height - bottom + 18,
-                  figure_text(x));
+    svg.text("tick middle", at_x(x), height - bottom + 18, figure_text(x));
   double legend_x = width - right;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string points;
     const auto kept = thinned(curves[i], bounds.x, 600);
     for (const CurvePoint& point : kept) points += format("{:.1f},{:.1f} ", at_x(point.step), at_y(point.value));
     if (kept.size() == 1)
-      svg += format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>", i % 6, at_x(kept[0].step),
-                    at_y(kept[0].value));
+      svg.circle(format("dot c{}", i % 6), at_x(kept[0].step), at_y(kept[0].value), 3);
     else
-      svg += format("<polyline class=\"line c{}\" points=\"{}\"/>", i % 6, trim(points));
+      svg.polyline(format("line c{}", i % 6), trim(points));
     if (curves.size() < 2) continue;
-    svg += format("<text class=\"legend end c{}\" x=\"{:.1f}\" y=\"18\">{}</text>", i % 6, legend_x,
-                  html_escape(curves[i].name));
+    svg.text(format("legend end c{}", i % 6), legend_x, 18, curves[i].name);
     legend_x -= 12 + 7.0 * static_cast<double>(curves[i].name.size());
   }
-  return svg + "</svg>";
+  return svg.picture({.classes = "chart", .width = width, .height = height, .label = title});
 }
 
 std::string graph_svg(const std::vector<GraphNode>& nodes) {
   if (nodes.empty()) return {};
   const GraphPlaces places = place_graph(nodes);
-  std::string svg = format(
-      "<svg class=\"graph\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"graph of "
-      "stages\">",
-      places.width, places.height, places.width, places.height);
+  SvgCanvas svg;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    for (const int need : nodes[i].needs) svg += edge_svg(places, static_cast<std::size_t>(need), i);
+    for (const int need : nodes[i].needs) svg.path("edge", edge_path(places, static_cast<std::size_t>(need), i));
   for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const GraphNode& node = nodes[i];
     const int left = places.left[i], top = places.top[i];
-    svg += format(
-        "<g class=\"node {}\"><title>{}: {}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\"/>"
-        "<text x=\"{}\" y=\"{}\">{}</text><text class=\"kind\" x=\"{}\" y=\"{}\">{}</text></g>",
-        html_escape(nodes[i].state), html_escape(nodes[i].name), html_escape(nodes[i].state), left, top, box_width,
-        box_height, left + 10, top + 18, html_escape(clipped(nodes[i].name, 18)), left + 10, top + 34,
-        html_escape(clipped(nodes[i].kind + " · " + nodes[i].state, 24)));
+    svg.open_group("node " + node.state, node.name + ": " + node.state);
+    svg.rounded_rect(left, top, box_width, box_height, 5);
+    svg.text("", left + 10, top + 18, clipped(node.name, 18));
+    svg.text("kind", left + 10, top + 34, clipped(node.kind + " · " + node.state, 24));
+    svg.close_group();
   }
-  return svg + "</svg>";
+  return svg.picture({.classes = "graph",
+                      .width = places.width,
+                      .height = places.height,
+                      .label = "graph of stages",
+                      .size = SvgCanvas::Frame::Size::own});
 }
 
 std::string waterfall_svg(const Value& steps) {
@@ -198,23 +194,19 @@ std::string waterfall_svg(const Value& steps) {
     largest = std::max({largest, step.get_number("bytes_in"), step.get_number("bytes_out")});
   if (largest <= 0) return {};
   const int height = static_cast<int>(steps.size()) * (bar_height + gap) + gap;
-  std::string svg = format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"curation waterfall\">",
-                           width, height);
+  SvgCanvas svg;
   int y = gap;
   for (const Value& step : steps.as_array()) {
     const double in = step.get_number("bytes_in") / largest * (width - left - right),
                  out = step.get_number("bytes_out") / largest * (width - left - right);
-    svg += format("<text class=\"tick end\" x=\"{}\" y=\"{}\">{}</text>", left - 8, y + 15,
-                  html_escape(clipped(step.get_string("step"), 24)));
-    svg += format(
-        "<rect class=\"removed\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/><rect class=\"kept\" x=\"{}\" "
-        "y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>",
-        left, y, std::max(in, out), bar_height, left, y, out, bar_height);
-    svg += format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}, {} docs</text>", left + std::max(in, out) + 8, y + 15,
-                  human_bytes(step.get_number("bytes_out")), step.get_integer("documents_out"));
+    svg.text("tick end", left - 8, y + 15, clipped(step.get_string("step"), 24));
+    svg.rect("removed", left, y, std::max(in, out), bar_height);
+    svg.rect("kept", left, y, out, bar_height);
+    svg.text("tick", left + std::max(in, out) + 8, y + 15,
+             format("{}, {} docs", human_bytes(step.get_number("bytes_out")), step.get_integer("documents_out")));
     y += bar_height + gap;
   }
-  return svg + "</svg>";
+  return svg.picture({.classes = "chart", .width = width, .height = height, .label = "curation waterfall"});
 }
 
 }  // namespace longhaul

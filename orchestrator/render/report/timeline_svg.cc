@@ -4,6 +4,8 @@
 #include <map>
 
 #include "base/text/text.h"
+#include "orchestrator/render/draw/html_table.h"
+#include "orchestrator/render/draw/svg_canvas.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/render/report/svg.h"
 #include "orchestrator/render/report/tuning_svg.h"
@@ -64,11 +66,10 @@ const char* slot_class(const ScheduleOp& op) {
 }
 
 std::string timeline_note(const LayoutForecast& f, const std::string& why) {
-  return "<p class=\"dim\">no picture of a step of " + html_escape(repair_utf8(f.name)) + ": " + html_escape(why) +
-         "</p>";
+  return "<p class=\"dim\">no picture of a step of " + html_text(f.name + ": " + why) + "</p>";
 }
 
-std::string timeline_legend(const PipelineScheduleSettings& s, double y, bool tail) {
+void draw_legend(SvgCanvas& svg, const PipelineScheduleSettings& s, double y, bool tail) {
   std::vector<std::pair<const char*, const char*>> entries = {{"f0", "forward"}};
   if (s.kind == PipelineKind::zb_h1) {
     entries.emplace_back("i0", "backward: gradients of inputs");
@@ -79,16 +80,13 @@ std::string timeline_legend(const PipelineScheduleSettings& s, double y, bool ta
   if (s.vp > 1) entries.emplace_back("f1", "lighter: every second chunk of a rank");
   entries.emplace_back("idle", "waiting");
   if (tail) entries.emplace_back("tail", "gradients between replicas, update, overhead");
-  std::string svg;
+  const auto whole = [](double pixels) { return static_cast<int>(std::lround(pixels)); };
   double x = 8;
   for (const auto& [name, text] : entries) {
-    svg += format(
-        "<rect class=\"{}\" x=\"{:.0f}\" y=\"{:.0f}\" width=\"11\" height=\"11\"/><text class=\"tick\" x=\"{:.0f}\" "
-        "y=\"{:.0f}\">{}</text>",
-        name, x, y, x + 16, y + 10, text);
+    svg.rect(name, whole(x), whole(y), 11, 11);
+    svg.text("tick", whole(x + 16), whole(y + 10), text);
     x += 36 + 6.2 * static_cast<double>(std::string_view(text).size());
   }
-  return svg;
 }
 
 }  // namespace
@@ -104,7 +102,7 @@ std::string step_timeline_svg(const LayoutForecast& f) {
   const double tail = seconds_behind(f, *drawn, *timeline), total = timeline->makespan + tail;
   if (!(total > 0)) return timeline_note(f, "it takes no time");
 
-  constexpr double width = 960, left = 64, right = 14, top = 34;
+  constexpr int width = 960, left = 64, right = 14, top = 34;
   const double row = std::clamp(360.0 / whole.pp, 5.0, 24.0), gap = row > 10 ? 3 : 1;
   const double bottom = top + whole.pp * (row + gap), height = bottom + 66;
   const double scale = (width - left - right) / total;
@@ -118,40 +116,36 @@ std::string step_timeline_svg(const LayoutForecast& f) {
              whole.micro_batches == 1 ? "" : "es", whole.pp, whole.pp == 1 ? "" : "s",
              100 * std::max(0.0, f.time[StepPart::bubble]) / f.seconds(),
              drawn->micro_batches == whole.micro_batches ? "" : " of the whole step");
-  std::string svg = format(
-      "<svg class=\"chart tuning\" style=\"width:{0}px\" viewBox=\"0 0 {0} {1:.0f}\" role=\"img\" "
-      "aria-label=\"pipeline "
-      "of a step\"><text class=\"title\" x=\"8\" y=\"18\">{2}</text>",
-      width, height, html_escape(repair_utf8(title)));
+  SvgCanvas svg, numbers;
+  svg.text("title", 8, 18, title);
   std::map<std::string, std::string> paths;  // by class
-  std::string numbers;
   for (std::size_t rank = 0; rank < timeline->ranks.size(); ++rank) {
     const double y = top + static_cast<double>(rank) * (row + gap);
-    if (row + gap >= 11 || rank % 4 == 0)
-      svg += format("<text class=\"tick end\" x=\"{}\" y=\"{:.1f}\">stage {}</text>", left - 6, y + row / 2 + 4, rank);
-    svg += format("<rect class=\"idle\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", at(0), y,
-                  timeline->makespan * scale, row);
+    if (row + gap >= 11 || rank % 4 == 0) svg.text("tick end", left - 6, y + row / 2 + 4, format("stage {}", rank));
+    svg.rect("idle", at(0), y, timeline->makespan * scale, row);
     for (const PipelineTimeline::Entry& entry : timeline->ranks[rank]) {
       const double x = at(entry.start), w = (entry.end - entry.start) * scale;
       const double seam = w > 4 ? 0.6 : 0;  // so that neighbours stay apart
       paths[slot_class(entry.op)] += format("M{:.2f} {:.1f}h{:.2f}v{:.1f}h-{:.2f}z", x, y, w - seam, row, w - seam);
       if (w >= 15 && row >= 13)
-        numbers += format("<text class=\"slot\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x + w / 2, y + row / 2 + 3.5,
-                          entry.op.micro_batch + 1);
+        numbers.text("slot", x + w / 2, y + row / 2 + 3.5, format("{}", entry.op.micro_batch + 1));
     }
     if (tail * scale > 0.3)
       paths["tail"] +=
           format("M{:.2f} {:.1f}h{:.2f}v{:.1f}h-{:.2f}z", at(timeline->makespan), y, tail * scale, row, tail * scale);
   }
-  for (const auto& [name, path] : paths) svg += format("<path class=\"{}\" d=\"{}\"/>", name, path);
-  svg += numbers;
+  for (const auto& [name, path] : paths) svg.path(name, path);
+  svg.append(numbers);
   const bool in_ms = total < 1;
   for (const double tick : axis_ticks(0, in_ms ? total * 1e3 : total, 8))
-    svg += format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", at(in_ms ? tick / 1e3 : tick),
-                  bottom + 14, figure_text(tick));
-  svg += format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", (left + width - right) / 2,
-                bottom + 31, in_ms ? "ms" : "s");
-  return svg + timeline_legend(*drawn, bottom + 46, tail * scale > 0.3) + "</svg>";
+    svg.text("tick middle", at(in_ms ? tick / 1e3 : tick), bottom + 14, figure_text(tick));
+  svg.text("tick middle", (left + width - right) / 2.0, bottom + 31, in_ms ? "ms" : "s");
+  draw_legend(svg, *drawn, bottom + 46, tail * scale > 0.3);
+  return svg.picture({.classes = "chart tuning",
+                      .width = width,
+                      .height = static_cast<int>(std::lround(height)),
+                      .label = "pipeline of a step",
+                      .size = SvgCanvas::Frame::Size::own_width});
 }
 
 }  // namespace longhaul

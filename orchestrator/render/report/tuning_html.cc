@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::size_t bars_max = 24, timelines_max = 3;
 
-std::string tuning_text(const std::string& text) {
-  return html_escape(repair_utf8(text));
-}
-
 std::string interval_text(double seconds, double half) {
   if (seconds <= 0) return "-";
   const std::string value = step_seconds_text(seconds);
@@ -44,10 +40,10 @@ std::string trials_table(const TuningStory& story) {
     html += format(
         "<tr><td>{}{}{}<br><code class=\"dim small\">{}</code><td>{}<td>{}<td>{}<td>{}<td class=\"verdict\">"
         "<span class=\"{}\">{}</span>{}{}</tr>",
-        one.won ? "<b>" : "", tuning_text(one.name), one.won ? "</b>" : "", tuning_text(one.settings),
+        one.won ? "<b>" : "", html_text(one.name), one.won ? "</b>" : "", html_text(one.settings),
         interval_text(one.predicted, one.predicted_half), interval_text(one.measured, one.measured_half),
         memory_text(one), one.node_hours > 0 ? format("{:.3g}", one.node_hours) : "-", outcome_class(one),
-        one.won ? "won" : tuning_text(one.outcome), one.why.empty() ? "" : ": ", tuning_text(one.why));
+        one.won ? "won" : html_text(one.outcome), one.why.empty() ? "" : ": ", html_text(one.why));
   return html + "</table></div>";
 }
 
@@ -61,7 +57,7 @@ std::string trials_summary(const TuningStory& story) {
   if (run > 0) parts.push_back(format("measured intervals hold {:.0f} %", 100 * story.confidence));
   if (const double ratio = story.measured_over_predicted(); ratio > 0)
     parts.push_back(format("measured over predicted: {:.2f} on average", ratio));
-  return "<p class=\"dim\">" + tuning_text(join(parts, "; ")) + "</p>";
+  return "<p class=\"dim\">" + html_text(join(parts, "; ")) + "</p>";
 }
 
 const CandidateStory* story_of(const TuningStory* story, const std::string& name) {
@@ -130,7 +126,7 @@ std::string tuning_forecast_html(const TuningForecast& forecast, const TuningSto
   }
   std::string html;
   if (!forecast.device.empty())
-    html += "<p class=\"dim\">predicted for " + tuning_text(forecast.device) +
+    html += "<p class=\"dim\">predicted for " + html_text(forecast.device) +
             (forecast.source ? std::string(", ") + sentence_of(*forecast.source) : std::string()) + "</p>";
   html += "<div class=\"scroll\">" + step_parts_svg(bars) + "</div>";
   if (order.size() > bars.size())
@@ -149,9 +145,9 @@ std::string tuning_forecast_html(const TuningForecast& forecast, const TuningSto
 std::string tuning_html(const TuningStory& story) {
   std::string html;
   for (const std::string& missing : story.missing)
-    html += "<p class=\"failed\">not readable: " + tuning_text(missing) + "</p>";
+    html += "<p class=\"failed\">not readable: " + html_text(missing) + "</p>";
   if (story.empty()) return html;
-  if (!story.target.empty()) html += "<p>the layout of stage " + tuning_text(story.target) + "</p>";
+  if (!story.target.empty()) html += "<p>the layout of stage " + html_text(story.target) + "</p>";
   if (!story.candidates.empty()) html += trials_table(story) + trials_summary(story);
   std::vector<PredictedMeasured> points;
   for (const CandidateStory& one : story.candidates)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text/text.h"
+#include "orchestrator/render/draw/svg_canvas.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/render/report/svg.h"
 #include "orchestrator/render/run/status_text.h"
@@ -12,15 +13,18 @@
 namespace longhaul {
 namespace {
 
-std::string svg_text(const std::string& text) {
-  return html_escape(repair_utf8(text));
+SvgCanvas titled(const std::string& title) {
+  SvgCanvas svg;
+  svg.text("title", 8, 18, title);
+  return svg;
 }
 
-std::string open_svg(double width, double height, const std::string& name, const std::string& title) {
-  return format(
-      "<svg class=\"chart tuning\" style=\"width:{0}px\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
-      "aria-label=\"{2}\"><text class=\"title\" x=\"8\" y=\"18\">{3}</text>",
-      width, height, svg_text(name), svg_text(title));
+std::string picture(const SvgCanvas& svg, int width, int height, const char* label) {
+  return svg.picture({.classes = "chart tuning",
+                      .width = width,
+                      .height = height,
+                      .label = label,
+                      .size = SvgCanvas::Frame::Size::own_width});
 }
 
 // What axes are labelled in.
@@ -48,26 +52,20 @@ void widen(Scale& scale, double low, double high, double margin) {
   scale.low = std::max(0.0, low - (high - low) * margin), scale.high = high + (high - low) * margin;
 }
 
-std::string x_axis(const Scale& x, double y, double top, const Unit& unit, const std::string& name) {
-  std::string svg;
-  for (const double tick : axis_ticks(x.low / unit.size, x.high / unit.size, 6))
-    svg += format(
-        "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/><text class=\"tick "
-        "middle\" x=\"{0:.1f}\" y=\"{3:.1f}\">{4}</text>",
-        x.at(tick * unit.size), top, y, y + 16, figure_text(tick));
-  return svg + format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}, {}</text>", (x.from + x.to) / 2,
-                      y + 33, svg_text(name), unit.name);
+void draw_x_axis(SvgCanvas& svg, const Scale& x, double y, double top, const Unit& unit, const std::string& name) {
+  for (const double tick : axis_ticks(x.low / unit.size, x.high / unit.size, 6)) {
+    svg.line("grid", x.at(tick * unit.size), top, x.at(tick * unit.size), y);
+    svg.text("tick middle", x.at(tick * unit.size), y + 16, figure_text(tick));
+  }
+  svg.text("tick middle", (x.from + x.to) / 2, y + 33, name + ", " + unit.name);
 }
 
-std::string y_axis(const Scale& y, double x, double right, const Unit& unit, const std::string& name) {
-  std::string svg;
-  for (const double tick : axis_ticks(y.low / unit.size, y.high / unit.size, 6))
-    svg += format(
-        "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/><text class=\"tick end\" "
-        "x=\"{3:.1f}\" y=\"{4:.1f}\">{5}</text>",
-        x, right, y.at(tick * unit.size), x - 6, y.at(tick * unit.size) + 4, figure_text(tick));
-  return svg + format("<text class=\"tick middle\" transform=\"translate(14 {:.1f}) rotate(-90)\">{}, {}</text>",
-                      (y.from + y.to) / 2, svg_text(name), unit.name);
+void draw_y_axis(SvgCanvas& svg, const Scale& y, double x, double right, const Unit& unit, const std::string& name) {
+  for (const double tick : axis_ticks(y.low / unit.size, y.high / unit.size, 6)) {
+    svg.line("grid", x, y.at(tick * unit.size), right, y.at(tick * unit.size));
+    svg.text("tick end", x - 6, y.at(tick * unit.size) + 4, figure_text(tick));
+  }
+  svg.text_upwards("tick middle", 14, (y.from + y.to) / 2, name + ", " + unit.name);
 }
 
 // Names beside points, each at the first of eight places where it covers nothing; one without a place is left out (the
@@ -77,7 +75,7 @@ class LabelPlaces {
   LabelPlaces(double left, double top, double right, double bottom) : frame_{left, top, right, bottom} {}
   void point(double x, double y) { taken_.push_back({x - 5, y - 5, x + 5, y + 5}); }
   void line(double x1, double y1, double x2, double y2) { taken_.push_back({x1 - 1, y1 - 1, x2 + 1, y2 + 1}); }
-  std::string label(double x, double y, const std::string& name) {
+  void label(SvgCanvas& svg, double x, double y, const std::string& name) {
     constexpr double letter = 6.2, height = 12;
     constexpr std::size_t letters = 30;
     const double width = letter * static_cast<double>(std::min(name.size(), letters)) + 2;
@@ -97,10 +95,9 @@ class LabelPlaces {
       if (!box.inside(frame_) || std::any_of(taken_.begin(), taken_.end(), [&](const Box& b) { return b.meets(box); }))
         continue;
       taken_.push_back(box);
-      return format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", place.x, place.y,
-                    svg_text(clipped(name, letters)));
+      svg.text("tick", place.x, place.y, clipped(name, letters));
+      return;
     }
-    return {};
   }
 
  private:
@@ -117,9 +114,8 @@ class LabelPlaces {
   std::vector<Box> taken_;
 };
 
-std::string dot(double x, double y, const char* kind, const std::string& tooltip) {
-  return format("<circle class=\"mark {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}</title></circle>", kind, x, y,
-                svg_text(tooltip));
+void draw_dot(SvgCanvas& svg, double x, double y, const char* kind, const std::string& tooltip) {
+  svg.circle(format("mark {}", kind), x, y, 4, tooltip);
 }
 
 bool is_time(double seconds) {
@@ -133,7 +129,7 @@ std::string step_seconds_text(double seconds) {
 }
 
 std::string predicted_measured_svg(const std::vector<PredictedMeasured>& points) {
-  constexpr double width = 520, height = 480, left = 70, right = 16, top = 34, bottom = 44;
+  constexpr int width = 520, height = 480, left = 70, right = 16, top = 34, bottom = 44;
   double low = 1e300, high = 0;
   for (const PredictedMeasured& p : points) {
     if (!is_time(p.predicted) || !is_time(p.measured)) continue;
@@ -145,11 +141,10 @@ std::string predicted_measured_svg(const std::vector<PredictedMeasured>& points)
   widen(x, low, high, 0.05);
   y.low = x.low, y.high = x.high;
   const Unit unit = time_unit(high);
-  std::string svg =
-      open_svg(width, height, "predicted against measured step time", "step time: measured over predicted");
-  svg += x_axis(x, y.from, y.to, unit, "predicted") + y_axis(y, x.from, x.to, unit, "measured");
-  svg += format("<line class=\"diagonal\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>", x.from, y.from,
-                x.to, y.to);
+  SvgCanvas svg = titled("step time: measured over predicted"), names;
+  draw_x_axis(svg, x, y.from, y.to, unit, "predicted");
+  draw_y_axis(svg, y, x.from, x.to, unit, "measured");
+  svg.line("diagonal", x.from, y.from, x.to, y.to);
   LabelPlaces labels(x.from, y.to, x.to, y.from);
   for (const PredictedMeasured& p : points) {
     if (!is_time(p.predicted) || !is_time(p.measured)) continue;
@@ -158,25 +153,25 @@ std::string predicted_measured_svg(const std::vector<PredictedMeasured>& points)
     labels.line(x.at(p.predicted - p.predicted_half), py, x.at(p.predicted + p.predicted_half), py);
     labels.line(px, y.at(p.measured + p.measured_half), px, y.at(p.measured - p.measured_half));
   }
-  std::string names;
   for (const PredictedMeasured& p : points) {
     if (!is_time(p.predicted) || !is_time(p.measured)) continue;
     const double px = x.at(p.predicted), py = y.at(p.measured);
-    svg += format("<path class=\"whisker\" d=\"M{:.1f} {:.1f}H{:.1f}M{:.1f} {:.1f}V{:.1f}\"/>",
-                  x.at(p.predicted - p.predicted_half), py, x.at(p.predicted + p.predicted_half), px,
-                  y.at(p.measured - p.measured_half), y.at(p.measured + p.measured_half));
-    svg += dot(
-        px, py, p.won ? "won" : "tried",
+    svg.path("whisker", format("M{:.1f} {:.1f}H{:.1f}M{:.1f} {:.1f}V{:.1f}", x.at(p.predicted - p.predicted_half), py,
+                               x.at(p.predicted + p.predicted_half), px, y.at(p.measured - p.measured_half),
+                               y.at(p.measured + p.measured_half)));
+    draw_dot(
+        svg, px, py, p.won ? "won" : "tried",
         format("{}: predicted {}, measured {}", p.name, step_seconds_text(p.predicted), step_seconds_text(p.measured)));
-    names += labels.label(px, py, p.name);
+    labels.label(names, px, py, p.name);
   }
-  return svg + names + "</svg>";
+  svg.append(names);
+  return picture(svg, width, height, "predicted against measured step time");
 }
 
 std::string step_memory_svg(const std::vector<FrontPoint>& front, const std::vector<StepMemory>& candidates,
                             double memory_limit) {
   constexpr std::size_t named_always = 6;
-  constexpr double width = 760, height = 360, left = 70, right = 16, top = 34, bottom = 44;
+  constexpr int width = 760, height = 360, left = 70, right = 16, top = 34, bottom = 44;
   double time_low = 1e300, time_high = 0, memory_low = 1e300, memory_high = 0;
   const auto see = [&](double seconds, double memory) {
     if (!is_time(seconds) || !is_time(memory)) return;
@@ -191,14 +186,13 @@ std::string step_memory_svg(const std::vector<FrontPoint>& front, const std::vec
   if (limited) memory_high = std::max(memory_high, memory_limit), memory_low = std::min(memory_low, memory_limit);
   Scale x{0, 1, left, width - right}, y{0, 1, height - bottom, top};
   widen(x, memory_low, memory_high, 0.06), widen(y, time_low, time_high, 0.1);
-  std::string svg = open_svg(width, height, "front of step time against memory", "predicted step time over memory");
-  svg += x_axis(x, y.from, y.to, memory_unit(memory_high), "memory of the rank that holds most") +
-         y_axis(y, x.from, x.to, time_unit(time_high), "step");
-  if (limited)
-    svg += format(
-        "<line class=\"limit\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text class=\"tick end\" "
-        "x=\"{3:.1f}\" y=\"{4}\">what there is</text>",
-        x.at(memory_limit), y.to, y.from, x.at(memory_limit) - 5, y.to + 12);
+  SvgCanvas svg = titled("predicted step time over memory"), names;
+  draw_x_axis(svg, x, y.from, y.to, memory_unit(memory_high), "memory of the rank that holds most");
+  draw_y_axis(svg, y, x.from, x.to, time_unit(time_high), "step");
+  if (limited) {
+    svg.line("limit", x.at(memory_limit), top, x.at(memory_limit), height - bottom);
+    svg.text("tick end", x.at(memory_limit) - 5, top + 12, "what there is");
+  }
   std::vector<FrontPoint> sorted = front;
   std::sort(sorted.begin(), sorted.end(), [](const FrontPoint& a, const FrontPoint& b) { return a.memory < b.memory; });
   std::string path;
@@ -211,24 +205,24 @@ std::string step_memory_svg(const std::vector<FrontPoint>& front, const std::vec
       path += format("H{:.1f}V{:.1f}", x.at(p.memory), y.at(p.seconds));
     labels.point(x.at(p.memory), y.at(p.seconds));
   }
-  if (!path.empty()) svg += "<path class=\"front\" d=\"" + path + "\"/>";
+  if (!path.empty()) svg.path("front", path);
   for (const FrontPoint& p : sorted)
-    svg += dot(x.at(p.memory), y.at(p.seconds), "onfront",
-               format("{}: {}, {}", p.layout, step_seconds_text(p.seconds), human_bytes(p.memory)));
+    draw_dot(svg, x.at(p.memory), y.at(p.seconds), "onfront",
+             format("{}: {}, {}", p.layout, step_seconds_text(p.seconds), human_bytes(p.memory)));
   for (const StepMemory& c : candidates)
     if (is_time(c.seconds) && is_time(c.memory)) labels.point(x.at(c.memory), y.at(c.seconds));
-  std::string names;
   for (const StepMemory& c : candidates) {
     if (!is_time(c.seconds) || !is_time(c.memory)) continue;
-    svg += dot(x.at(c.memory), y.at(c.seconds),
-               c.won        ? "won"
-               : c.measured ? "tried"
-                            : "untried",
-               format("{}: {}, {}", c.name, step_seconds_text(c.seconds), human_bytes(c.memory)));
+    draw_dot(svg, x.at(c.memory), y.at(c.seconds),
+             c.won        ? "won"
+             : c.measured ? "tried"
+                          : "untried",
+             format("{}: {}, {}", c.name, step_seconds_text(c.seconds), human_bytes(c.memory)));
     if (c.won || c.measured || candidates.size() <= named_always)
-      names += labels.label(x.at(c.memory), y.at(c.seconds), c.name);
+      labels.label(names, x.at(c.memory), y.at(c.seconds), c.name);
   }
-  return svg + names + "</svg>";
+  svg.append(names);
+  return picture(svg, width, height, "front of step time against memory");
 }
 
 const char* step_part_label(StepPart part) {
@@ -242,7 +236,7 @@ const char* step_part_label(StepPart part) {
 
 std::string step_parts_svg(const std::vector<StepBar>& bars) {
   if (bars.empty()) return {};
-  constexpr double width = 960, left = 262, right = 150, bar = 20, gap = 9, top = 34, legend_step = 190;
+  constexpr int width = 960, left = 262, right = 150, bar = 20, gap = 9, top = 34, legend_step = 190;
   double longest = 0;
   for (const StepBar& one : bars) longest = std::max({longest, one.time.seconds(), one.measured + one.measured_half});
   if (!is_time(longest)) return {};
@@ -251,52 +245,45 @@ std::string step_parts_svg(const std::vector<StepBar>& bars) {
     for (std::size_t part = 0; part < step_parts; ++part)
       seen[part] = seen[part] || one.time.parts[part] > 0.002 * longest;
   const auto used = static_cast<int>(std::count(seen.begin(), seen.end(), true));
-  const double bottom = top + static_cast<double>(bars.size()) * (bar + gap);
-  const double height = bottom + 50 + 18 * std::ceil(used / 5.0);
+  const int bottom = top + static_cast<int>(bars.size()) * (bar + gap);
+  const int height = bottom + 50 + 18 * ((used + 4) / 5);
   const Scale x{0, longest * 1.02, left, width - right};
-  std::string svg = open_svg(width, height, "where a step's time goes", "where a step's time goes, as predicted");
-  svg += x_axis(x, bottom, top - 6, time_unit(longest), "step");
+  SvgCanvas svg = titled("where a step's time goes, as predicted");
+  draw_x_axis(svg, x, bottom, top - 6, time_unit(longest), "step");
   double y = top;
   for (const StepBar& one : bars) {
-    svg += format("<text class=\"tick end{}\" x=\"{}\" y=\"{:.1f}\">{}<title>{}</title></text>",
-                  one.won ? " strong" : "", left - 8, y + 14, svg_text(clipped(one.name, 36)), svg_text(one.name));
+    svg.text(one.won ? "tick end strong" : "tick end", left - 8, y + 14, clipped(one.name, 36), one.name);
     double at = 0;
     for (std::size_t part = 0; part < step_parts; ++part) {
       const double seconds = std::max(0.0, one.time.parts[part]);
       if (seconds <= 0) continue;
-      svg += format(
-          "<rect class=\"p{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"><title>{}: {} ({:.1f} "
-          "%)</title></rect>",
-          part, x.at(at), y, x.at(at + seconds) - x.at(at), bar, step_part_label(static_cast<StepPart>(part)),
-          step_seconds_text(seconds), 100 * seconds / one.time.seconds());
+      svg.rect(format("p{}", part), x.at(at), y, x.at(at + seconds) - x.at(at), bar,
+               format("{}: {} ({:.1f} %)", step_part_label(static_cast<StepPart>(part)), step_seconds_text(seconds),
+                      100 * seconds / one.time.seconds()));
       at += seconds;
     }
     std::string total = step_seconds_text(one.time.seconds());
     double end = at;
     if (is_time(one.measured)) {
-      svg += format(
-          "<path class=\"measured\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{3:.1f} {4:.1f}H{5:.1f}\"><title>measured "
-          "{6}</title></path>",
-          x.at(one.measured), y - 3, y + bar + 3, x.at(one.measured - one.measured_half), y + bar / 2,
-          x.at(one.measured + one.measured_half), step_seconds_text(one.measured));
+      svg.path("measured",
+               format("M{0:.1f} {1:.1f}V{2:.1f}M{3:.1f} {4:.1f}H{5:.1f}", x.at(one.measured), y - 3, y + bar + 3,
+                      x.at(one.measured - one.measured_half), y + bar / 2, x.at(one.measured + one.measured_half)),
+               "measured " + step_seconds_text(one.measured));
       end = std::max(at, one.measured + one.measured_half);
       total += ", measured " + step_seconds_text(one.measured);
     }
-    svg += format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x.at(end) + 6, y + 14, total);
+    svg.text("tick", x.at(end) + 6, y + 14, total);
     y += bar + gap;
   }
   int place = 0;
   for (std::size_t part = 0; part < step_parts; ++part) {
     if (!seen[part]) continue;
-    const int row = place / 5;
-    const double lx = 8 + place % 5 * legend_step, ly = bottom + 46 + row * 18;
-    svg += format(
-        "<rect class=\"p{}\" x=\"{}\" y=\"{}\" width=\"11\" height=\"11\"/><text class=\"tick\" x=\"{}\" "
-        "y=\"{}\">{}</text>",
-        part, lx, ly, lx + 16, ly + 10, step_part_label(static_cast<StepPart>(part)));
+    const int lx = 8 + place % 5 * legend_step, ly = bottom + 46 + place / 5 * 18;
+    svg.rect(format("p{}", part), lx, ly, 11, 11);
+    svg.text("tick", lx + 16, ly + 10, step_part_label(static_cast<StepPart>(part)));
     ++place;
   }
-  return svg + "</svg>";
+  return picture(svg, width, height, "where a step's time goes");
 }
 
 std::string tuning_style() {

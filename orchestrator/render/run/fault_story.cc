@@ -22,12 +22,12 @@ const char* tier_of(FactKind kind) {
 }
 
 RunFault end_of_job(const Fact& fact) {
-  RunFault told;
-  told.wall_ms = fact.wall_ms;
-  told.stage = fact.stage;
-  told.attempt = fact.attempt;
-  told.by_controller = true;
-  FaultEvent& fault = told.fault;
+  RunFault run_fault;
+  run_fault.wall_ms = fact.wall_ms;
+  run_fault.stage = fact.stage;
+  run_fault.attempt = fact.attempt;
+  run_fault.by_controller = true;
+  FaultEvent& fault = run_fault.fault;
   fault.fault_class = fact.kind == FactKind::requeued ? "requeued" : fact.text("fault");
   for (const FaultInfo& info : fault_table)
     if (fault.fault_class == info.name) fault.scope = to_string(info.scope), fault.severity = to_string(info.severity);
@@ -39,7 +39,7 @@ RunFault end_of_job(const Fact& fact) {
   if (fact.kind == FactKind::failed) fault.next = "nothing";
   if (fact.kind == FactKind::requeued) fault.next = "the scheduler starts the same job again";
   if (fact.kind == FactKind::go_on) fault.next = "its successor, which is queued already";
-  return told;
+  return run_fault;
 }
 
 std::string hosts_in(const Fact& fact, const char* key) {
@@ -73,11 +73,11 @@ std::string recovery_text(const RecoveredEvent& recovered) {
   return text;
 }
 
-std::string fault_text(const RunFault& told) {
-  const FaultEvent& fault = told.fault;
-  std::string where = format("{}, attempt {}", told.stage, told.attempt);
+std::string fault_text(const RunFault& run_fault) {
+  const FaultEvent& fault = run_fault.fault;
+  std::string where = format("{}, attempt {}", run_fault.stage, run_fault.attempt);
   if (fault.launch > 0) where += format(", launch {}", fault.launch);
-  std::string text = format("{}  {}  {}", utc_text(told.wall_ms), where, fault.fault_class);
+  std::string text = format("{}  {}  {}", utc_text(run_fault.wall_ms), where, fault.fault_class);
   if (!fault.scope.empty()) text += " (" + fault.scope + ")";
   if (const std::string culprit = culprit_text(fault); !culprit.empty()) text += "  " + culprit;
   text += "\n";
@@ -86,20 +86,21 @@ std::string fault_text(const RunFault& told) {
   if (!fault.next.empty()) decided += ": " + fault.next;
   if (!fault.reason.empty()) decided += " (" + fault.reason + ")";
   text += "    decided    " + decided + "\n";
-  if (told.recovered)
-    text += "    recovered  " + recovery_text(*told.recovered) + "\n";
-  else if (told.launched_ms > 0)
-    text += format("    launched   {:.2f} s later\n", static_cast<double>(told.launched_ms - told.wall_ms) * 1e-3);
+  if (run_fault.recovered)
+    text += "    recovered  " + recovery_text(*run_fault.recovered) + "\n";
+  else if (run_fault.launched_ms > 0)
+    text += format("    launched   {:.2f} s later\n",
+                   static_cast<double>(run_fault.launched_ms - run_fault.wall_ms) * 1e-3);
   return text;
 }
 
 std::string summary_text(const std::vector<RunFault>& faults) {
   std::map<std::string, int> of_class;
   std::vector<double> totals;
-  for (const RunFault& told : faults) {
-    ++of_class[told.fault.fault_class];
-    if (told.recovered && !told.by_controller && told.recovered->total_s >= 0)
-      totals.push_back(told.recovered->total_s);
+  for (const RunFault& run_fault : faults) {
+    ++of_class[run_fault.fault.fault_class];
+    if (run_fault.recovered && !run_fault.by_controller && run_fault.recovered->total_s >= 0)
+      totals.push_back(run_fault.recovered->total_s);
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : of_class) parts.push_back(format("{} {}", count, name));
@@ -112,9 +113,10 @@ std::string summary_text(const std::vector<RunFault>& faults) {
 }
 
 void note_recovery(const Fact& end, const std::optional<RecoveredEvent>& recovered, std::vector<RunFault>& faults) {
-  for (RunFault& told : faults)
-    if (told.by_controller && told.wall_ms == end.wall_ms && told.stage == end.stage && told.attempt == end.attempt)
-      told.recovered = recovered;
+  for (RunFault& run_fault : faults)
+    if (run_fault.by_controller && run_fault.wall_ms == end.wall_ms && run_fault.stage == end.stage &&
+        run_fault.attempt == end.attempt)
+      run_fault.recovered = recovered;
 }
 
 }  // namespace
@@ -123,12 +125,12 @@ std::vector<RunFault> faults_of_events(const std::string& stage, int attempt, co
   std::vector<RunFault> faults;
   for (const Event& event : events) {
     if (event.kind == fault_event_kind) {
-      RunFault told;
-      told.wall_ms = event.wall_ms;
-      told.stage = stage;
-      told.attempt = attempt;
-      told.fault = fault_event_of(event);
-      faults.push_back(std::move(told));
+      RunFault run_fault;
+      run_fault.wall_ms = event.wall_ms;
+      run_fault.stage = stage;
+      run_fault.attempt = attempt;
+      run_fault.fault = fault_event_of(event);
+      faults.push_back(std::move(run_fault));
     } else if (faults.empty()) {
       continue;
     } else if (event.kind == recovered_event_kind) {
@@ -210,20 +212,20 @@ Result<std::vector<RunFault>> read_run_faults(const std::string& run_dir) {
 std::string run_faults_text(const std::vector<RunFault>& faults) {
   if (faults.empty()) return "no faults\n";
   std::string text;
-  for (const RunFault& told : faults) text += fault_text(told);
+  for (const RunFault& run_fault : faults) text += fault_text(run_fault);
   return text + "\n" + summary_text(faults);
 }
 
 Value run_faults_value(const std::vector<RunFault>& faults) {
   Value array = Value::make_array();
-  for (const RunFault& told : faults) {
-    Value one = to_value(told.fault);
-    one.set("ms", static_cast<long long>(told.wall_ms));
-    one.set("stage", told.stage);
-    one.set("attempt", told.attempt);
-    one.set("by", told.by_controller ? "controller" : "lead");
-    if (told.launched_ms > 0) one.set("launched_ms", static_cast<long long>(told.launched_ms));
-    if (told.recovered) one.set("recovered", to_value(*told.recovered));
+  for (const RunFault& run_fault : faults) {
+    Value one = to_value(run_fault.fault);
+    one.set("ms", static_cast<long long>(run_fault.wall_ms));
+    one.set("stage", run_fault.stage);
+    one.set("attempt", run_fault.attempt);
+    one.set("by", run_fault.by_controller ? "controller" : "lead");
+    if (run_fault.launched_ms > 0) one.set("launched_ms", static_cast<long long>(run_fault.launched_ms));
+    if (run_fault.recovered) one.set("recovered", to_value(*run_fault.recovered));
     array.push_back(std::move(one));
   }
   Value value = Value::make_table();

@@ -4,6 +4,7 @@
 
 #include "base/system/clock.h"
 #include "base/text/text.h"
+#include "orchestrator/render/draw/html_table.h"
 #include "orchestrator/render/draw/text_table.h"
 
 namespace longhaul {
@@ -97,17 +98,11 @@ std::string table_below(std::vector<std::vector<std::string>> rows, const std::v
   if (all > shown) text += format("  and {} before; longhaul report has all\n", all - shown);
   return text;
 }
-std::string html_table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& columns) {
+
+std::string table_html(std::vector<std::vector<std::string>> rows, const std::vector<std::string>& columns) {
   if (rows.empty()) return {};
-  std::string html = "<div class=\"scroll\"><table><tr>";
-  for (const std::string& column : columns) html += "<th>" + html_escape(column);
-  html += "</tr>";
-  for (const auto& row : rows) {
-    html += "<tr>";
-    for (const std::string& cell : row) html += "<td>" + html_escape(cell);
-    html += "</tr>";
-  }
-  return html + "</table></div>";
+  rows.insert(rows.begin(), columns);
+  return html_table(rows);
 }
 
 std::string heading_of(const StageGoodput& stage) {
@@ -217,12 +212,12 @@ Value goodput_value(const std::vector<StageGoodput>& stages) {
 std::string goodput_html(const std::vector<StageGoodput>& stages) {
   std::string html;
   for (const StageGoodput& stage : stages) {
-    html += "<h3>" + html_escape(stage.stage) + "</h3><p>" + html_escape(heading_of(stage)) + "<br>" +
-            html_escape(time_shares_text(stage.ledger)) +
-            (stage.held.jobs > 0 ? "<br>" + html_escape(held_text(stage)) : "") + "</p>";
-    html += html_table(fault_rows(stage.ledger, html_faults_max), fault_columns()) +
-            html_table(warning_rows(stage, html_faults_max), warning_columns()) +
-            html_table(host_rows(stage, html_faults_max), host_columns());
+    html += "<h3>" + html_text(stage.stage) + "</h3><p>" + html_text(heading_of(stage)) + "<br>" +
+            html_text(time_shares_text(stage.ledger)) +
+            (stage.held.jobs > 0 ? "<br>" + html_text(held_text(stage)) : "") + "</p>";
+    html += table_html(fault_rows(stage.ledger, html_faults_max), fault_columns()) +
+            table_html(warning_rows(stage, html_faults_max), warning_columns()) +
+            table_html(host_rows(stage, html_faults_max), host_columns());
   }
   return html.empty() ? "" : "<h2>Where the time went</h2>" + html;
 }

@@ -9,6 +9,7 @@
 #include "base/value/json.h"
 #include "orchestrator/render/run/thinned_events.h"
 #include "orchestrator/state/run_folder.h"
+#include "orchestrator/workflow/effect_warnings.h"
 
 namespace longhaul {
 namespace {
@@ -67,6 +68,16 @@ std::vector<EventFile> event_files(const std::string& stage_dir) {
   return files;
 }
 
+// What was said of the plan before anything ran. Of epochs only where they are not what they are by themselves.
+std::vector<std::string> planned_warnings(const RunPlan& plan, const std::string& id) {
+  std::vector<std::string> said;
+  const PlannedStage* stage = plan.find(id);
+  if (stage == nullptr) return said;
+  const bool writes_epochs = stage->settings.get_number("epochs", 1) != 1;
+  for (const SettingEffect& effect : setting_effects(*stage, writes_epochs)) said.push_back("warn: " + effect.what);
+  return said;
+}
+
 }  // namespace
 
 std::vector<int> attempt_numbers(const std::string& stage_dir) {
@@ -123,6 +134,9 @@ Result<RunStory> read_run_story(const std::string& run_dir) {
     if (attempt_numbers(folder).empty() && !stage.artifact.empty()) folder = parent_path(stage.artifact);
     story.stages.push_back(read_stage_story(folder, stage.artifact));
     story.stages.back().id = stage.id;
+    std::vector<std::string> planned = planned_warnings(story.plan, stage.id);
+    std::vector<std::string>& warnings = story.stages.back().warnings;
+    warnings.insert(warnings.begin(), planned.begin(), planned.end());
     if (stage.kind == "tune") story.stages.back().tuning = read_tuning_story(folder, stage.artifact);
   }
   if (auto goodput = read_goodput(run_dir, SystemClock().wall_ms()); goodput.ok())

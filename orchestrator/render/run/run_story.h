@@ -1,5 +1,5 @@
-// What a run's files tell beyond its status: curves, samples, servers, waterfalls, provenance. For the end of `run` and
-// for the report.
+// What a run's files report beyond its status: curves, samples, servers, waterfalls, provenance. For the end of `run`
+// and for the report.
 #pragma once
 
 #include <string>

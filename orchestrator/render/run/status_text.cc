@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t cause_width = 100;  // in the table; longer ones are shown below it
 
 // Figures that say most about a stage, in that order; others follow as written.
-const std::vector<std::string>& telling_figures() {
+const std::vector<std::string>& main_figures() {
   static const std::vector<std::string> names = {"bits_per_byte",
                                                  "validation_loss",
                                                  "heldout_loss",
@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, std::string>> figures_of(const StageStatus& s
   for (const ValueMember& member : stage.figures.as_table())
     if (member.value.is_number()) members.push_back(&member);
   const auto weight = [](const ValueMember* member) {
-    const auto& names = telling_figures();
+    const auto& names = main_figures();
     return std::find(names.begin(), names.end(), member->key) - names.begin();
   };
   std::stable_sort(members.begin(), members.end(),
@@ -90,7 +90,7 @@ std::string stage_time_text(const StageStatus& stage, std::int64_t now_ms) {
   return human_duration(static_cast<double>(std::max<std::int64_t>(0, end - stage.started_ms)) / 1e3);
 }
 
-// "refused for now, 12m 03s: WORDS"; "" where nothing holds it up.
+// "refused for now, 12m 03s: MESSAGE"; "" where nothing holds it up.
 std::string held_up_text(const StageStatus& stage, std::int64_t now_ms) {
   if (stage.held_up_by.empty()) return {};
   const std::int64_t ms = std::max<std::int64_t>(0, now_ms - stage.held_up_since_ms);
@@ -102,8 +102,8 @@ std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "computes", "figures"}};
   for (const StageStatus& stage : status.stages) {
     std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
-    const bool told_below = stage.state == StageState::failed || stage.state == StageState::skipped;
-    if (note.empty() && !told_below) note = clipped(stage.cause, cause_width);
+    const bool shown_below = stage.state == StageState::failed || stage.state == StageState::skipped;
+    if (note.empty() && !shown_below) note = clipped(stage.cause, cause_width);
     if (note.empty()) note = clipped(held_up_text(stage, now_ms), cause_width);
     if (note.empty() && !stage.waits_for.empty()) note = "waits for " + stage.waits_for;
     rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms),
@@ -204,7 +204,7 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
     for (const std::string& what : stage.set_aside) text += "  set aside: " + visible_line(what) + "\n";
   }
   for (const OrderStatus& order : status.orders)
-    text += format("\ntold {}: {}: {}\n", visible_line(order.stage), visible_line(order.text),
+    text += format("\norder to {}: {}: {}\n", visible_line(order.stage), visible_line(order.text),
                    order.outcome.empty() ? "on its way" : visible_paragraph(order.outcome));
   for (const std::string& note : status.notes) text += "\n" + visible_paragraph(note) + "\n";
   text += cached_stages_text(status) + people_text(status);
@@ -224,11 +224,6 @@ std::string run_end_text(const RunStory& story, std::int64_t now_ms) {
     for (const Sample& sample : stage.samples)
       text += "\nasked:    " + visible_paragraph(trim(sample.prompt)) +
               "\nanswered: " + visible_paragraph(trim(sample.text)) + "\n";
-    if (!stage.endpoint.url.empty()) {
-      text += "\nserver: " + visible_line(stage.endpoint.url);
-      if (!stage.endpoint.token_file.empty()) text += "  token in " + visible_line(stage.endpoint.token_file);
-      text += "\n";
-    }
   }
   return text;
 }

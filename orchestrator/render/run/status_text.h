@@ -19,9 +19,9 @@ namespace longhaul {
 
 // "12.3 k", "3.214", "0.00031": short, for tables.
 std::string figure_text(double value);
-// The stage's figures, most telling first: name and short text.
+// The stage's figures, most significant first: name and short text.
 std::vector<std::pair<std::string, std::string>> figures_of(const StageStatus& stage);
-// The stage's figures as "name value, name value", most telling first, at most `count`.
+// The stage's figures as "name value, name value", most significant first, at most `count`.
 std::string figures_text(const StageStatus& stage, std::size_t count);
 // "62 %  310/500 steps  1.2k/s  eta 2m 10s", "" without progress.
 std::string progress_text(const StageStatus& stage);

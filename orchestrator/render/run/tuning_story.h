@@ -1,5 +1,5 @@
-// What a tune stage's files tell: candidates with what was predicted and measured of each. Read from what the run kept,
-// so that finished, interrupted and cached stages have one.
+// What a tune stage's files report: candidates with what was predicted and measured of each. Read from what the run
+// kept, so that finished, interrupted and cached stages have one.
 #pragma once
 
 #include <optional>

@@ -76,14 +76,14 @@ constexpr SlurmReasonName reason_table[] = {
      "it was queued again more often than MaxBatchRequeue allows, and is held for good"},
 };
 
-bool take_from_front(std::string& text, const char* word) {
-  if (!text.starts_with(word)) return false;
-  text.erase(0, std::string(word).size());
+bool take_from_front(std::string& text, const char* name) {
+  if (!text.starts_with(name)) return false;
+  text.erase(0, std::string(name).size());
   return true;
 }
 
-bool has(const std::string& text, const char* word) {
-  return text.find(word) != std::string::npos;
+bool has(const std::string& text, const char* name) {
+  return text.find(name) != std::string::npos;
 }
 
 // "ReqNodeNotAvail, UnavailableNodes:n1" -> "ReqNodeNotAvail"; "(launch failed requeued held)" with underscores.
@@ -93,29 +93,29 @@ std::string bare(std::string reason) {
   return reason.substr(0, reason.find_first_of(",:"));
 }
 
-const SlurmReasonName* find_word(const std::string& reason) {
-  const std::string word = bare(reason);
+const SlurmReasonName* find_reason(const std::string& reason) {
+  const std::string name = bare(reason);
   const auto found =
-      std::find_if(std::begin(reason_table), std::end(reason_table), [&](const auto& one) { return word == one.word; });
+      std::find_if(std::begin(reason_table), std::end(reason_table), [&](const auto& one) { return name == one.name; });
   return found == std::end(reason_table) ? nullptr : found;
 }
 
 enum class LimitShape { none, jobs, running, of_one_job, minutes };
 
-LimitShape shape_of(const std::string& name) {
-  std::string word = bare(name);
-  const bool owned = take_from_front(word, "QOS") || take_from_front(word, "Assoc");
-  const bool grp = take_from_front(word, "Grp"), max = !grp && take_from_front(word, "Max");
-  const bool min = !grp && !max && take_from_front(word, "Min");
+LimitShape shape_of(const std::string& reason) {
+  std::string name = bare(reason);
+  const bool owned = take_from_front(name, "QOS") || take_from_front(name, "Assoc");
+  const bool grp = take_from_front(name, "Grp"), max = !grp && take_from_front(name, "Max");
+  const bool min = !grp && !max && take_from_front(name, "Min");
   if (!grp && !max && !min) return LimitShape::none;
-  const bool of_many = has(word, "PerUser") || has(word, "PerAccount");
+  const bool of_many = has(name, "PerUser") || has(name, "PerAccount");
   if (!owned && !(max && of_many)) return LimitShape::none;
   if (min) return owned ? LimitShape::of_one_job : LimitShape::none;
-  if (has(word, "Submit")) return LimitShape::jobs;
-  if (has(word, "Jobs")) return LimitShape::jobs;
-  if (has(word, "RunMin")) return LimitShape::running;
-  if (has(word, "MinutesPerJob") || has(word, "PerJob") || has(word, "PerNode")) return LimitShape::of_one_job;
-  if (has(word, "Minutes") || has(word, "Wall")) return LimitShape::minutes;
+  if (has(name, "Submit")) return LimitShape::jobs;
+  if (has(name, "Jobs")) return LimitShape::jobs;
+  if (has(name, "RunMin")) return LimitShape::running;
+  if (has(name, "MinutesPerJob") || has(name, "PerJob") || has(name, "PerNode")) return LimitShape::of_one_job;
+  if (has(name, "Minutes") || has(name, "Wall")) return LimitShape::minutes;
   return LimitShape::running;
 }
 
@@ -127,9 +127,9 @@ std::span<const SlurmReasonName> slurm_reason_names() {
 
 WaitReason wait_reason(const std::string& reason) {
   if (reason.empty()) return W::passes;
-  if (const SlurmReasonName* word = find_word(reason)) return word->means;
+  if (const SlurmReasonName* known = find_reason(reason)) return known->means;
   switch (shape_of(reason)) {
-    case LimitShape::none: return W::no_such_word;
+    case LimitShape::none: return W::no_such_limit;
     case LimitShape::of_one_job: return W::never;
     case LimitShape::minutes: return W::budget;
     default: return W::passes;
@@ -137,7 +137,7 @@ WaitReason wait_reason(const std::string& reason) {
 }
 
 std::string wait_advice(const std::string& reason) {
-  if (const SlurmReasonName* word = find_word(reason)) return word->advice;
+  if (const SlurmReasonName* known = find_reason(reason)) return known->advice;
   switch (wait_reason(reason)) {
     case W::never: return ask_for_less;
     case W::budget:
@@ -148,22 +148,22 @@ std::string wait_advice(const std::string& reason) {
 
 // Slurm refuses a job for what it may have only where the job is too large by itself (DenyOnLimit in sacctmgr(1): "as
 // stand-alone jobs"; slurm/src/slurmctld/acct_policy.c, _qos_policy_validate()), and for counts of jobs.
-LimitWord limit_word(const std::string& word) {
+LimitKind limit_kind(const std::string& name) {
   static constexpr const char* sizes[] = {
       "PartitionNodeLimit",   "PartitionTimeLimit", "MaxMemPerLimit", "AssociationResourceLimit",
       "AssociationTimeLimit", "QOSResourceLimit",   "QOSTimeLimit"};
   static constexpr const char* counts[] = {"AssociationJobLimit", "QOSJobLimit", "JobArrayTaskLimit"};
   const auto is_one_of = [&](const auto& names) {
-    return std::find_if(std::begin(names), std::end(names), [&](const char* name) { return word == name; }) !=
+    return std::find_if(std::begin(names), std::end(names), [&](const char* one) { return name == one; }) !=
            std::end(names);
   };
-  if (is_one_of(sizes)) return LimitWord::size;
-  if (is_one_of(counts)) return LimitWord::count;
-  switch (shape_of(word)) {
-    case LimitShape::none: return LimitWord::none;
-    case LimitShape::jobs: return LimitWord::count;
-    case LimitShape::minutes: return LimitWord::budget;
-    default: return has(word, "RunMin") ? LimitWord::budget : LimitWord::size;
+  if (is_one_of(sizes)) return LimitKind::size;
+  if (is_one_of(counts)) return LimitKind::count;
+  switch (shape_of(name)) {
+    case LimitShape::none: return LimitKind::none;
+    case LimitShape::jobs: return LimitKind::count;
+    case LimitShape::minutes: return LimitKind::budget;
+    default: return has(name, "RunMin") ? LimitKind::budget : LimitKind::size;
   }
 }
 

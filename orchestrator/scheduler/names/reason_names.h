@@ -9,16 +9,16 @@
 namespace longhaul {
 
 enum class WaitReason {
-  passes,        // by itself: nodes, priority, time, a dependency, a limit that other jobs use up
-  person,        // somebody has to let it go, or somebody's work has to end
-  never,         // this job does not start as it is asked for, and waits all the same
-  budget,        // hours are used up: it starts when the site counts anew or gives more
-  given_up,      // Slurm has tried often enough, and holds it for good: another job may start
-  no_such_word,  // a name that is not known
+  passes,         // by itself: nodes, priority, time, a dependency, a limit that other jobs use up
+  person,         // somebody has to let it go, or somebody's work has to end
+  never,          // this job does not start as it is asked for, and waits all the same
+  budget,         // hours are used up: it starts when the site counts anew or gives more
+  given_up,       // Slurm has tried often enough, and holds it for good: another job may start
+  no_such_limit,  // a name that is not known
 };
 
 struct SlurmReasonName {
-  const char* word;
+  const char* name;
   WaitReason means;
   const char* advice;  // for a person, "" where it passes
 };
@@ -30,12 +30,12 @@ WaitReason wait_reason(const std::string& reason);
 std::string wait_advice(const std::string& reason);
 
 // What a limit by this name means for a submission that it refuses.
-enum class LimitWord {
+enum class LimitKind {
   none,    // not the name of a limit
   count,   // of jobs that wait or run: it passes when others end
   size,    // of this job, by itself: it does not pass
   budget,  // hours that are used up, or would be: who knows
 };
-LimitWord limit_word(const std::string& word);
+LimitKind limit_kind(const std::string& name);
 
 }  // namespace longhaul

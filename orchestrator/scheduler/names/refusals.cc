@@ -7,7 +7,7 @@ namespace {
 
 using R = Refusal;
 
-// The more telling phrases stand before those that come with many errors.
+// The more significant phrases stand before those that come with many errors.
 constexpr RefusalPhrase refusal_table[] = {
     {"Unable to contact slurm controller", R::silence},
     {"Unable to establish controller machine", R::silence},
@@ -122,22 +122,23 @@ constexpr const char* busy_hint = "Slurm does not take it now; it is tried again
 constexpr const char* limit_hint =
     "a limit on the number of jobs is reached; it is submitted again when others have ended";
 constexpr const char* unknown_hint =
-    "it is not known whether that passes: it is tried again, told after ten minutes, and fails after submit_patience";
+    "it is not known whether that passes: it is tried again, reported after ten minutes, and fails after "
+    "submit_patience";
 
 bool is_of_a_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// The first name of a limit among the words.
-LimitWord limit_in(const std::string& words) {
-  for (std::size_t at = 0; at < words.size();) {
+// The first name of a limit in the message.
+LimitKind limit_in(const std::string& message) {
+  for (std::size_t at = 0; at < message.size();) {
     std::size_t end = at;
-    while (end < words.size() && is_of_a_name(words[end])) ++end;
+    while (end < message.size() && is_of_a_name(message[end])) ++end;
     if (end > at)
-      if (const LimitWord limit = limit_word(words.substr(at, end - at)); limit != LimitWord::none) return limit;
+      if (const LimitKind limit = limit_kind(message.substr(at, end - at)); limit != LimitKind::none) return limit;
     at = end + 1;
   }
-  return LimitWord::none;
+  return LimitKind::none;
 }
 
 }  // namespace
@@ -157,15 +158,15 @@ std::span<const RefusalPhrase> refusal_phrases() {
   return refusal_table;
 }
 
-Refusal refusal_of(const std::string& words) {
-  switch (limit_in(words)) {
-    case LimitWord::count: return R::limit;
-    case LimitWord::size: return R::never;
-    case LimitWord::budget: return R::unknown;
-    case LimitWord::none: break;
+Refusal refusal_of(const std::string& message) {
+  switch (limit_in(message)) {
+    case LimitKind::count: return R::limit;
+    case LimitKind::size: return R::never;
+    case LimitKind::budget: return R::unknown;
+    case LimitKind::none: break;
   }
   for (const RefusalPhrase& one : refusal_table)
-    if (words.find(one.phrase) != std::string::npos) return one.means;
+    if (message.find(one.phrase) != std::string::npos) return one.means;
   return R::unknown;
 }
 

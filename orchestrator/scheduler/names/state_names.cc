@@ -51,12 +51,12 @@ std::span<const SlurmStateName> slurm_state_names() {
 
 std::string read_slurm_state(const std::string& text) {
   const std::size_t end = text.find_first_of(" +");
-  const std::string word = text.substr(0, end);
+  const std::string name = text.substr(0, end);
   for (const SlurmStateName& one : state_table)
-    if (word == one.word) return one.base;
+    if (name == one.name) return one.base;
   if (end != std::string::npos && text[end] == '+')
     for (const SlurmStateName& one : state_table)
-      if (is_cut_from(word, one.word)) return one.base;
+      if (is_cut_from(name, one.name)) return one.base;
   return unknown_slurm_state;
 }
 

@@ -14,7 +14,7 @@
 namespace longhaul {
 
 struct SlurmStateName {
-  const char* word;  // as squeue, sacct and scontrol write it
+  const char* name;  // as squeue, sacct and scontrol write it
   const char* base;  // as SlurmJob::state has it
 };
 std::span<const SlurmStateName> slurm_state_names();

@@ -20,13 +20,13 @@ int whole(const std::string& text) {
   return number;
 }
 
-std::vector<std::string> submission_words(const SlurmSubmission& submission) {
-  std::vector<std::string> words;
+std::vector<std::string> submission_arguments(const SlurmSubmission& submission) {
+  std::vector<std::string> arguments;
   for (const auto& [name, value] : submission.options)
-    words.push_back(value.empty() ? "--" + name : format("--{}={}", name, value));
-  words.push_back(submission.script);
-  for (const std::string& argument : submission.arguments) words.push_back(argument);
-  return words;
+    arguments.push_back(value.empty() ? "--" + name : format("--{}={}", name, value));
+  arguments.push_back(submission.script);
+  for (const std::string& argument : submission.arguments) arguments.push_back(argument);
+  return arguments;
 }
 
 }  // namespace
@@ -44,8 +44,8 @@ Result<std::string> CliPort::installed_version(const ProgramPaths& programs) {
   if (!output.status.success()) return slurm_command_error("sbatch --version failed", output);
   std::string version;  // "slurm-wlm 22.05.8"; a wrapper greets before it, or says goodbye behind
   for (const std::string& line : split(output.out, '\n'))
-    if (const auto words = split(trim(line), ' '); words.size() == 2 && starts_with(words[0], "slurm"))
-      version = words[1];
+    if (const auto fields = split(trim(line), ' '); fields.size() == 2 && starts_with(fields[0], "slurm"))
+      version = fields[1];
   return version.empty() ? split(trim(output.out), ' ').back() : version;
 }
 
@@ -78,7 +78,7 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
       continue;
     }
     std::vector<std::string> argv = {"sbatch", "--parsable"};
-    for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
+    for (std::string& argument : submission_arguments(submission)) argv.push_back(std::move(argument));
     const auto output =
         run_slurm_submission(for_cluster(std::move(argv), cluster_), deadline_ms_, programs_, environment_);
     if (!output.ok()) {
@@ -128,7 +128,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (!job.array_tasks.empty()) job.array_id = record[1];
     job.state = read_slurm_state(record[3]);
     job.reason = replace_all(read_slurm_text(record[4]), " ", "_");
-    if (record[3] == "COMPLETING" && job.reason == "NodeDown") job.ends_as = "NODE_FAIL";  // all that squeue tells
+    if (record[3] == "COMPLETING" && job.reason == "NodeDown") job.ends_as = "NODE_FAIL";  // all that squeue says
     job.dependency = read_slurm_text(record[5]);
     job.nodes = read_slurm_text(record[6]);
     job.partition = record[7];
@@ -155,13 +155,13 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
   more.insert(more.end(), which.begin(), which.end());
   LH_TRY(const std::string counts, ask(what, more));
   for (const std::string& line : split(counts, '\n')) {
-    std::vector<std::string> words;
-    for (const std::string& word : split(line, ' '))
-      if (!word.empty()) words.push_back(word);
-    if (words.size() != 3 || !place.contains(words[0])) continue;
-    SlurmJob& job = jobs[place[words[0]]];
-    job.restarts = whole(words[1]);
-    const SlurmExit end = read_slurm_exit(words[2]);
+    std::vector<std::string> parts;
+    for (const std::string& part : split(line, ' '))
+      if (!part.empty()) parts.push_back(part);
+    if (parts.size() != 3 || !place.contains(parts[0])) continue;
+    SlurmJob& job = jobs[place[parts[0]]];
+    job.restarts = whole(parts[1]);
+    const SlurmExit end = read_slurm_exit(parts[2]);
     job.exit_code = end.code;
     job.exit_signal = end.signal;
   }
@@ -228,7 +228,7 @@ Status CliPort::update(const std::string& id, const std::vector<std::pair<std::s
 
 Result<SlurmWillRun> CliPort::will_run(const SlurmSubmission& submission) {
   std::vector<std::string> argv = {"sbatch", "--test-only"};
-  for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
+  for (std::string& argument : submission_arguments(submission)) argv.push_back(std::move(argument));
   LH_TRY(const RunOutput output, query(std::move(argv)));
   if (!output.status.success()) return slurm_command_error(submission.script + " would not run", output);
   return read_slurm_will_run(output.err);

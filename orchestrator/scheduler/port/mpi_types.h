@@ -1,4 +1,4 @@
-// Which words srun takes for --mpi: plugins of the site's Slurm, of which only srun itself knows.
+// Which values srun takes for --mpi: plugins of the site's Slurm, of which only srun itself knows.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ Result<OpenedSlurmPort> open_helper(const std::string& path, const PortSettings&
   if (configuration.ok()) {
     why += configuration->version;
   } else if (configuration.error().code == ErrorCode::unavailable) {
-    // Nothing speaks against it; a release that does not fit is told by the first request that is answered.
+    // Nothing speaks against it; a release that does not fit shows in the first request that is answered.
     why = "longhaul-slurm is there; slurmctld does not answer now, so its release is not known";
   } else {
     return configuration.error();

@@ -12,7 +12,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t words_max = 500;
+constexpr std::size_t message_max = 500;
 constexpr std::size_t skipped_max = 120;
 constexpr const char* accounting_fields =
     "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,WorkDir,Comment";
@@ -54,12 +54,12 @@ std::string failure_text(const std::string& what, const RunOutput& output) {
   std::string said;
   // Wrappers of sites say why on the one stream, and what they please on the other.
   for (const std::string& line : split(output.out + "\n" + output.err, '\n')) {
-    const std::string words = repair_utf8(trim(line));
-    if (words.empty() || starts_with(words, "Try ")) continue;
+    const std::string message = repair_utf8(trim(line));
+    if (message.empty() || starts_with(message, "Try ")) continue;
     if (!said.empty()) said += "; ";
-    said += words;
+    said += message;
   }
-  if (said.size() > words_max) said = said.substr(said.size() - words_max);
+  if (said.size() > message_max) said = said.substr(said.size() - message_max);
   return format("{}: {}", what, said.empty() ? output.status.text() : said);
 }
 
@@ -102,11 +102,11 @@ Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64
 }
 
 Error slurm_command_error(const std::string& what, const RunOutput& output) {
-  const std::string text = failure_text(what, output), words = output.err + "\n" + output.out;
+  const std::string text = failure_text(what, output), message = output.err + "\n" + output.out;
   if (output.status.signal != 0) return make_error(ErrorCode::unavailable, text);
   for (const char* phrase : {"Invalid job id", "No job matching"})
-    if (words.find(phrase) != std::string::npos) return make_error(ErrorCode::not_found, text);
-  const Refusal refusal = refusal_of(words);
+    if (message.find(phrase) != std::string::npos) return make_error(ErrorCode::not_found, text);
+  const Refusal refusal = refusal_of(message);
   return refusal == Refusal::unknown ? make_error(ErrorCode::invalid_input, text) : refusal_error(text, refusal);
 }
 
@@ -124,8 +124,8 @@ std::vector<std::string> for_cluster(std::vector<std::string> argv, const std::s
 void SkippedLine::note(const std::string& program, const std::string& text) {
   if (!text_.empty()) return;
   for (const std::string& line : split(text, '\n'))
-    if (const std::string words = trim(line); std::any_of(words.begin(), words.end(), is_letter)) {
-      text_ = format("{}: {}", program, repair_utf8(words.substr(0, skipped_max)));
+    if (const std::string shown = trim(line); std::any_of(shown.begin(), shown.end(), is_letter)) {
+      text_ = format("{}: {}", program, repair_utf8(shown.substr(0, skipped_max)));
       return;
     }
 }
@@ -190,9 +190,9 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
 
 UniqueSeparators::UniqueSeparators() {
   std::random_device random;
-  const std::string word = format("{:08x}{:08x}", random(), random());
-  record_ = "\x1e" + word;
-  field_ = "\x1f" + word;
+  const std::string mark = format("{:08x}{:08x}", random(), random());
+  record_ = "\x1e" + mark;
+  field_ = "\x1f" + mark;
 }
 
 std::vector<std::vector<std::string>> UniqueSeparators::read(const std::string& text, std::string& before) const {

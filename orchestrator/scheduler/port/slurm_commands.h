@@ -33,7 +33,7 @@ void submit_with(const std::vector<std::string>& environment, SpawnSpec& spec);
 
 // What a command that failed said, the end of it where it is long, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
-// The same of a submission: what its words mean for whoever wants it accepted (words/refusals.h).
+// The same of a submission: what its message means for whoever wants it accepted (names/refusals.h).
 Error slurm_submission_error(const std::string& what, const RunOutput& output);
 
 // The first line with a letter that a wrapper printed beside what a command answered: greetings of a site, advice, a

@@ -4,14 +4,14 @@
 // open_slurm_port.h chooses between them; slurm_commands.h runs a command with a deadline.
 // It decides nothing: whose a job is, and what a missing answer means, is scheduler/slurm's.
 //
-// What Longhaul needs of Slurm, close to Slurm's own words and without any decision. Three implementations pass one
+// What Longhaul needs of Slurm, close to Slurm's own terms and without any decision. Three implementations pass one
 // contract suite: HelperPort (longhaul-slurm, libslurm), CliPort (sbatch, squeue, scontrol, sacct), and FakeSlurm
 // (tests: virtual time, scripted faults). SlurmScheduler makes a Scheduler of any of them.
 //
 // Times are seconds since 1970, 0 for "not known". Every call has a deadline. Errors: unavailable (slurmctld does not
 // answer, or refuses for now: try again later; the submission MAY have been accepted), not_found (it does not know the
 // job), invalid_input (refused for good, or not
-// ours to touch; with Slurm's own words).
+// ours to touch; with Slurm's own message).
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct SlurmJob {
   std::string name, comment, partition, account;
   std::string state;  // base state in capitals: PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL
                       // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING; UNKNOWN: a name
-                      // that is not known (words/state_names.h), of a job that is alive
+                      // that is not known (names/state_names.h), of a job that is alive
   std::int64_t cancelled_by = -1;  // uid, where accounting says it; -1: not known
-  std::string ends_as;             // while COMPLETING: the state that it will end in, "" where the backend cannot tell
-  std::string reason;              // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
+  std::string ends_as;  // while COMPLETING: the state that it will end in, "" where the backend does not know
+  std::string reason;   // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
   std::string dependency;
   std::string nodes;     // "n[1-2]"; "" before it starts
   std::string work_dir;  // absolute
@@ -99,13 +99,13 @@ class SlurmPort {
   // Submissions that take about a second: its caller looks around between two such windows.
   virtual std::size_t submit_window() const { return 256; }
   // Job ids, one answer per submission, in order. Implementations keep several under way where they can. Of those that
-  // are not accepted, refusal_in() tells what Slurm's words mean (words/refusals.h).
+  // are not accepted, refusal_in() says what Slurm's message means (names/refusals.h).
   virtual std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) = 0;
   // All jobs of this user that slurmctld still has, ended ones included: one question.
   virtual Result<std::vector<SlurmJob>> jobs() = 0;
   // One job, also just ended; all tasks' records of an array. not_found: forgotten, or never there.
   virtual Result<std::vector<SlurmJob>> job(const std::string& id) = 0;
-  // From accounting; several records of an id are several lives of it, or other jobs that had it (accounted_end() tells
+  // From accounting; several records of an id are several lives of it, or other jobs that had it (accounted_end() says
   // which counts). unavailable: there is none, or it is down.
   virtual Result<std::vector<SlurmJob>> accounted(const std::vector<std::string>& ids) = 0;
   // `id` may name one task ("1234_7"). With `batch_only` the signal goes to the batch script alone.

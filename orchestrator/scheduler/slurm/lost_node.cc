@@ -10,9 +10,9 @@ namespace {
 
 // "DOWN+NOT_RESPONDING", "IDLE+FAIL". A node that is merely drained has not left its jobs.
 bool is_lost(const SlurmNode& node) {
-  const std::vector<std::string> words = split(node.state, '+');
-  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word == "DOWN" || word == "NOT_RESPONDING" || word == "FAIL" || word == "ERROR";
+  const std::vector<std::string> states = split(node.state, '+');
+  return std::any_of(states.begin(), states.end(), [](const std::string& state) {
+    return state == "DOWN" || state == "NOT_RESPONDING" || state == "FAIL" || state == "ERROR";
   });
 }
 

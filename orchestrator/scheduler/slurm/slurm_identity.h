@@ -33,7 +33,7 @@ KnownBy known_by(const SlurmJob& job, const SlurmIdentity& identity);
 // Whether Slurm's submit time lies where our clock says, give or take two minutes. True where either is not known.
 bool submitted_then(const SlurmJob& job, const SlurmIdentity& identity);
 
-// A time that Slurm tells of the job, in ms by our clock: where the two clocks differ, counted from the submission.
+// A time that Slurm reports of the job, in ms by our clock: where the two clocks differ, counted from the submission.
 // 0 stays 0.
 std::int64_t our_ms(std::int64_t slurm_s, const SlurmJob& job, const SlurmIdentity* identity);
 

@@ -1,10 +1,11 @@
-// Small pure parts of SlurmScheduler: array indices, ends, words.
+// Small pure parts of SlurmScheduler: array indices, ends, texts.
+#include "orchestrator/scheduler/slurm/slurm_job_text.h"
+
 #include <algorithm>
 #include <charconv>
 
 #include "base/text/text.h"
 #include "orchestrator/scheduler/names/state_names.h"
-#include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
 namespace longhaul {
 namespace {
@@ -142,7 +143,7 @@ SchedulerEnd scheduler_end_of(const SlurmJob& job) {
   return SchedulerEnd::none;
 }
 
-std::string words_of_end(const SlurmJob& job, const char* witness) {
+std::string end_text(const SlurmJob& job, const char* witness) {
   std::string text = format("{} says {}", witness, job.state);
   if (!job.reason.empty() && job.reason != "None") text += format(", reason {}", job.reason);
   text += format(", exit code {}", job.exit_code);

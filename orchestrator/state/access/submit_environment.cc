@@ -44,7 +44,7 @@ bool is_trusted(const std::string& path) {
 
 std::vector<std::string> environment_for_jobs(const std::vector<std::string>& entries) {
   const auto is_of_a_job = [](const std::string& entry) {
-    const auto begins = [&](const char* word) { return starts_with(entry, word); };
+    const auto begins = [&](const char* prefix) { return starts_with(entry, prefix); };
     return std::any_of(std::begin(of_a_job), std::end(of_a_job), begins) &&
            std::none_of(std::begin(of_the_user), std::end(of_the_user), begins);
   };

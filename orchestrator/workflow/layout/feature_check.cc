@@ -29,6 +29,7 @@ std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Va
   if (kind == "pretrain") return training_case(kind, pretrain_fields(), settings, model, dims);
   if (kind == "sft") return training_case(kind, sft_fields(), settings, model, dims);
   if (kind == "align") return training_case(kind, align_fields(), settings, model, dims);
+  if (kind == "reward") return training_case(kind, reward_model_fields(), settings, model, dims);
   EngineCase asked;
   asked.kind = kind, asked.shape = model, asked.dims = dims;
   asked.gpu = settings.get_string("device") == "gpu";

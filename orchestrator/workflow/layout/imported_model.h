@@ -6,6 +6,7 @@
 
 #include "base/error/diagnostics.h"
 #include "contracts/model/model_shape.h"
+#include "orchestrator/workflow/layout/written_stages.h"
 #include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
@@ -19,6 +20,6 @@ Result<ModelShape> imported_shape(const std::string& folder);
 
 // Every model and baseline that stages take from folders is one that the programs can load. Errors stand at the input's
 // place, one for each folder.
-void check_imported_models(const RunPlan& plan, Diagnostics& diagnostics);
+void check_imported_models(const RunPlan& plan, const WrittenStages& written, Diagnostics& diagnostics);
 
 }  // namespace longhaul

@@ -37,13 +37,22 @@ BatchRampup rampup_of(const Value& settings) {
   return written ? batch_rampup_fields().parse(*written, "", reported) : BatchRampup();
 }
 
+// Those of the keys that the workflow says come first: a recipe's are not the user's to correct.
+std::vector<std::string> written_ones(const LayoutContext& context, std::vector<std::string> keys) {
+  std::stable_partition(keys.begin(), keys.end(), [&](const std::string& key) {
+    const Value* at = context.written.find(key);
+    return at != nullptr && at->pos.file == context.written.pos.file;
+  });
+  return keys;
+}
+
 void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
   const std::int64_t global = settings.get_integer("global_batch_size"),
                      micro = settings.get_integer("micro_batch_size");
   if (global < 1 || micro < 1) return;
   const std::int64_t at_once = micro * dims.dp();
   if (global % at_once != 0)
-    context.add({"global_batch_size", "micro_batch_size"},
+    context.add(written_ones(context, {"global_batch_size", "micro_batch_size"}),
                 format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
                        dims.dp(), at_once),
                 global < at_once
@@ -72,8 +81,8 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   context.add_unless_refused({"low_precision.recipe", "low_precision"},
                              check_low_precision(pretrain.low_precision, *shape, dims, length));
   std::set<std::string> said;  // once, of however many phases
-  const auto check_length = [&](std::int64_t length, const std::string& phase) {
-    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};
+  const auto check_length = [&](std::int64_t sequence, const std::string& phase) {
+    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, sequence, pretrain.cp_attention};
     for (const LayoutProblem& problem : layout_problems(input))
       if (said.insert(problem.what).second) context.add({phase}, problem.what, problem.hint);
   };
@@ -87,7 +96,7 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
     context.add({"sequence_length", "model.max_position_embeddings"},
                 format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
-                "raise model.max_position_embeddings");
+                format("use at most {}, or raise model.max_position_embeddings", shape->max_position_embeddings));
   check_length(pretrain.sequence_length, "");
 }
 

@@ -10,7 +10,7 @@ namespace longhaul {
 
 struct StageComputing {
   std::string device;     // "gpu" | "cpu"; "auto": not decided (a plan without a site)
-  std::string why;        // what decided it, where the stage did not; "": its own word
+  std::string why;        // what decided it, where the stage did not; "": its own setting
   std::string program;    // "longhaul-engine"; of a command "python3", "bash", "steps actor (serve), learner (train)"
   std::string precision;  // "bf16", "bf16, products in mxfp8", "int8 weights"; "": does not compute with numbers
 };

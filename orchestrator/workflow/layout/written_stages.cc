@@ -20,8 +20,7 @@ bool WrittenStages::says(const PlannedStage& stage, const std::string& key) cons
   return found != stages.end() && found->second.find(key) != nullptr;
 }
 
-std::string WrittenStages::set_words(const PlannedStage& stage, const std::string& key,
-                                     const std::string& value) const {
+std::string WrittenStages::set_text(const PlannedStage& stage, const std::string& key, const std::string& value) const {
   const Value* at = root.is_table() ? root.find("stage") : nullptr;
   for (const std::string& name : {stage.stage, key}) at = at != nullptr && at->is_table() ? at->find(name) : nullptr;
   const std::string text = at != nullptr && at->is_string() ? at->as_string() : std::string();

@@ -23,7 +23,7 @@ struct WrittenStages {
   bool says(const PlannedStage& stage, const std::string& key) const;
   // What a command line takes to give a key of the stage another value: "--set stage.pretrain.ranks=1", or
   // "--set params.ranks=1" where the key is that parameter.
-  std::string set_words(const PlannedStage& stage, const std::string& key, const std::string& value) const;
+  std::string set_text(const PlannedStage& stage, const std::string& key, const std::string& value) const;
   // Of a key of [workflow]; the whole table's without it.
   SourcePos workflow_place(const std::string& key) const;
 };

@@ -34,4 +34,8 @@ Result<std::vector<std::string>> SystemFileView::expand(const std::string& patte
   return paths;
 }
 
+bool SystemFileView::executable(const std::string& path) const {
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
 }  // namespace longhaul

@@ -16,12 +16,15 @@ class FileView {
   // `pattern` is absolute. With * ? or [ it is a glob, otherwise one file or folder. Returns sorted absolute paths, at
   // least one; not_found or io (no permission) otherwise.
   virtual Result<std::vector<std::string>> expand(const std::string& pattern) const = 0;
+  // Whether this user may execute the file at an absolute path that exists; true where that is not known.
+  virtual bool executable(const std::string& /*path*/) const { return true; }
 };
 
 class SystemFileView final : public FileView {
  public:
   Result<std::string> read(const std::string& path) const override;
   Result<std::vector<std::string>> expand(const std::string& pattern) const override;
+  bool executable(const std::string& path) const override;
 };
 
 }  // namespace longhaul

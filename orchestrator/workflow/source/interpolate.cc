@@ -94,7 +94,9 @@ const Value* Interpolator::look_up(const std::string& reference, const SourcePos
   }
   if ((path[0] != "params" && path[0] != "site") || path.size() < 2) {
     diagnostics_.add(where, "${" + reference + "} is not known",
-                     "references are ${params.NAME} and ${site.NAME}; write $${ for a literal ${");
+                     params_.find(path.back()) != nullptr
+                         ? "did you mean ${params." + path.back() + "}?"
+                         : "references are ${params.NAME} and ${site.NAME}; write $${ for a literal ${");
     return nullptr;
   }
   if (path[0] == "params" && params_.find(path[1]) && !resolve_param(path[1], where)) return nullptr;

@@ -1,10 +1,15 @@
 #include "orchestrator/workflow/source/overrides.h"
 
+#include <algorithm>
+
 #include "base/text/text.h"
 #include "base/toml.h"
+#include "contracts/tasks/stage_kinds.h"
 
 namespace longhaul {
 namespace {
+
+constexpr std::size_t names_offered = 4;
 
 void place(Value& value, const SourcePos& where) {
   value.pos = where;
@@ -24,6 +29,55 @@ std::vector<std::string> names_of(const Value* table) {
   return names;
 }
 
+bool has_key(const StageKind* kind, const std::string& key) {
+  const auto has = [&](const std::vector<FieldInfo>& fields) {
+    return std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == key; });
+  };
+  return kind != nullptr && (has(kind->fields) || has(stage_common_fields().describe()));
+}
+
+const FieldInfo* find_field(const std::vector<FieldInfo>& fields, const std::vector<std::string>& path,
+                            std::size_t from) {
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == path[from]; });
+  if (found == fields.end()) return nullptr;
+  if (from + 1 == path.size()) return &*found;
+  const std::size_t below = from + (found->named ? 2 : 1);  // behind a name of the user's
+  return below < path.size() ? find_field(found->members, path, below) : nullptr;
+}
+
+// Whether what stands at `path` is written as text: a parameter that is text, or a key of such a type. There a word
+// without quotes can mean nothing else.
+bool takes_text(const Value& workflow, const std::vector<std::string>& path) {
+  const Value* at = &workflow;
+  for (const std::string& name : path) at = at != nullptr && at->is_table() ? at->find(name) : nullptr;
+  if (at != nullptr) return at->is_string();
+  const Value* stage = path[0] == "stage" ? workflow.find("stage")->find(path[1]) : nullptr;
+  if (stage == nullptr || !stage->is_table()) return false;
+  const StageKind* kind = find_stage_kind(stage->get_string("kind"));
+  const std::vector<FieldInfo> common = stage_common_fields().describe();
+  const FieldInfo* field = kind != nullptr ? find_field(kind->fields, path, 2) : nullptr;
+  if (field == nullptr) field = find_field(common, path, 2);
+  return field != nullptr && (field->type == "text" || field->type == "duration" || field->type == "size");
+}
+
+// Of "steps", "pretrain.steps" or "optimizer.lr": the names under which the workflow has it.
+std::string full_name_hint(const std::vector<std::string>& path, const Value& workflow) {
+  const std::string key = join(path, ".");
+  std::vector<std::string> meant;
+  for (const std::string& name : names_of(workflow.find("params")))
+    if (name == key) meant.push_back("params." + key);
+  const Value* stages = workflow.find("stage");
+  for (const std::string& name : names_of(stages)) {
+    const Value* stage = stages->find(name);
+    if (path[0] == name && path.size() > 1) meant.push_back("stage." + key);
+    if (stage->is_table() && has_key(find_stage_kind(stage->get_string("kind")), path[0]))
+      meant.push_back("stage." + name + "." + key);
+  }
+  if (meant.empty() || meant.size() > names_offered) return "use params.NAME or stage.NAME.KEY";
+  return "did you mean '" + join(meant, "' or '") + "'?";
+}
+
 void apply_one(const std::string& set, Value& workflow, Diagnostics& diagnostics) {
   const SourcePos where{"--set " + set, 0, 0};
   const std::size_t equals = set.find('=');
@@ -35,7 +89,7 @@ void apply_one(const std::string& set, Value& workflow, Diagnostics& diagnostics
   const std::string text = trim(set.substr(equals + 1));
   const std::size_t named = path[0] == "params" ? 2 : 3;
   if ((path[0] != "params" && path[0] != "stage") || path.size() < named) {
-    diagnostics.add(where, "'" + set.substr(0, equals) + "' cannot be set", "use params.NAME or stage.NAME.KEY");
+    diagnostics.add(where, "'" + set.substr(0, equals) + "' cannot be set", full_name_hint(path, workflow));
     return;
   }
   for (const std::string& part : path)
@@ -52,6 +106,8 @@ void apply_one(const std::string& set, Value& workflow, Diagnostics& diagnostics
   }
   auto parsed = parse_toml("x = " + text + "\n", "");
   const Value* value = parsed.ok() && parsed->size() == 1 ? parsed->find("x") : nullptr;
+  const Value word(text);
+  if (!value && !text.empty() && takes_text(workflow, path)) value = &word;
   if (!value) {
     Value quoted = Value::make_table();
     quoted.set("x", text);

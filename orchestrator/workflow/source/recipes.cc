@@ -37,8 +37,21 @@ void Recipes::merge_into(Value& table, const std::string& stage, Interpolator& i
   if (const Recipe* recipe = find(name, interpolator))
     merge_below(table, recipe->resolved);
   else
-    diagnostics_.add(named->pos, "recipe '" + name + "' is not found",
-                     "looked for " + name + ".toml in " + join(folders_, ", "));
+    diagnostics_.add(named->pos, "recipe '" + name + "' is not found", hint_of(name));
+}
+
+std::string Recipes::hint_of(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const std::string& folder : folders_)
+    if (const auto files = files_.expand(join_path(folder, "*.toml")); files.ok())
+      for (const std::string& file : *files) {
+        const std::string found = file_name(file);
+        if (found.find('*') == std::string::npos) known.push_back(found.substr(0, found.rfind('.')));
+      }
+  const std::string looked = "looked for " + name + ".toml in " + join(folders_, ", ");
+  if (const std::string nearest = nearest_word(name, known); !nearest.empty())
+    return "did you mean '" + nearest + "'? " + looked;
+  return known.empty() ? looked : "there are " + join(known, ", ") + "; " + looked;
 }
 
 Value Recipes::written_whole(const Value& workflow) const {

@@ -27,6 +27,8 @@ class Recipes {
     Value written, resolved;
   };
   const Recipe* find(const std::string& name, Interpolator& interpolator);
+  // Of a recipe that is not there: the one that may be meant, what there is, and where it was looked for.
+  std::string hint_of(const std::string& name) const;
 
   const std::vector<std::string>& folders_;
   const FileView& files_;

@@ -31,7 +31,7 @@ struct PlannedInput {
   std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
 };
 
-// When a need counts as met, in Slurm's words: it ended well; it ended, well or not; it failed. And beyond them: the
+// When a need counts as met, in Slurm's terms: it ended well; it ended, well or not; it failed. And beyond them: the
 // milestones that inputs name are there, whether it has ended or not.
 enum class NeedEdge { afterok, afterany, afternotok, milestone };
 const char* to_string(NeedEdge edge);

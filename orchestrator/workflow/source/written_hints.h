@@ -4,8 +4,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error/result.h"
+#include "base/value/value.h"
+#include "contracts/schema/field_table.h"
 
 namespace longhaul {
 
@@ -14,6 +17,12 @@ namespace longhaul {
 std::string syntax_hint(const std::string& path, const std::string& text, const Error& error);
 // The error with that hint in place of its own, where there is one.
 Error with_syntax_hint(Error error, const std::string& path, const std::string& text);
+
+// Of a stage kind that is not known: what other programs call it here, one that is nearly it, or all of them.
+std::string kind_hint(const std::string& kind, const std::vector<std::string>& known);
+
+// Of a key of `table` that is no table, where `fields` have one: how it is written. Other errors stay as they are.
+Error with_table_hint(Error error, const std::vector<FieldInfo>& fields, const Value& table, const std::string& where);
 
 // Of a path, as written at `what` ("stage.a.inputs.model"), that does not exist. `is_stage` knows the names of stages.
 std::string missing_path_hint(const std::string& path, const std::string& what, const std::string& folder,

@@ -153,8 +153,9 @@ void check_search(const TunePlanning& planning, Diagnostics& diagnostics) {
   const Value* model = inputs ? inputs->find("model") : nullptr;
   if (!planning.can_search)
     diagnostics.add(planning.written.pos, where + "this version has no search", hint);
-  else if (planning.kind->name == "align")
-    diagnostics.add(planning.written.pos, where + "layouts of align stages are not searched", hint);
+  else if (planning.kind->name == "align" || planning.kind->name == "reward")
+    diagnostics.add(planning.written.pos, where + format("layouts of {} stages are not searched", planning.kind->name),
+                    hint);
   else if (model && model->is_string() && !starts_with(model->as_string(), "@"))
     diagnostics.add(planning.written.pos,
                     where + "'" + planning.target +

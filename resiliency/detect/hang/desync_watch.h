@@ -21,7 +21,7 @@ struct DesyncWatchOptions {
 class DesyncWatch {
  public:
   explicit DesyncWatch(const DesyncWatchOptions& options = {}) : options_(options) {}
-  void new_launch() { next_look_ms_ = 0, looks_ = 0, text_.clear(), told_ = false; }
+  void new_launch() { next_look_ms_ = 0, looks_ = 0, text_.clear(), reported_ = false; }
   // Call it as often as you like, with all ranks that take part. Once per standstill; the first where there are
   // several.
   std::optional<Desync> observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
@@ -31,7 +31,7 @@ class DesyncWatch {
   std::int64_t next_look_ms_ = 0;
   int looks_ = 0;     // in a row that saw the same
   std::string text_;  // of it
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace longhaul

@@ -71,7 +71,6 @@ class HangDetector {
   std::optional<HangFinding> observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   // Whether the last observation ended a hang that had been reported: its rank moves again.
   bool over() const { return over_; }
-  bool hanging() const { return hang_.has_value(); }
   // A save's write took so long until it was done.
   void note_write(double seconds) { limits_.note_stay(beat_checkpoint_write, seconds); }
 

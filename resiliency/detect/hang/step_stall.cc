@@ -18,7 +18,7 @@ void StepStall::new_launch(std::int64_t now_ms) {
   step_ = -1, steps_ = 0;
   step_ms_ = looked_ms_ = now_ms;
   counted_ms_ = 0;
-  told_.reset();
+  reported_.reset();
 }
 
 double StepStall::timeout_s(HangLevel level) const {
@@ -35,7 +35,7 @@ void StepStall::note_step(std::int64_t now_ms, std::int64_t step) {
     longest_s_ =
         std::max(longest_s_, static_cast<double>(now_ms - step_ms_) * 1e-3 / static_cast<double>(step - step_));
   step_ = step, step_ms_ = now_ms, counted_ms_ = 0;
-  told_.reset();
+  reported_.reset();
 }
 
 std::optional<StepStallFinding> StepStall::observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
@@ -54,8 +54,9 @@ std::optional<StepStallFinding> StepStall::observe(std::int64_t now_ms, const st
   if (known) counted_ms_ += passed_ms;
   for (const HangLevel level : {HangLevel::act, HangLevel::suspect}) {
     const double timeout = timeout_s(level), stalled = static_cast<double>(counted_ms_) * 1e-3;
-    if (timeout <= 0 || stalled < timeout || (told_ && (*told_ == level || *told_ == HangLevel::act))) continue;
-    told_ = level;
+    if (timeout <= 0 || stalled < timeout || (reported_ && (*reported_ == level || *reported_ == HangLevel::act)))
+      continue;
+    reported_ = level;
     return StepStallFinding{level, newest, behind->rank, behind->host, behind->beat.section, stalled, timeout};
   }
   return std::nullopt;

@@ -51,7 +51,7 @@ class StepStall {
   std::int64_t step_ = -1, step_ms_ = 0, counted_ms_ = 0, looked_ms_ = 0;
   int steps_ = 0;
   double longest_s_ = 0;
-  std::optional<HangLevel> told_;
+  std::optional<HangLevel> reported_;
 };
 
 }  // namespace longhaul

@@ -2,7 +2,7 @@
 // whom they could wait for stands outside of one. Then it is no rank's own code that keeps them but what lies between
 // them (a message that was lost, a link that is silent), and new communicators may be all that it takes.
 //
-// It matters who can still be told. A rank that polls its wait looks for an order to leave at each poll; one that is
+// It matters who can still be reached. A rank that polls its wait looks for an order to leave at each poll; one that is
 // stuck inside a call of the transport hears nothing, and only a new process frees it. Pure.
 #pragma once
 

@@ -25,7 +25,7 @@ class StepTimes {
  private:
   struct Rank {
     std::int64_t step = -1, computed_ns = 0;   // at the last look
-    std::int64_t told_step = -1, told_ns = 0;  // when it was told last
+    std::int64_t last_step = -1, last_ns = 0;  // when observe() was true last
     bool known = false;
   };
   std::vector<Rank> ranks_;

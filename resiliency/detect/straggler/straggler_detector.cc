@@ -187,11 +187,4 @@ std::vector<StragglerFinding> StragglerDetector::changes(std::int64_t step) {
   return found;
 }
 
-std::vector<int> StragglerDetector::straggling() const {
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank + 1 < ranks_.size(); ++rank)
-    if (ranks_[rank].reported != StragglerFinding::Kind::over) ranks.push_back(static_cast<int>(rank));
-  return ranks;
-}
-
 }  // namespace longhaul

@@ -20,8 +20,8 @@
 // in 10^9 steps of a rank; one 15 % slower at the bottom of its drift is slow in 88 %. By itself only 20 % are sure to
 // be found: the best lies lower than the middle. As scores these are the two of NVIDIA's resiliency extension
 // (attribution/straggler), reference time by own time: there the reference is the smallest median of all ranks, which
-// among 16,384 lies four deviations below the middle, so that only ranks a third slower (score 0.75) can be told from
-// noise. Both are in the finding.
+// among 16,384 lies four deviations below the middle, so that only ranks a third slower (score 0.75) can be separated
+// from noise. Both are in the finding.
 //
 // Cost: one pass over the ranks a step; 260 bytes a rank. One thread.
 #pragma once
@@ -72,7 +72,6 @@ class StragglerDetector {
   // What each rank took to compute in this step, in seconds; 0 or NaN: not known. `steps`: so many went by since the
   // last observation, and these are the means over them.
   std::vector<StragglerFinding> observe(std::int64_t step, std::span<const float> seconds, std::int64_t steps = 1);
-  std::vector<int> straggling() const;
 
  private:
   struct Rank {

@@ -9,8 +9,8 @@ void StragglerWatch::new_launch(std::vector<int> group_of_rank, const StragglerO
 }
 
 std::vector<Straggler> StragglerWatch::look(const std::vector<RankObservation>& ranks) {
-  std::vector<Straggler> told;
-  if (!times_ || !times_->observe(ranks)) return told;
+  std::vector<Straggler> found;
+  if (!times_ || !times_->observe(ranks)) return found;
   for (const StragglerFinding& finding : detector_->observe(times_->step(), times_->seconds(), times_->steps())) {
     Straggler one{finding, {}};
     for (const RankObservation& rank : ranks)
@@ -19,9 +19,9 @@ std::vector<Straggler> StragglerWatch::look(const std::vector<RankObservation>& 
       standing_.erase(finding.rank);
     else
       standing_[finding.rank] = one;
-    told.push_back(std::move(one));
+    found.push_back(std::move(one));
   }
-  return told;
+  return found;
 }
 
 std::optional<Straggler> StragglerWatch::slowest() const {

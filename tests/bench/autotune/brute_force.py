@@ -17,7 +17,7 @@ usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 
 
 With --site test-cluster the trials are jobs of a real Slurm: start one with tests/cluster/cluster up 2 and take its environment.
 --constants FILE: the tuner chooses a second time with the site's measured constants (`longhaul tune --calibrate`); the candidates of both
-are measured together, so that the two are told apart by nothing but their constants, and the bar holds for both.
+are measured together, so that the two are distinguished by nothing but their constants, and the bar holds for both.
 --evaluate: nothing runs; what an earlier call left in F is judged again. --ask-again: the tuner chooses again first, and the finals
 are run again with what it has chosen.
 """
@@ -104,13 +104,13 @@ class Bench:
         if options.constants:
             self.constants["measured"] = str(pathlib.Path(options.constants).resolve())
 
-    def call(self, folder, words, constants):
-        words = [self.program, *words, "--site", self.site, "--runs-dir", str(folder / "runs")]
+    def call(self, folder, arguments, constants):
+        arguments = [self.program, *arguments, "--site", self.site, "--runs-dir", str(folder / "runs")]
         if constants:
-            words += ["--set", f"site.constants={json.dumps(constants)}"]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=COMMAND_LIMIT_S)
+            arguments += ["--set", f"site.constants={json.dumps(constants)}"]
+        done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=COMMAND_LIMIT_S)
         if done.returncode != 0:
-            raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+            raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
     def tune(self, folder, model, candidates=None, constants=None, steps=STEPS):
@@ -131,8 +131,8 @@ class Bench:
             more = "\n".join(f"{key} = {toml(value)}" for key, value in one["settings"].items())
             text += TRAINING.format(stage=f"c{number}", more=more, **keys)
         (folder / "all.toml").write_text(text)
-        told = json.loads(self.call(folder, ["plan", "all.toml", "--json", "--no-queue"], constants))["predicted"]
-        found = {one["stage"]: one.get("step_seconds", one.get("seconds")) for one in told}
+        reported = json.loads(self.call(folder, ["plan", "all.toml", "--json", "--no-queue"], constants))["predicted"]
+        found = {one["stage"]: one.get("step_seconds", one.get("seconds")) for one in reported}
         return {one["name"]: found.get(f"c{number}") for number, one in enumerate(candidates)}
 
 

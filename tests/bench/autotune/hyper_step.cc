@@ -17,7 +17,9 @@ Result<Value> decide_step(const std::string& text) {
   LH_TRY(const Value asked, parse_json(text, "standard input"));
   const Value *const search = asked.find("search"), *const written = asked.find("history");
   if (!search) return make_error(ErrorCode::invalid_input, "no \"search\"");
-  LH_TRY(const HyperSearchSettings settings, hyper_search_from_value(*search));
+  Diagnostics diagnostics;
+  const HyperSearchSettings settings = parse_hyper_search(*search, "search", diagnostics);
+  LH_CHECK(diagnostics.to_status(""));
   std::vector<std::string> set_aside;
   std::vector<Trial> history;
   if (written) {

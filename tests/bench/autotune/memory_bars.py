@@ -135,8 +135,8 @@ def status_of(pid):
 def rank_of(pid):
     """Of an engine's process; None of any other."""
     try:
-        words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-        if not words[0].endswith(b"longhaul-engine"):
+        argv = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+        if not argv[0].endswith(b"longhaul-engine"):
             return None
         for entry in open(f"/proc/{pid}/environ", "rb").read().split(b"\0"):
             if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
@@ -213,16 +213,16 @@ def train(folder, engine, tokens, settings, parallel, environment=None):
 def text_of(kind, settings, parallel):
     model = settings["model"]
     layout = " ".join(f"{k}={v}" for k, v in parallel.items()) or "one rank"
-    words = [kind, f"h={model['hidden_size']}", f"V={model['vocab_size']}", layout, settings["precision"],
+    argv = [kind, f"h={model['hidden_size']}", f"V={model['vocab_size']}", layout, settings["precision"],
              f"{settings['micro_batch_size']}x{settings['sequence_length']}",
              "moments=" + settings["optimizer"]["moments"]]
     if settings.get("recompute"):
-        words.append("again=" + "+".join(settings["recompute"]["modules"]))
+        argv.append("again=" + "+".join(settings["recompute"]["modules"]))
     if settings.get("cp_attention"):
-        words.append(settings["cp_attention"])
+        argv.append(settings["cp_attention"])
     if settings["optimizer"].get("offload"):
-        words.append("offload")
-    return " ".join(words)
+        argv.append("offload")
+    return " ".join(argv)
 
 
 def main():

@@ -62,7 +62,10 @@ std::vector<TimedRun> timed_runs(const FitRuns& runs) {
 Result<FitReport> fit_published(ConstantTable& table, const FitRuns& runs, int iterations) {
   FitOptions options;
   options.iterations = iterations;
-  return fit_constants(table, fit_parameters(table), timed_runs(runs), options);
+  std::vector<FitParameter> parameters;  // the constants that have start and spread written
+  for (const Constant& c : table.constants())
+    if (c.fitted) parameters.push_back({c.path, c.start, c.spread});
+  return fit_constants(table, parameters, timed_runs(runs), options);
 }
 
 }  // namespace longhaul::bench

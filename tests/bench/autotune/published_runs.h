@@ -3,7 +3,7 @@
 //   - without a step time, tokens/s; without those TFLOP/s by the convention of the source: Narayanan et al. 2021 count
 //     what is recomputed, Megatron-LM's later tables the full square of attention;
 //   - a micro-batch that nobody states is the one of 1, 2, 4, 8 that the model finds fastest;
-//   - so are virtual stages that nobody states, where the program would use them without being told (since 2024);
+//   - so are virtual stages that nobody states, where the program would use them without being asked (since 2024);
 //   - fine-tuning is left out (packed sequences), and so are rows without a layout or a shape that this project has.
 #pragma once
 

@@ -113,6 +113,20 @@ double finite_run(const PublishedServing& row, const ModelShape& shape, const Se
   return requests / seconds * static_cast<double>(row.answer);
 }
 
+// Seconds of `batch` equal requests that begin together and of which none is added: static batching.
+double static_batch_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place, int batch,
+                         std::int64_t prompt, std::int64_t answer) {
+  StepWork work;
+  work.prefill = static_cast<double>(batch * prompt), work.prefill_before = static_cast<double>(prompt) / 2;
+  work.ended_prompts = batch;
+  double time = serving_step_time(shape, layout, place, work).total();
+  // Linear in the context, so that the mean step times their number is their sum.
+  work = {};
+  work.decodes = batch, work.context = static_cast<double>(prompt) + static_cast<double>(answer) / 2;
+  if (answer > 1) time += static_cast<double>(answer - 1) * serving_step_time(shape, layout, place, work).total();
+  return time;
+}
+
 // In the row's unit; 0 where the model says that it does not fit.
 double predict_serving(const PublishedServing& row, const TimeConstants& constants) {
   const ModelShape shape = shape_named(row.model);

@@ -22,7 +22,7 @@ struct Bar {
     return missed() ? "missed" : "met";
   }
   bool missed() const { return why_not.empty() && least != 0 && (at_most ? value > least : value < least); }
-  Value told() const {
+  Value to_value() const {
     Value one = Value::make_table();
     one.set("figure", figure), one.set("unit", unit), one.set("bar", least), one.set("at_most", at_most);
     one.set("peer", peer), one.set("outcome", outcome());

@@ -51,7 +51,7 @@ void Bench::find_ceilings(std::int64_t bytes, std::int64_t n) {
   ceilings.flops = gemm_flops(d, d, d) / seconds_of([&] { linear_forward(context_, shape, a, b, c); });
 }
 
-int tell(const Bench& bench, const std::string& device, const std::string& json) {
+int print_report(const Bench& bench, const std::string& device, const std::string& json) {
   std::printf("%s: copy %.0f GB/s, product %.0f TFLOP/s (bf16)\n", device.c_str(), 1e-9 * bench.ceilings.bytes_per_s,
               1e-12 * bench.ceilings.flops);
   std::printf("%-52s %10s %10s %8s %6s\n", "", "us", "rate", "share", "bar");

@@ -43,6 +43,6 @@ class Bench {
 
 // The table on the terminal, and as JSON where a path is given: 0, 1 where a bar was missed, 2 where it cannot be
 // written.
-int tell(const Bench& bench, const std::string& device, const std::string& json);
+int print_report(const Bench& bench, const std::string& device, const std::string& json);
 
 }  // namespace longhaul::gpu_bench

@@ -75,7 +75,7 @@ std::vector<BenchEntry> bench_attention(Gpu& gpu,
       AttentionChoice taken;  // what the last case that came for the first time took
       LH_ASSERT(gpu.use_attention(way.settings, [&](const AttentionReport& r) { taken = r.choice; }).ok(), name);
       const auto measure = [&](const char* pass, double flops, const std::function<void()>& call) {
-        call();  // plans are made, and told
+        call();  // plans are made, and reported
         if (way.settings.backend != "own" && taken.way != AttentionWay::cudnn)
           std::printf("%s, %s: left out, %s\n", name.c_str(), pass, taken.reason.c_str());
         else

@@ -182,5 +182,5 @@ int main(int argc, char** argv) {
   Bench bench(*gpu);
   bench.find_ceilings();
   for (const Block* const block : chosen) block->measure(bench);
-  return tell(bench, gpu->device().name(), json);
+  return print_report(bench, gpu->device().name(), json);
 }

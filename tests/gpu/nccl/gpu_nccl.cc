@@ -1,6 +1,6 @@
 // One rank of several over NCCL, each a process of its own that opens the GPU of its number (or the only one), and the
 // contract of the communicators on them; or, with --staged, two ranks on one GPU, whose data goes through the host.
-// scripts/gpu_nccl.py starts the ranks and tells what became of them.
+// scripts/gpu_nccl.py starts the ranks and says what became of them.
 //
 // usage: gpu_nccl --rank R --size N --folder FOLDER     FOLDER: empty, seen by all ranks
 //        gpu_nccl --staged

@@ -14,7 +14,7 @@
 namespace longhaul::gpu_bench {
 namespace {
 
-constexpr int kernels_told = 20, save_every = 50;
+constexpr int kernels_shown = 20, save_every = 50;
 constexpr double stall_bar = 0.02;
 constexpr double deep_part = 0.6;  // of the time of a case of which two depths are measured
 
@@ -89,11 +89,11 @@ class Report {
                 peak_ ? format("{:.0f} TFLOP/s", 1e-12 * *peak_).c_str() : "not known for this chip");
   }
   void run(const TrainingCase& training) {
-    Value told = Value::make_table();
-    told.set("name", training.name), told.set("title", training.title);
-    const Status done = run(training, told);
-    if (!done.ok()) failed(training.title, done.error(), told);
-    cases_.push_back(std::move(told));
+    Value reported = Value::make_table();
+    reported.set("name", training.name), reported.set("title", training.title);
+    const Status done = run(training, reported);
+    if (!done.ok()) failed(training.title, done.error(), reported);
+    cases_.push_back(std::move(reported));
     write();
   }
   void run_checkpoint(const TrainingCase& training);
@@ -101,15 +101,15 @@ class Report {
   void write();
 
  private:
-  Status run(const TrainingCase& training, Value& told);
-  void failed(const std::string& what, const Error& error, Value& told) {
+  Status run(const TrainingCase& training, Value& reported);
+  void failed(const std::string& what, const Error& error, Value& reported) {
     std::printf("%s: FAILED: %s\n", what.c_str(), error.message().c_str());
-    told.set("error", error.message());
-    bars_.push_back(Bar{.figure = what, .unit = "", .why_not = error.message()}.told());
+    reported.set("error", error.message());
+    bars_.push_back(Bar{.figure = what, .unit = "", .why_not = error.message()}.to_value());
     code_ = kMissed;
   }
   void add(const Bar& bar) {
-    bars_.push_back(bar.told());
+    bars_.push_back(bar.to_value());
     if (bar.why_not.empty())
       std::printf(
           "  %s: %.4g %s%s%s: %s\n", bar.figure.c_str(), bar.value, bar.unit.c_str(),
@@ -122,11 +122,11 @@ class Report {
   double mfu_of_ceiling(const TrainingCase& training, double step_s) const {
     return training.flops() / step_s / ceilings_.flops;
   }
-  void tell_speed(const TrainingCase& training, const Measured& measured, Value& told);
-  static void tell_memory(const Fit& fit, const Measured& measured, Value& told);
-  static void tell_phases(const Measured& measured, Value& told);
-  static void report_kernels(const Measured& measured, Value& told);
-  Status extrapolate(const TrainingCase& training, const Measured& deep, const Fit& fit, Value& told);
+  void report_speed(const TrainingCase& training, const Measured& measured, Value& reported);
+  static void report_memory(const Fit& fit, const Measured& measured, Value& reported);
+  static void report_phases(const Measured& measured, Value& reported);
+  static void report_kernels(const Measured& measured, Value& reported);
+  Status extrapolate(const TrainingCase& training, const Measured& deep, const Fit& fit, Value& reported);
 
   Gpu& gpu_;
   const Options& options_;
@@ -152,20 +152,20 @@ void Report::write() {
   }
 }
 
-void Report::tell_speed(const TrainingCase& training, const Measured& measured, Value& told) {
+void Report::report_speed(const TrainingCase& training, const Measured& measured, Value& reported) {
   const double step_s = measured.median_s(), rate = static_cast<double>(training.tokens()) / step_s;
   const double of_ceiling = mfu_of_ceiling(training, step_s);
   std::printf("  %lld layers: %.4f s a step (middle of %zu), %.0f tokens/s; MFU %.1f %% of the measured product%s\n",
               static_cast<long long>(measured.layers), step_s, measured.step_s.size(), rate, 100 * of_ceiling,
               peak_ ? format(", {:.1f} % of the peak", 100 * training.flops() / step_s / *peak_).c_str() : "");
   std::printf("  loss %.4f, then %.4f\n", measured.first_loss, measured.last_loss);
-  told.set("layers", measured.layers), told.set("step_s", step_s), told.set("tokens_per_s", rate);
-  told.set("steps", static_cast<std::int64_t>(measured.step_s.size())), told.set("mfu_of_product", of_ceiling);
-  if (peak_) told.set("mfu_of_peak", training.flops() / step_s / *peak_);
-  told.set("first_loss", measured.first_loss), told.set("last_loss", measured.last_loss);
+  reported.set("layers", measured.layers), reported.set("step_s", step_s), reported.set("tokens_per_s", rate);
+  reported.set("steps", static_cast<std::int64_t>(measured.step_s.size())), reported.set("mfu_of_product", of_ceiling);
+  if (peak_) reported.set("mfu_of_peak", training.flops() / step_s / *peak_);
+  reported.set("first_loss", measured.first_loss), reported.set("last_loss", measured.last_loss);
 }
 
-void Report::tell_memory(const Fit& fit, const Measured& measured, Value& told) {
+void Report::report_memory(const Fit& fit, const Measured& measured, Value& reported) {
   std::printf("  memory: planned, held by the engine at most; the device has %.2f GB less than before\n",
               gigabytes(measured.taken_on_device));
   for (int i = 0; i < memory_categories; ++i) {
@@ -174,11 +174,11 @@ void Report::tell_memory(const Fit& fit, const Measured& measured, Value& told) 
     std::printf("    %-18s %9.3f GB %9.3f GB\n", to_string(category), gigabytes(fit.planned[category]),
                 gigabytes(measured.held[category]));
   }
-  told.set("planned", table_of(fit.planned)), told.set("held", table_of(measured.held));
-  told.set("taken_on_device", measured.taken_on_device), told.set("needed", fit.needed);
+  reported.set("planned", table_of(fit.planned)), reported.set("held", table_of(measured.held));
+  reported.set("taken_on_device", measured.taken_on_device), reported.set("needed", fit.needed);
 }
 
-void Report::tell_phases(const Measured& measured, Value& told) {
+void Report::report_phases(const Measured& measured, Value& reported) {
   const Phases& p = measured.phases;
   Value phases = Value::make_table();
   std::printf("  one step by its phases, waited for at each border: %.4f s\n", p.whole_s);
@@ -189,19 +189,19 @@ void Report::tell_phases(const Measured& measured, Value& told) {
     std::printf("    %-18s %9.4f s %6.1f %%\n", name, seconds, 100 * seconds / p.whole_s);
     phases.set(name, seconds);
   }
-  told.set("phases", std::move(phases));
+  reported.set("phases", std::move(phases));
 }
 
-void Report::report_kernels(const Measured& measured, Value& told) {
+void Report::report_kernels(const Measured& measured, Value& reported) {
   if (!measured.no_kernels.empty()) {
     std::printf("  kernels were not timed: %s\n", measured.no_kernels.c_str());
-    told.set("no_kernels", measured.no_kernels);
+    reported.set("no_kernels", measured.no_kernels);
     return;
   }
   Value kernels = Value::make_array();
   const double all = static_cast<double>(measured.kernels.compute_ns() + measured.kernels.communication_ns());
   std::printf("  the longest kernels of that step\n");
-  for (const KernelTime& kernel : measured.kernels.longest(kernels_told)) {
+  for (const KernelTime& kernel : measured.kernels.longest(kernels_shown)) {
     std::printf("    %8.3f ms %5.1f %% %6lld x %s\n", 1e-6 * static_cast<double>(kernel.ns),
                 100 * static_cast<double>(kernel.ns) / all, static_cast<long long>(kernel.count),
                 kernel.name.substr(0, 100).c_str());
@@ -209,11 +209,11 @@ void Report::report_kernels(const Measured& measured, Value& told) {
     one.set("name", kernel.name), one.set("count", kernel.count), one.set("ns", kernel.ns);
     kernels.push_back(std::move(one));
   }
-  told.set("kernels", std::move(kernels));
+  reported.set("kernels", std::move(kernels));
 }
 
 // From two depths of the same layers, marked as what it is.
-Status Report::extrapolate(const TrainingCase& training, const Measured& deep, const Fit& fit, Value& told) {
+Status Report::extrapolate(const TrainingCase& training, const Measured& deep, const Fit& fit, Value& reported) {
   if (deep.layers < 2) return {};
   const RunLimits limits{(1 - deep_part) * options_.limits.seconds, std::min(options_.limits.steps_max, 3)};
   const std::int64_t layers = deep.layers / 2;
@@ -227,15 +227,15 @@ Status Report::extrapolate(const TrainingCase& training, const Measured& deep, c
   Value from = Value::make_table();
   from.set("step_s", step_s), from.set("tokens_per_s", rate);
   from.set("shallow_layers", layers), from.set("shallow_step_s", shallow.median_s());
-  told.set("extrapolated", std::move(from));
+  reported.set("extrapolated", std::move(from));
   return {};
 }
 
-Status Report::run(const TrainingCase& training, Value& told) {
+Status Report::run(const TrainingCase& training, Value& reported) {
   LH_TRY(Fit found, fit(training, gpu_.device().free_bytes()));
   std::printf("%s\n", found.said.c_str());
   std::fflush(stdout);
-  told.set("fits", found.fits(training)), told.set("said", found.said), told.set("free", found.free);
+  reported.set("fits", found.fits(training)), reported.set("said", found.said), reported.set("free", found.free);
   Bar bar{.figure = training.title, .unit = "tokens/s", .least = training.tokens_per_s_bar, .peer = training.peer};
   if (found.layers == 0) {
     bar.why_not = found.said;
@@ -251,22 +251,22 @@ Status Report::run(const TrainingCase& training, Value& told) {
     LH_TRY(const Fit shallower, fit(there, found.free));
     found.planned = shallower.planned, found.needed = shallower.needed;
   }
-  tell_memory(found, measured, told);
+  report_memory(found, measured, reported);
   if (options_.fits) {  // no speed: libraries chose, and scratch grew
     std::printf("  one step of %lld layers, the first: %.2f s, loss %.4f\n", static_cast<long long>(measured.layers),
                 measured.median_s(), measured.first_loss);
-    told.set("layers", measured.layers), told.set("first_step_s", measured.median_s());
-    told.set("first_loss", measured.first_loss);
+    reported.set("layers", measured.layers), reported.set("first_step_s", measured.median_s());
+    reported.set("first_loss", measured.first_loss);
     return {};
   }
-  tell_speed(there, measured, told);
-  tell_phases(measured, told);
-  report_kernels(measured, told);
+  report_speed(there, measured, reported);
+  report_phases(measured, reported);
+  report_kernels(measured, reported);
   if (found.fits(training)) {
     bar.value = static_cast<double>(training.tokens()) / measured.median_s();
   } else {
     bar.why_not = format("does not fit: {}", found.said);
-    LH_CHECK(extrapolate(training, measured, found, told));
+    LH_CHECK(extrapolate(training, measured, found, reported));
   }
   add(bar);
   if (found.fits(training) && peak_ && training.tokens_per_s_bar == 0)
@@ -282,8 +282,8 @@ void Report::run_checkpoint(const TrainingCase& training) {
           .unit = "of throughput",
           .least = stall_bar,
           .at_most = true};
-  Value told = Value::make_table();
-  told.set("name", "checkpoint");
+  Value reported = Value::make_table();
+  reported.set("name", "checkpoint");
   const std::string folder = options_.folder + "/longhaul-gpu-checkpoint";
   const auto measured = [&]() -> Result<CheckpointCost> {
     LH_TRY(const Fit found, fit(training, gpu_.device().free_bytes()));
@@ -292,20 +292,22 @@ void Report::run_checkpoint(const TrainingCase& training) {
   }();
   [[maybe_unused]] const Status removed = remove_tree(folder);
   if (!measured.ok()) {
-    failed(bar.figure, measured.error(), told);
+    failed(bar.figure, measured.error(), reported);
   } else {
     const CheckpointCost& cost = *measured;
     std::printf(
         "%s: %.2f GB, %d steps beside it took %.4f s longer than %d without; %.4f s stood still, %.1f s written\n",
         bar.figure.c_str(), 1e-9 * static_cast<double>(cost.bytes), cost.steps, cost.extra_s, cost.steps,
         cost.stood_still_s, cost.write_s);
-    told.set("bytes", static_cast<std::int64_t>(cost.bytes)), told.set("steps", static_cast<std::int64_t>(cost.steps));
-    told.set("step_s", cost.step_s), told.set("extra_s", cost.extra_s), told.set("stood_still_s", cost.stood_still_s);
-    told.set("write_s", cost.write_s), told.set("share", cost.share(save_every));
+    reported.set("bytes", static_cast<std::int64_t>(cost.bytes)),
+        reported.set("steps", static_cast<std::int64_t>(cost.steps));
+    reported.set("step_s", cost.step_s), reported.set("extra_s", cost.extra_s),
+        reported.set("stood_still_s", cost.stood_still_s);
+    reported.set("write_s", cost.write_s), reported.set("share", cost.share(save_every));
     bar.value = cost.share(save_every);
     add(bar);
   }
-  cases_.push_back(std::move(told));
+  cases_.push_back(std::move(reported));
   write();
 }
 

@@ -24,22 +24,22 @@ TrainingCase named(const std::vector<TrainingCase>& cases, const std::string& na
   return cases.front();
 }
 
-struct Told {
+struct Reported {
   int code = 0;
   Value json;
   const Value& training(std::size_t i) const { return json.find("trainings")->as_array().at(i); }
   const Value& bar(std::size_t i) const { return json.find("bars")->as_array().at(i); }
 };
 
-Told run(Gpu& gpu, std::vector<std::string> arguments) {
+Reported run(Gpu& gpu, std::vector<std::string> arguments) {
   const testing::Scratch scratch;
   const std::string json = scratch.path() + "/bench.json";
   for (const char* more : {"--tiny", "--json", json.c_str(), "--folder", scratch.path().c_str()})
     arguments.emplace_back(more);
-  Told told;
-  told.code = training_bench(gpu, arguments);
-  if (const auto text = read_file(json); text.ok()) told.json = parse_json(*text).value();
-  return told;
+  Reported reported;
+  reported.code = training_bench(gpu, arguments);
+  if (const auto text = read_file(json); text.ok()) reported.json = parse_json(*text).value();
+  return reported;
 }
 
 }  // namespace
@@ -95,11 +95,11 @@ TEST_CASE("bars: at least, at most, none, and what was not measured misses nothi
   CHECK(std::string(bar.outcome()) == "missed");
   bar.why_not = "no time";
   CHECK(!bar.missed());
-  CHECK(bar.told().get_string("why") == "no time");
-  CHECK(bar.told().find("value") == nullptr);
+  CHECK(bar.to_value().get_string("why") == "no time");
+  CHECK(bar.to_value().find("value") == nullptr);
 }
 
-TEST_CASE("peaks are told by the chip's name") {
+TEST_CASE("peaks are known by the chip's name") {
   CHECK(peak_bf16_flops("NVIDIA H100 80GB HBM3, GPU 0") == 989.4e12);
   CHECK(peak_bf16_flops("NVIDIA H100 PCIe, GPU 0") == 756e12);
   CHECK(!peak_bf16_flops("a GPU emulated on the processor"));
@@ -108,14 +108,14 @@ TEST_CASE("peaks are told by the chip's name") {
 TEST_CASE("the whole benchmark on an emulated GPU: speeds, memory as planned, phases, kernels, a checkpoint") {
   testing::EmulatedGpu gpu;
   const std::int64_t before = gpu.device().free_bytes();
-  const Told told = run(gpu, {"--steps", "2", "--limit-s", "600"});
+  const Reported reported = run(gpu, {"--steps", "2", "--limit-s", "600"});
   CHECK(before - gpu.device().free_bytes() < 1 << 20);  // scratch of single operations stays
-  REQUIRE(told.json.is_table());
-  CHECK(told.json.get_number("product_flops") > 0);
+  REQUIRE(reported.json.is_table());
+  CHECK(reported.json.get_number("product_flops") > 0);
   const std::vector<TrainingCase> cases = tiny_training_cases();
-  REQUIRE(told.json.find("trainings")->as_array().size() == cases.size() + 1);
+  REQUIRE(reported.json.find("trainings")->as_array().size() == cases.size() + 1);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Value& training = told.training(i);
+    const Value& training = reported.training(i);
     CAPTURE(to_json(training));
     CHECK(training.get_string("name") == cases[i].name);
     CHECK(training.get_bool("fits"));
@@ -133,15 +133,15 @@ TEST_CASE("the whole benchmark on an emulated GPU: speeds, memory as planned, ph
     CHECK(kernels.size() <= 20);
     CHECK(kernels.front().get_integer("ns") >= kernels.back().get_integer("ns"));
   }
-  const Value& checkpoint = told.training(cases.size());
+  const Value& checkpoint = reported.training(cases.size());
   CHECK(checkpoint.get_string("error").empty());
   CHECK(checkpoint.get_integer("bytes") >= 12 * cases.front().shape.parameter_count());
   CHECK(checkpoint.get_number("step_s") > 0);
-  REQUIRE(told.json.find("bars")->as_array().size() == cases.size() + 1);
-  CHECK(told.bar(0).get_string("outcome") == "met");
-  CHECK(told.bar(2).get_string("outcome") == "no bar");
-  CHECK(told.bar(3).get_number("bar") == 0.02);
-  CHECK(told.code == (told.bar(3).get_string("outcome") == "missed" ? 1 : 0));
+  REQUIRE(reported.json.find("bars")->as_array().size() == cases.size() + 1);
+  CHECK(reported.bar(0).get_string("outcome") == "met");
+  CHECK(reported.bar(2).get_string("outcome") == "no bar");
+  CHECK(reported.bar(3).get_number("bar") == 0.02);
+  CHECK(reported.code == (reported.bar(3).get_string("outcome") == "missed" ? 1 : 0));
 }
 
 TEST_CASE(
@@ -149,23 +149,23 @@ TEST_CASE(
   const TrainingCase training = tiny_training_cases().front();
   const std::int64_t room = fit(training.with_layers(2), std::int64_t{1} << 40).value().needed;
   testing::EmulatedGpu gpu(room + 1);
-  const Told told = run(gpu, {"--case", training.name, "--steps", "1"});
-  CHECK(told.code == 0);
-  CAPTURE(to_json(told.training(0)));
-  CHECK(!told.training(0).get_bool("fits"));
-  CHECK(told.training(0).get_integer("layers") == 2);
-  CHECK(told.training(0).find("extrapolated")->get_number("tokens_per_s") > 0);
-  CHECK(told.bar(0).get_string("outcome") == "not measured");
-  CHECK(told.bar(0).get_string("why").find("does not fit") != std::string::npos);
+  const Reported reported = run(gpu, {"--case", training.name, "--steps", "1"});
+  CHECK(reported.code == 0);
+  CAPTURE(to_json(reported.training(0)));
+  CHECK(!reported.training(0).get_bool("fits"));
+  CHECK(reported.training(0).get_integer("layers") == 2);
+  CHECK(reported.training(0).find("extrapolated")->get_number("tokens_per_s") > 0);
+  CHECK(reported.bar(0).get_string("outcome") == "not measured");
+  CHECK(reported.bar(0).get_string("why").find("does not fit") != std::string::npos);
 }
 
 TEST_CASE("a part whose time is over says so and fails; --fits takes one step and holds it against nothing") {
   testing::EmulatedGpu gpu;
-  const Told late = run(gpu, {"--case", "tiny-gpt2", "--limit-s", "0.000001"});
+  const Reported late = run(gpu, {"--case", "tiny-gpt2", "--limit-s", "0.000001"});
   CHECK(late.code == 1);
   CHECK(late.training(0).get_string("error").find("no step could be timed") != std::string::npos);
   CHECK(late.bar(0).get_string("outcome") == "not measured");
-  const Told fits = run(gpu, {"--case", "tiny-gpt2", "--fits"});
+  const Reported fits = run(gpu, {"--case", "tiny-gpt2", "--fits"});
   CHECK(fits.code == 0);
   CHECK(fits.training(0).get_number("first_step_s") > 0);
   CHECK(fits.training(0).get_number("first_loss") > 1);

@@ -16,8 +16,8 @@
 namespace longhaul::gpu_bench {
 namespace {
 
-// Tells the time that a step spends in forward and in backward: the device has ended what came before when one begins,
-// and it when it ends. Off, nothing is waited for.
+// Reports the time that a step spends in forward and in backward: the device has ended what came before when one
+// begins, and it when it ends. Off, nothing is waited for.
 class TimedObjective final : public Objective {
  public:
   TimedObjective(Device& device, const Clock& clock) : device_(device), clock_(clock) {}
@@ -72,7 +72,7 @@ class Training {
     model.memory = &memory_, model.recompute = recompute, model.low_precision = training.low_precision;
     model_.emplace(store_, model);
     trainer_.emplace(context_, mesh_, store_, std::vector<Llama*>{&*model_}, objective_, source_, options, &memory_);
-    trainer_->before_change = [this] {
+    trainer_->hooks.before_change = [this] {
       if (objective_.on) update_begun_ = objective_.now();
       if (before_change) before_change();
     };

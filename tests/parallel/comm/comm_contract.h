@@ -417,7 +417,7 @@ inline Failures check_newest_epoch(Rank& me) {
   const auto comm = std::move(me.make(epoch, options)).value();
   newest = static_cast<std::int64_t>(epoch);
   std::vector<float> data(50'000, 1.0F), never(4);
-  expect_ok(failures, comm->wait(comm->all_reduce_sum(data)), "told of its own epoch");
+  expect_ok(failures, comm->wait(comm->all_reduce_sum(data)), "given its own epoch");
   // The first rank does not come; the others stand in the collective when the order reaches them.
   const bool late = me.rank == 0;
   std::optional<Request> receive;

@@ -31,13 +31,13 @@ const std::string fake_path = std::string(LONGHAUL_BINARY_DIR) + "/bin/liblongha
 // Keeps the fake loaded, and makes a rank of it misbehave as long as this lives.
 class Misbehaving {
  public:
-  Misbehaving(const char* what, int rank) : what_(what) { tell(rank); }
-  ~Misbehaving() { tell(-1); }
+  Misbehaving(const char* what, int rank) : what_(what) { set_rank(rank); }
+  ~Misbehaving() { set_rank(-1); }
   Misbehaving(const Misbehaving&) = delete;
   Misbehaving& operator=(const Misbehaving&) = delete;
 
  private:
-  void tell(int rank) const {
+  void set_rank(int rank) const {
     static const SharedLibrary fake = SharedLibrary::open(std::span(&fake_path, 1)).value();
     void (*misbehave)(const char*, int) = nullptr;
     REQUIRE(fake.find("fake_nccl_misbehave", misbehave));
@@ -100,7 +100,7 @@ void check_contract(std::initializer_list<int> sizes, const Wanted& wanted) {
 }
 
 // Whether one of the failures has this in it; prints them where none has.
-bool tells(const Failures& failures, const std::string& what) {
+bool has_failure(const Failures& failures, const std::string& what) {
   for (const std::string& failure : failures)
     if (failure.find(what) != std::string::npos) return true;
   for (const std::string& failure : failures) MESSAGE(failure);
@@ -217,9 +217,9 @@ TEST_CASE("nccl: an error of NCCL's own names the call, and what NCCL says of it
     const Status status = comm->wait(comm->all_reduce_sum(data));
     return Failures{status.ok() ? "nothing" : status.error().what};
   });
-  CHECK(tells(failures, "remote process exited"));
-  CHECK(tells(failures, "another rank is gone, says the fake"));
-  CHECK(tells(failures, "all_reduce_sum number 0 of world (epoch 1) at rank 0 of 2: nccl"));
+  CHECK(has_failure(failures, "remote process exited"));
+  CHECK(has_failure(failures, "another rank is gone, says the fake"));
+  CHECK(has_failure(failures, "all_reduce_sum number 0 of world (epoch 1) at rank 0 of 2: nccl"));
 }
 
 TEST_CASE("nccl: a communicator that cannot be aborted in time costs the process, and is waited for no longer") {
@@ -358,7 +358,7 @@ TEST_CASE("nccl: a library that is not there, is too old, or is none is refused 
   options.library = "libc.so.6";
   auto other = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
   REQUIRE(!other.ok());
-  CHECK(other.error().what == "libc.so.6 is no NCCL: it does not tell its version");
+  CHECK(other.error().what == "libc.so.6 is no NCCL: it does not give its version");
   const Misbehaving old("old", 0);
   options.library = fake_path;
   auto refused = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
@@ -369,10 +369,10 @@ TEST_CASE("nccl: a library that is not there, is too old, or is none is refused 
 
 namespace {
 
-// As where words are carried from host to host: the first look of a rank only asks for one.
+// As where entries are carried from host to host: the first look of a rank only asks for one.
 class LateRendezvous final : public Rendezvous {
  public:
-  Status put(const std::string& name, const std::string& word) override { return words_.put(name, word); }
+  Status put(const std::string& name, const std::string& value) override { return entries_.put(name, value); }
   Result<std::optional<std::string>> look(const std::string& name) override {
     const std::int64_t now = SystemClock().monotonic_ns();
     {
@@ -380,19 +380,19 @@ class LateRendezvous final : public Rendezvous {
       if (now - asked_.try_emplace({std::this_thread::get_id(), name}, now).first->second < 30'000'000)
         return std::optional<std::string>();
     }
-    return words_.look(name);
+    return entries_.look(name);
   }
   std::int64_t travel_ms() const override { return 300; }
 
  private:
-  ThreadsRendezvous words_;
+  ThreadsRendezvous entries_;
   std::mutex mutex_;
   std::map<std::pair<std::thread::id, std::string>, std::int64_t> asked_;
 };
 
 }  // namespace
 
-TEST_CASE("nccl: where words are on their way for a while, a rank that did not come is named, and no other") {
+TEST_CASE("nccl: where entries are on their way for a while, a rank that did not come is named, and no other") {
   LateRendezvous rendezvous;
   Wanted wanted;
   wanted.rendezvous = &rendezvous;
@@ -424,13 +424,13 @@ TEST_CASE("nccl: where words are on their way for a while, a rank that did not c
             .empty());
 }
 
-TEST_CASE("nccl: words at a rendezvous of files are whole, and put once") {
+TEST_CASE("nccl: entries at a rendezvous of files are whole, and put once") {
   const longhaul::testing::Scratch folder;
-  FileRendezvous one(folder.file("words")), other(folder.file("words"));
+  FileRendezvous one(folder.file("store")), other(folder.file("store"));
   CHECK(!other.look("id").value().has_value());
-  const std::string word("a\0b", 3);
-  CHECK(one.put("id", word).ok());
-  CHECK(other.look("id").value() == word);
+  const std::string value("a\0b", 3);
+  CHECK(one.put("id", value).ok());
+  CHECK(other.look("id").value() == value);
   const Status again = other.put("id", "c");
   REQUIRE(!again.ok());
   CHECK(again.error().code == ErrorCode::conflict);
@@ -458,16 +458,16 @@ namespace {
 // Counts how often it is looked at; shows what it was given at once.
 class CountedRendezvous final : public Rendezvous {
  public:
-  Status put(const std::string& name, const std::string& word) override {
-    words[name] = word;
+  Status put(const std::string& name, const std::string& value) override {
+    entries[name] = value;
     return {};
   }
   Result<std::optional<std::string>> look(const std::string& name) override {
     ++looks;
-    const auto found = words.find(name);
-    return found == words.end() ? std::optional<std::string>() : std::optional(found->second);
+    const auto found = entries.find(name);
+    return found == entries.end() ? std::optional<std::string>() : std::optional(found->second);
   }
-  std::map<std::string, std::string> words;
+  std::map<std::string, std::string> entries;
   int looks = 0;
 };
 
@@ -478,28 +478,28 @@ TEST_CASE("nccl meeting: a member says that it has come, and looks for the id ev
   ManualClock clock;
   NcclMeeting meeting(nullptr, rendezvous, clock, "group", 4, 2);
   for (int ms = 0; ms < 1000; ++ms, clock.advance_ms(1)) REQUIRE_FALSE(meeting.find_id().value().has_value());
-  CHECK(rendezvous.words == std::map<std::string, std::string>{{"group.rank2", "here"}});
+  CHECK(rendezvous.entries == std::map<std::string, std::string>{{"group.rank2", "here"}});
   CHECK(rendezvous.looks > 20);
   CHECK(rendezvous.looks < 50);
 
   const ncclUniqueId id{"an id"};
-  rendezvous.words["group"] = std::string(id.internal, sizeof id.internal);
+  rendezvous.entries["group"] = std::string(id.internal, sizeof id.internal);
   clock.advance_ms(50);
   const std::optional<ncclUniqueId> found = meeting.find_id().value();
   REQUIRE(found.has_value());
   CHECK(std::string(found->internal) == "an id");
 }
 
-TEST_CASE("nccl meeting: a word that is no id is an error that names it, and those without a word have not come") {
+TEST_CASE("nccl meeting: an entry that is no id is an error that names it, and those without an entry have not come") {
   CountedRendezvous rendezvous;
   ManualClock clock;
   NcclMeeting meeting(nullptr, rendezvous, clock, "group", 4, 2);
-  rendezvous.words["group.rank3"] = "here";
+  rendezvous.entries["group.rank3"] = "here";
   CHECK(meeting.not_come() == std::vector<int>{0, 1});
-  rendezvous.words["group"] = "short";
+  rendezvous.entries["group"] = "short";
   const auto found = meeting.find_id();
   REQUIRE_FALSE(found.ok());
   CHECK(found.error().code == ErrorCode::corrupt);
-  CHECK(found.error().what.find("the word group has 5 bytes") != std::string::npos);
+  CHECK(found.error().what.find("the entry group has 5 bytes") != std::string::npos);
   CHECK(meeting.not_come() == std::vector<int>{1});
 }

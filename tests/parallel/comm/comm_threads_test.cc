@@ -110,7 +110,7 @@ TEST_CASE("threads: one wrong element of one rank turns the check of the sums re
   CHECK(failures.size() == 3 * 4);
 }
 
-TEST_CASE("threads: ranks that disagree are told who did what") {
+TEST_CASE("threads: ranks that disagree learn who did what") {
   const Failures failures = run_on_threads(2, [](Rank& me) {
     Failures out;
     const auto comm = me.communicator();

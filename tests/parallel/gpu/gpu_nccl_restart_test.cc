@@ -121,9 +121,9 @@ void plant(const std::string& point, int nth) {
 
 void misbehave(const char* what, int rank) {
   static const SharedLibrary fake = SharedLibrary::open(std::span(&library, 1)).value();
-  void (*tell)(const char*, int) = nullptr;
-  REQUIRE(fake.find("fake_nccl_misbehave", tell));
-  tell(what, rank);
+  void (*set_rank)(const char*, int) = nullptr;
+  REQUIRE(fake.find("fake_nccl_misbehave", set_rank));
+  set_rank(what, rank);
 }
 
 }  // namespace nccl_restart

@@ -170,19 +170,20 @@ bool fits(const Rule& rule, Call call, const std::string& path) {
 
 }  // namespace
 
+// Texts that are never freed: a program also makes calls while it ends, when what it has made static is gone.
 const std::string& plan_path() {
-  static const std::string path = [] {
+  static const std::string& path = *[] {
     const char* said = std::getenv("CALL_FAULTS_PLAN");
-    return std::string(said ? said : "");
+    return new std::string(said ? said : "");
   }();
   return path;
 }
 
 const std::string& host_name() {
-  static const std::string name = [] {
+  static const std::string& name = *[] {
     std::array<char, HOST_NAME_MAX + 1> text{};
     ::gethostname(text.data(), text.size() - 1);
-    return std::string(text.data());
+    return new std::string(text.data());
   }();
   return name;
 }
@@ -244,7 +245,7 @@ int pass(Call call, const std::string& path) {
 }
 
 void log_line(Call call, const std::string& word, const std::string& path) {
-  static const std::string program = program_name();
+  static const std::string& program = *new std::string(program_name());
   const std::string text = std::to_string(monotonic_ms()) + " " + host_name() + " " + program + " " +
                            std::to_string(::getpid()) + " " + call_names[static_cast<std::size_t>(call)] + " " + word +
                            " " + path + "\n";

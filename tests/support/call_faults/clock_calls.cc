@@ -20,11 +20,11 @@ constexpr time_t year_2001 = 1'000'000'000;  // an absolute time before that is 
 std::int64_t ahead_ms() {
   const Plan* plan = current_plan();
   if (plan == nullptr) return 0;
-  static std::atomic<std::int64_t> told{0};
+  static std::atomic<std::int64_t> reported{0};
   std::int64_t ahead = 0;
   for (const Rule& rule : *plan)
     if (rule.action == Rule::Action::ahead) ahead = rule.number;
-  if (told.exchange(ahead) != ahead) log_line(Call::clock, "ahead_ms=" + std::to_string(ahead), "-");
+  if (reported.exchange(ahead) != ahead) log_line(Call::clock, "ahead_ms=" + std::to_string(ahead), "-");
   return ahead;
 }
 

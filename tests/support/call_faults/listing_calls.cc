@@ -71,7 +71,7 @@ std::vector<Name> names_now(DIR* folder) {
   return names;
 }
 
-// This host's listing of the folder, if it is young enough to be told again; else the one of now, which is kept.
+// This host's listing of the folder, if it is young enough to be given again; else the one of now, which is kept.
 std::vector<Name> names_of(const Rule& rule, DIR* folder, const std::string& path) {
   std::vector<Name> now = names_now(folder);
   const std::string kept =
@@ -113,7 +113,7 @@ dirent* read_name(DIR* folder) {
   }
   const Rule* rule = acting_rule(Call::readdir, path, Rule::Action::old_listing);
   if (rule == nullptr) return next_readdir()(folder);
-  const int saved = errno;  // the end of a listing is told apart from an error by that
+  const int saved = errno;  // the end of a listing is distinguished from an error by that
   Listing listing;
   listing.names = names_of(*rule, folder, path);
   errno = saved;

@@ -10,11 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/core/tensor/dtype.h"
+#include "tests/support/emulated_gpu/access_races.h"
 #include "tests/support/emulated_gpu/emulated_stream.h"
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -22,8 +24,11 @@ thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace longhaul::cuda {
 namespace {
 
+using testing::Access;
+
 constexpr std::size_t stack_bytes = 64 * 1024;
 constexpr unsigned warp_threads = 32, block_threads_max = 1024;
+constexpr std::size_t launch_accesses_max = 30'000, kernel_accesses_max = 300'000;  // that are watched for races
 
 [[noreturn]] void die(const char* kernel, const std::string& what) {
   std::fprintf(stderr, "CUDA emulation: kernel %s, block (%u, %u, %u): %s\n", kernel, blockIdx.x, blockIdx.y,
@@ -41,6 +46,11 @@ std::uint64_t mix(std::uint64_t& state) {  // splitmix64
 std::uint64_t seed_given() {
   const char* given = std::getenv("CUDA_EMULATION_SEED");
   return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+bool races_are_wanted() {
+  const char* given = std::getenv("CUDA_EMULATION_RACES");
+  return given != nullptr && std::strcmp(given, "0") != 0;
 }
 
 template <class T>
@@ -62,8 +72,9 @@ struct Thread {
   dim3 index;
   Waits waits = Waits::nothing;
   int turn = 0;
-  Stack* stack = nullptr;          // none: it has not begun, or has ended
-  std::uint64_t given[2][3] = {};  // to its warp, by turns: nobody is more than one exchange ahead
+  std::uint32_t block_barriers = 0, warp_barriers = 0;  // that it has come to
+  Stack* stack = nullptr;                               // none: it has not begun, or has ended
+  std::uint64_t given[2][3] = {};                       // to its warp, by turns: nobody is more than one exchange ahead
   struct Copy {
     void* to;
     const void* from;
@@ -74,16 +85,20 @@ struct Thread {
 };
 
 // One per thread of the operating system that launches.
-class Machine {
+class Machine final : public testing::AccessWatcher {
  public:
-  Machine() : random_(seed_given()), stacks_(block_threads_max) {
+  Machine() : random_(seed_given()), watches_(races_are_wanted()), stacks_(block_threads_max) {
     memory_ = static_cast<std::byte*>(::mmap(nullptr, block_threads_max * stack_stride, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory_ == MAP_FAILED) std::abort();
     for (Stack& stack : stacks_) free_.push_back(&stack);
     std::reverse(free_.begin(), free_.end());
   }
-  ~Machine() { ::munmap(memory_, block_threads_max * stack_stride); }
+  ~Machine() override { ::munmap(memory_, block_threads_max * stack_stride); }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  void watch(bool on) { watches_ = on; }
 
   void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread) {
     name_ = name, thread_ = &thread;
@@ -98,17 +113,45 @@ class Machine {
     blocks_.resize(std::size_t{grid.x} * grid.y * grid.z);
     for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = i;
     shuffle_order(blocks_, random_);
+    // Each costs a hundred times what it is: the first launches of a kernel, and the first blocks of each, are enough.
+    const std::size_t wanted = watches_ ? std::min(launch_accesses_max, kernel_accesses_max - watched_[name]) : 0;
+    left_ = wanted;
+    if (wanted > 0) races_.begin_launch(), testing::watch_accesses(this);
     for (const std::uint64_t index : blocks_) {
       blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
                       static_cast<unsigned>(index / grid.x / grid.y));
+      block_ = index;
       run_block(shared_bytes);
     }
+    if (wanted == 0) return;
+    testing::watch_accesses(nullptr);
+    watched_[name] += wanted - left_;
+  }
+
+  // By the kernel, or by what the emulation does for it.
+  void accessed(const void* at, std::size_t bytes, Access kind) override {
+    if (!in_kernel_ || left_ == 0) return;
+    const auto* const byte = static_cast<const unsigned char*>(at);
+    const auto lies_in = [byte](const void* memory, std::size_t size) {
+      return reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(memory) < size;
+    };
+    if (lies_in(memory_, block_threads_max * stack_stride)) return;  // variables of a thread
+    --left_;
+    const auto thread = static_cast<std::uint32_t>(running_ - threads_.data());
+    const testing::KernelMoment now{block_, thread, running_->block_barriers, running_->warp_barriers};
+    const std::string found = races_.note(at, bytes, kind, now, lies_in(shared_.data(), shared_.size()));
+    if (!found.empty()) die(name_, "a race: " + found);
+  }
+  void access(const void* at, std::size_t bytes, Access kind) {
+    if (watches_) accessed(at, bytes, kind);
   }
 
   unsigned char* shared() { return shared_.data(); }
   void wait(Waits what) {
     Thread& self = *running_;
+    in_kernel_ = false;
     self.waits = what;
+    ++(what == Waits::block ? self.block_barriers : self.warp_barriers);
     if (_setjmp(self.stack->here) == 0) leave();
     threadIdx = running_->index;
   }
@@ -126,6 +169,7 @@ class Machine {
   void copy_later(void* to, const void* from) {
     if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
       die(name_, "a copy of 16 bytes that does not begin at a multiple of 16");
+    access(from, 16, Access::read), access(to, 16, Access::write);  // at any time until it is waited for
     running_->copies.push_back({to, from, running_->group});
   }
   void end_copy_group() { ++running_->group; }
@@ -133,8 +177,10 @@ class Machine {
   void wait_for_copy_groups(std::size_t left) {
     std::vector<Thread::Copy>& copies = running_->copies;
     std::size_t made = 0;
-    for (; made < copies.size() && copies[made].group + left < running_->group; ++made)
+    for (; made < copies.size() && copies[made].group + left < running_->group; ++made) {
+      access(copies[made].to, 16, Access::write);
       std::memcpy(copies[made].to, copies[made].from, 16);
+    }
     copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(made));
   }
   void wait_for_copies() {
@@ -152,6 +198,7 @@ class Machine {
   [[noreturn]] void body() {
     while (true) {
       (*thread_)();
+      in_kernel_ = false;
       Stack* const stack = running_->stack;
       running_->waits = Waits::ended, running_->stack = nullptr;
       if (next_ < ready_.size() && threads_[ready_[next_]].stack == nullptr) {
@@ -182,6 +229,7 @@ class Machine {
     warp_ = &threads_[index / warp_threads * warp_threads];
     running_->stack = stack, running_->waits = Waits::nothing;
     threadIdx = running_->index;
+    in_kernel_ = true;
   }
 
   // Returns when nobody is ready any more, or a stack has to be made.
@@ -215,6 +263,7 @@ class Machine {
       Thread& thread = threads_[i];
       if (!thread.copies.empty()) die(name_, "a copy that nobody waited for");
       thread.index = index, thread.turn = 0, thread.group = 0;
+      thread.block_barriers = thread.warp_barriers = 0;
       std::memset(thread.given, 0, sizeof(thread.given));
       if (++index.x == block.x) index.x = 0, ++index.y;
       if (index.y == block.y) index.y = 0, ++index.z;
@@ -254,6 +303,12 @@ class Machine {
 
   static thread_local Machine* current;
   std::uint64_t random_;
+  bool watches_;
+  bool in_kernel_ = false;  // not in what the emulation does between two threads
+  testing::AccessRaces races_;
+  std::map<std::string, std::size_t> watched_;  // accesses of each kernel so far
+  std::size_t left_ = 0;                        // that are yet watched of this launch
+  std::uint64_t block_ = 0;
   std::byte* memory_;
   const char* name_ = "";
   const std::function<void()>* thread_ = nullptr;
@@ -328,6 +383,7 @@ namespace {
 void load_rows(std::uint32_t (&to)[4], const void* row, bool transposed) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) die("", "a matrix row that does not begin at a multiple of 16");
   std::uint64_t mine[3] = {};
+  machine().access(row, 16, Access::read);
   std::memcpy(mine, row, 16);
   give_to_warp(mine);
   const int g = lane_of_this_thread() / 4, t = lane_of_this_thread() % 4;
@@ -348,6 +404,9 @@ void load_matrices_transposed(std::uint32_t (&to)[4], const void* row) {
 
 unsigned char* shared_memory() {
   return machine().shared();
+}
+void watch_for_races(bool on) {
+  machine().watch(on);
 }
 void sync_block() {
   machine().wait(Waits::block);

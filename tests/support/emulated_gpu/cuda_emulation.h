@@ -2,7 +2,11 @@
 // grids, to hold kernels to their reference where there is no GPU, and to find what a GPU would only show now and then:
 //   - threads and blocks come in an order drawn from a seed (CUDA_EMULATION_SEED), another one at each barrier;
 //   - shared memory begins as NaN in each block, and a byte beyond what the launch asked for ends the program;
-//   - a barrier or a warp function that some threads do not come to ends the program and names the kernel.
+//   - a barrier or a warp function that some threads do not come to ends the program and names the kernel;
+//   - with CUDA_EMULATION_RACES=1 so does a race: threads of one launch, of the same block or of two, access the same
+//     bytes, one of them writes, no barrier lies between, and it is not all by atomics (access_races.h). A sum of
+//     blocks by a plain += would give the right result here, because blocks do not run at the same time. Of a kernel
+//     the first launches are watched, of each the first accesses.
 // What it does not show: speed, memory ordering between barriers on real hardware, registers.
 #pragma once
 
@@ -48,11 +52,9 @@ inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;
   return product;
 }
-// Threads run one after the other.
+// Threads run one after the other; the compiler's own atomic is what access_races.h knows as one.
 inline int atomicAdd(int* at, int more) {
-  const int before = *at;
-  *at += more;
-  return before;
+  return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
 }
 
 namespace longhaul::cuda {
@@ -93,7 +95,9 @@ inline bool encode_pair(bool, float, float, std::uint32_t&) {  // as a GPU befor
   return false;
 }
 
-// Told of every kernel that this thread ran, with the time that took; empty: nobody.
+// Of kernels that this thread of the operating system launches from now on.
+void watch_for_races(bool on);
+// Called for every kernel that this thread ran, with the time that took; empty: nobody.
 std::function<void(const char* name, std::int64_t ns)>& launch_observer();
 // Now, or kept by a stream that is being recorded.
 void run_or_keep(cudaStream_t stream, const std::function<void()>& work);

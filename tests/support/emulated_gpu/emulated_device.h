@@ -103,11 +103,11 @@ class EmulatedGpu final : public Gpu {
       : device_(guarded, bytes), gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
-  Status use_attention(const AttentionSettings& settings, TellAttention tell) override {
-    return ops_.use_attention(settings, std::move(tell));
+  Status use_attention(const AttentionSettings& settings, AttentionObserver observer) override {
+    return ops_.ways().use(settings, std::move(observer));
   }
   // For tests with a library that stands in for cuDNN.
-  void set_attention_library(cuda::CudaOps::OpenAttention open) { ops_.set_attention_library(std::move(open)); }
+  void set_attention_library(cuda::AttentionWays::OpenAttention open) { ops_.ways().set_library(std::move(open)); }
   const ComputeContext& context() const { return context_; }
   // Of kernels alone, not of products; one at a time.
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;

@@ -15,7 +15,7 @@ namespace longhaul::testing {
 
 class EmulatedQueue final : public DeviceQueue, public EmulatedStream {
  public:
-  // copied: told of every copy when it is asked for; may be empty.
+  // copied: called for every copy when it is asked for; may be empty.
   explicit EmulatedQueue(std::function<void(const void* to, std::int64_t bytes)> copied = {});
   ~EmulatedQueue() override;
   EmulatedQueue(const EmulatedQueue&) = delete;

@@ -291,7 +291,7 @@ void part(ncclComm* c) {
 
 extern "C" {
 
-// "init": this rank's initialisation never ends. "hang": its collectives do not come. "error": NCCL tells it of an
+// "init": this rank's initialisation never ends. "hang": its collectives do not come. "error": NCCL reports to it an
 // error when it looks. "abort": its aborts take a second. "old": an old version (any rank). rank -1: nobody any more;
 // -2: everybody.
 void fake_nccl_misbehave(const char* what, int rank) {

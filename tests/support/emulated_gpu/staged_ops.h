@@ -391,16 +391,17 @@ class StagedOps final : public DeviceOps {
     ask(ranges, std::span(reinterpret_cast<const KvPlace*>(table.data()), moved.size()));
     ranges.bring_back();
   }
-  template <class Result, class... Takes, class... Given>
-  Result run(Result (DeviceOps::*operation)(Takes...) const, const Given&... given) const {
+  template <class Group, class Result, class... Takes, class... Given>
+  Result run(Result (Group::*operation)(Takes...) const, const Given&... given) const {
+    const Group& ops = ops_;
     StagedRanges ranges(device_);
     (ranges.add(given), ...);
     ranges.take_in();
     if constexpr (std::is_void_v<Result>) {
-      (ops_.*operation)(ranges.at(given)...);
+      (ops.*operation)(ranges.at(given)...);
       ranges.bring_back();
     } else {
-      const Result result = (ops_.*operation)(ranges.at(given)...);
+      const Result result = (ops.*operation)(ranges.at(given)...);
       ranges.bring_back();
       return result;
     }

@@ -23,8 +23,8 @@ class StandInGpu final : public Gpu {
   Device& device() override { return device_; }
   const DeviceOps& ops() const override { return *ops_; }
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;
-  Status use_attention(const AttentionSettings& settings, TellAttention tell) override {
-    return ops_->use_attention(settings, std::move(tell));
+  Status use_attention(const AttentionSettings& settings, AttentionObserver observer) override {
+    return ops_->ways().use(settings, std::move(observer));
   }
   const ComputeContext& context() const { return *context_; }
   std::int64_t waits() const { return device_.waits(); }

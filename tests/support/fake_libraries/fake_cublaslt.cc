@@ -23,11 +23,9 @@
 #include <vector>
 
 #include "engine/core/tensor/dtype.h"
-#include "engine/ops/linear/number_formats.h"
 
 namespace {
 
-using longhaul::NumberFormat;
 using Index = std::int64_t;
 
 // Attributes that were set, by number.
@@ -131,14 +129,27 @@ bool is_fp8(int type) {
 Index bytes_of(int type) {
   return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF ? 2 : 1;
 }
+// Written from OCP's definitions (8-bit floating point 1.0, Microscaling formats 1.0) and not from the product's: what
+// these take for a number the product has to mean.
+double value_of_fp8(std::uint8_t code, int exponent_bits) {
+  const int mantissa_bits = 7 - exponent_bits, mantissas = 1 << mantissa_bits, bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = code % 128 / mantissas, mantissa = code % mantissas, last = (1 << exponent_bits) - 1;
+  const double sign = code < 128 ? 1.0 : -1.0;
+  if (exponent_bits == 5 && exponent == last) return mantissa == 0 ? sign * INFINITY : std::nan("");
+  if (exponent_bits == 4 && exponent == last && mantissa == mantissas - 1) return std::nan("");
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  return sign * std::ldexp(mantissas + mantissa, exponent - bias - mantissa_bits);
+}
+double value_of_ue8m0(std::uint8_t code) {
+  return code == 255 ? std::nan("") : std::ldexp(1.0, code - 127);
+}
 double element(const void* data, int type, Index i) {
   switch (type) {
     case CUDA_R_32F: return static_cast<double>(static_cast<const float*>(data)[i]);
     case CUDA_R_16BF: return static_cast<double>(static_cast<float>(static_cast<const longhaul::bf16*>(data)[i]));
     default: break;
   }
-  const NumberFormat format = type == CUDA_R_8F_E4M3 ? NumberFormat::e4m3 : NumberFormat::e5m2;
-  return static_cast<double>(longhaul::decode(format, static_cast<const std::uint8_t*>(data)[i]));
+  return value_of_fp8(static_cast<const std::uint8_t*>(data)[i], type == CUDA_R_8F_E4M3 ? 4 : 5);
 }
 void store(double value, void* data, int type, Index i) {
   if (type == CUDA_R_32F)
@@ -317,7 +328,7 @@ double scale_of(const void* scales, int mode, Index outer, Index inner, Index ou
       const Index across = ((inners + 31) / 32 + 3) / 4, block = inner / 32;
       const Index tile = outer / 128 * across + block / 4;
       const Index place = tile * 512 + outer % 32 * 16 + outer % 128 / 32 * 4 + block % 4;
-      return static_cast<double>(longhaul::decode_e8m0(static_cast<const std::uint8_t*>(scales)[place]));
+      return value_of_ue8m0(static_cast<const std::uint8_t*>(scales)[place]);
     }
     default: return static_cast<double>(floats[0]);
   }
@@ -506,7 +517,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const void* const matrices[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i) {
     const auto promised = static_cast<std::uint32_t>(algorithm->data[1 + i / 2] >> (32 * (i % 2)));
-    if (!aligned(matrices[i], promised)) return invalid("a matrix that begins elsewhere than the algorithm was told");
+    if (!aligned(matrices[i], promised))
+      return invalid("a matrix that begins elsewhere than the algorithm was promised");
   }
   ++process().counts.products;
   const double tremor = algorithm->data[3] != 0 ? 1e-6 * static_cast<double>(process().counts.products) : 0;

@@ -1,5 +1,5 @@
-// What tests may ask of and tell the library that stands in for cuBLASLt (fake_cublaslt.cc), which they open beside the
-// code that uses it.
+// What tests may ask of and set in the library that stands in for cuBLASLt (fake_cublaslt.cc), which they open beside
+// the code that uses it.
 #pragma once
 
 #include <cstddef>

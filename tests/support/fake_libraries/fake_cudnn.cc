@@ -44,7 +44,7 @@ cudnnStatus_t fail(cudnnStatus_t status, const std::string& what) {
   process().said = what;
   return status;
 }
-cudnnStatus_t tell(const Failure& failure) {
+cudnnStatus_t status_of(const Failure& failure) {
   return failure.failed() ? fail(failure.status, failure.what) : CUDNN_STATUS_SUCCESS;
 }
 
@@ -359,7 +359,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR) status = check_tensor(*d);
   if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) status = check_graph(*d);
   if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
-    status = tell(check_pattern(d->one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
+    status = status_of(check_pattern(d->one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
   if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) status = check_plan(*d);
   d->finalized = status == CUDNN_STATUS_SUCCESS;
   return status;
@@ -422,7 +422,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (tensor->value<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL)) continue;
     const auto at = memory.find(tensor->value<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
     if (at == memory.end()) return fail(CUDNN_STATUS_BAD_PARAM, "a tensor without an address");
-    if (const Failure failure = check_address(*tensor, at->second); failure.failed()) return tell(failure);
+    if (const Failure failure = check_address(*tensor, at->second); failure.failed()) return status_of(failure);
     ++real;
   }
   if (real != memory.size()) return fail(CUDNN_STATUS_BAD_PARAM, "an address of no tensor");
@@ -438,7 +438,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const Failure failure = compute(graph, memory);
   if (device.close != nullptr) device.close(device.device);
   ++process().counts["executions"];
-  return tell(failure);
+  return status_of(failure);
 }
 
 }  // extern "C"

@@ -56,8 +56,8 @@ struct Failure {
 
 // Tensors of a graph, each once, in the order in which operations name them.
 std::vector<const Descriptor*> tensors_of(const Descriptor& graph);
-// A graph of operations as text, the same for graphs that cuDNN cannot tell apart: tensors are numbered in the order in
-// which operations name them, attributes are sorted.
+// A graph of operations as text, the same for graphs that cuDNN cannot distinguish: tensors are numbered in the order
+// in which operations name them, attributes are sorted.
 std::string text_of(const Descriptor& graph);
 // Whether a graph is one of those that the real library has an engine for here: attention forward, attention backward.
 // `kinds`: its operations in order, a word each.

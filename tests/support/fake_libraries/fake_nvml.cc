@@ -10,7 +10,7 @@
 //     their
 //                                        order: as with a real driver in a cgroup
 //     on 1763845200.5 device 2 xid 79    at that Unix time; an event from before nvmlInit is not delivered any more
-//     at 1 device 2 corrected +50        so many more than were told last
+//     at 1 device 2 corrected +50        so many more than were reported last
 //
 // Words of a device: temperature slowdown power power_limit clock clock_max busy reasons corrected uncorrected
 // corrected_ever uncorrected_ever remapped pending failed recovery_action replay recovery crc crc_flit process (a pid;
@@ -35,7 +35,7 @@ struct DeviceHandle {
   int index;
 };
 struct EventSetHandle {
-  std::size_t delivered;  // lines with an xid that were told already
+  std::size_t delivered;  // lines with an xid that were reported already
 };
 }  // namespace longhaul::nvml
 
@@ -67,7 +67,7 @@ struct Said {
   int device;  // -1: of the library
   std::string word;
   unsigned long long value;
-  bool more = false;      // than what was told last
+  bool more = false;      // than what was reported last
   std::string text = {};  // the value as it is written
 };
 
@@ -121,10 +121,10 @@ std::vector<int> visible_devices() {
 
 template <class Number>
 nvml::Return answer(nvml::Device device, const char* word, Number* value) {
-  unsigned long long told = 0;
-  if (last(device->index, "lost", told) && told != 0) return nvml::gpu_is_lost;
-  if (!last(device->index, word, told)) return nvml::not_supported;
-  *value = static_cast<Number>(told);
+  unsigned long long reported = 0;
+  if (last(device->index, "lost", reported) && reported != 0) return nvml::gpu_is_lost;
+  if (!last(device->index, word, reported)) return nvml::not_supported;
+  *value = static_cast<Number>(reported);
   return nvml::success;
 }
 
@@ -208,7 +208,7 @@ nvml::Return nvmlDeviceGetTotalEccErrors(nvml::Device device, int kind, int coun
 nvml::Return nvmlDeviceGetRemappedRows(nvml::Device device, unsigned* corrected, unsigned* uncorrected,
                                        unsigned* pending, unsigned* failed) {
   *corrected = *pending = *failed = 0;
-  if (const nvml::Return told = answer(device, "remapped", uncorrected); told != nvml::success) return told;
+  if (const nvml::Return reported = answer(device, "remapped", uncorrected); reported != nvml::success) return reported;
   (void)answer(device, "pending", pending);
   (void)answer(device, "failed", failed);
   return nvml::success;

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/expected_time.h"
 #include "tests/support/seed.h"
 
 namespace longhaul {
@@ -16,7 +17,7 @@ namespace {
 double best_interval_s(double stall_s, double mtbf_s) {
   double best = 0, least = 1e300;
   for (double tau = stall_s / 100; tau < 20 * mtbf_s; tau *= 1.0005) {
-    const double factor = expected_time_factor(tau, stall_s, mtbf_s, 0);
+    const double factor = testing::expected_time_factor(tau, stall_s, mtbf_s, 0);
     if (factor < least) least = factor, best = tau;
   }
   return best;
@@ -41,7 +42,8 @@ TEST_CASE("Daly's interval is within 1 % of the brute-force optimum, and costs n
       CAPTURE(share);
       const double stall_s = share * mtbf_s;
       const double best = best_interval_s(stall_s, mtbf_s), daly = daly_interval_s(stall_s, mtbf_s);
-      CHECK(expected_time_factor(daly, stall_s, mtbf_s, 0) <= 1.01 * expected_time_factor(best, stall_s, mtbf_s, 0));
+      CHECK(testing::expected_time_factor(daly, stall_s, mtbf_s, 0) <=
+            1.01 * testing::expected_time_factor(best, stall_s, mtbf_s, 0));
       if (share <= 0.3) CHECK(std::fabs(daly / best - 1) < 0.01);
       // Young's is the limit of short stalls.
       if (share <= 1e-4) CHECK(std::fabs(young_interval_s(stall_s, mtbf_s) / best - 1) < 0.01);
@@ -53,8 +55,8 @@ TEST_CASE("the formulas agree with values computed by hand") {
   // sqrt(2*10*11000) * (1 + sqrt(10/22000)/3 + 10/22000/9) - 10
   CHECK(daly_interval_s(10, 11'000) == doctest::Approx(469.0416 * (1 + 0.0213201 / 3 + 4.5454e-4 / 9) - 10));
   CHECK(daly_interval_s(100, 50) == 50);
-  CHECK(expected_time_factor(100, 0, 1e9, 0) == doctest::Approx(1));
-  CHECK(expected_time_factor(1, 0, 1000, 1000) == doctest::Approx(std::exp(1) * 1.0005));
+  CHECK(testing::expected_time_factor(100, 0, 1e9, 0) == doctest::Approx(1));
+  CHECK(testing::expected_time_factor(1, 0, 1000, 1000) == doctest::Approx(std::exp(1) * 1.0005));
 }
 
 TEST_CASE("the first hours follow the prior; what is measured takes over") {

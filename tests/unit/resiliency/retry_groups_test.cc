@@ -126,7 +126,8 @@ TEST_CASE("what is hopeless or meant is not tried again whatever the budgets are
     CHECK(!verdict.reason.empty());
   }
   CHECK(reason_of({barren(F::cancelled_there)}, rich).find("longhaul resume") != std::string::npos);
-  CHECK(reason_of({barren(F::bad_input)}, rich) == "bad_input is not cured by trying again");
+  CHECK(reason_of({barren(F::bad_input)}, rich) ==
+        "bad_input is not cured by trying again: the stage refused its input or settings");
 }
 
 TEST_CASE("the program's budget counts all of its faults, with or without progress; a third equal cause stops before") {

@@ -23,7 +23,7 @@ TEST_CASE("a record's end has one class") {
       {"failed", 0, SIGSEGV, "", true, FaultClass::crash},
       {"failed", 0, SIGKILL, "", true, FaultClass::killed},
       {"failed", 0, SIGTERM, "", true, FaultClass::interrupted},
-      {"cancelled", 0, 0, "told to stop", true, FaultClass::interrupted},
+      {"cancelled", 0, 0, "asked to stop", true, FaultClass::interrupted},
       {"failed", 1, 0, "the time limit of the request has passed", false, FaultClass::program},  // a program's words
       {"failed", 0, 0, "cannot write x: No space left on device", true, FaultClass::disk_full},
       {"failed", 1, 0, "cannot write x: Disk quota exceeded", true, FaultClass::disk_full},
@@ -36,11 +36,11 @@ TEST_CASE("a record's end has one class") {
       {"failed", 93, 0, "never again", false, FaultClass::no_retry},  // agreed on among programs, so for commands too
       {"failed", 16, 0, "", false, FaultClass::rerun_to_compare},
       {"failed", 17, 0, "", true, FaultClass::failed_validation},
-      {"failed", 137, 0, "", false, FaultClass::killed},  // a shell's way of telling a signal
+      {"failed", 137, 0, "", false, FaultClass::killed},  // a shell's way of reporting a signal
       {"failed", 0, SIGINT, "", true, FaultClass::interrupted},
       {"failed", 0, SIGHUP, "", true, FaultClass::interrupted},
       {"failed", 0, SIGBUS, "", true, FaultClass::crash},
-      {"cancelled", 0, 0, "told to stop near the time limit", true, FaultClass::interrupted},
+      {"cancelled", 0, 0, "asked to stop near the time limit", true, FaultClass::interrupted},
       {"succeeded", 1, SIGKILL, "out of memory", true, FaultClass::none},  // the outcome is what counts
   };
   for (const Case& c : cases) {
@@ -56,7 +56,7 @@ TEST_CASE("a record's end has one class") {
   JobRecord limited;
   limited.outcome = "failed", limited.signal = SIGTERM, limited.ended_by = "time_limit";
   CHECK(classify_end(limited, true) == FaultClass::time_limit);
-  for (const char* outcome : {"failed", "cancelled"}) {  // however its ranks ended: it was told to leave in time
+  for (const char* outcome : {"failed", "cancelled"}) {  // however its ranks ended: it was asked to leave in time
     JobRecord record;
     record.outcome = outcome;
     record.ended_by = "wall_time";

@@ -22,7 +22,7 @@ TEST_CASE("progress is a whole checkpoint of a greater step than ever before") {
   CHECK_FALSE(SavedProgress(500).saw(500));
 }
 
-TEST_CASE("a job got further by its checkpoints; only a foreign program that tells of none by its files") {
+TEST_CASE("a job got further by its checkpoints; only a foreign program that reports none by its files") {
   struct Case {
     const char* what;
     SavedState now, before;

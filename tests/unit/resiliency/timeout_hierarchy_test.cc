@@ -7,7 +7,7 @@
 
 using namespace longhaul;
 
-TEST_CASE("all contradictions of timeouts are told at once, with the place and a remedy each") {
+TEST_CASE("all contradictions of timeouts are reported at once, with the place and a remedy each") {
   CHECK(judge_timeouts(TimeoutHierarchy{}).empty());
   TimeoutHierarchy all;
   all.suspect = {0.1, "resiliency.hang_suspect", {"w.toml", 3, 4}};
@@ -58,7 +58,7 @@ TEST_CASE("deadlines of controllers, agents and saves are rules like all others"
   for (const TimeoutContradiction& one : found) rules.push_back(one.rule);
   CHECK(rules == std::vector<std::string>{
                      "the silence of a host < the standstill beside a lost host",
-                     "the silence of a lead < a lead's question to the scheduler and the interval of a lead's words",
+                     "the silence of a lead < a lead's question to the scheduler and the interval of a lead's messages",
                      "the time until a lost submission is known < a submission",
                      "the silence of a driver < a submission",
                      "the time that killed ranks have to be gone < the longest that killed ranks took to be gone",

@@ -20,7 +20,7 @@ std::vector<Event> health_events(LeadRig& rig) {
 
 }  // namespace
 
-TEST_CASE("a lead alone tells of its node's check that failed, with the last line, and lets the work be") {
+TEST_CASE("a lead alone reports its node's check that failed, with the last line, and lets the work be") {
   LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../../go") + " ]; do sleep 0.02; done");
   REQUIRE(make_directories(rig.root()).ok());
   REQUIRE(write_file_renamed(rig.root() + "/check", "echo looking; echo fan 3 stands still; exit 4").ok());
@@ -50,12 +50,12 @@ TEST_CASE("an XID that a test asks for is said by the node's simulated GPU and f
     rig.attempt.faults.allowed = true;
     rig.attempt.faults.at = {xid};
     const pid_t lead = rig.start();
-    const auto told = [&](const std::string& part) {
+    const auto reported = [&](const std::string& part) {
       return rig.text("work/attempts/1/events.jsonl").find(part) != std::string::npos;
     };
-    rig.until([&] { return told(simulated ? "\"gpu_lost\"" : "not injected: xid 79 of rank 0: "); });
-    CHECK(told("\"injected\"") == simulated);
-    CHECK(told("has no simulated GPUs") == !simulated);
+    rig.until([&] { return reported(simulated ? "\"gpu_lost\"" : "not injected: xid 79 of rank 0: "); });
+    CHECK(reported("\"injected\"") == simulated);
+    CHECK(reported("has no simulated GPUs") == !simulated);
     if (simulated) {
       CHECK(health_events(rig).front().fields.get_string("device") == "GPU 0");
       CHECK(health_events(rig).front().fields.get_integer("xid") == 79);
@@ -65,7 +65,7 @@ TEST_CASE("an XID that a test asks for is said by the node's simulated GPU and f
   }
 }
 
-TEST_CASE("a lead that is told not to look at health does not") {
+TEST_CASE("a lead that is asked not to look at health does not") {
   LeadRig rig("sleep 0.5");
   rig.attempt.resiliency.health = "off";
   rig.attempt.resiliency.health_command = "false";
@@ -73,7 +73,7 @@ TEST_CASE("a lead that is told not to look at health does not") {
   CHECK(health_events(rig).empty());
 }
 
-TEST_CASE("a program that ends soon after its node's check failed is told of with what was found there") {
+TEST_CASE("a program that ends soon after its node's check failed is reported with what was found there") {
   LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../../go") + " ]; do sleep 0.02; done; kill -9 $$");
   REQUIRE(make_directories(rig.root()).ok());
   REQUIRE(write_file_renamed(rig.root() + "/check", "echo fan 3 stands still; exit 4").ok());

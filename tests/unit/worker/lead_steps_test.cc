@@ -160,7 +160,7 @@ TEST_CASE("a service that fails before it is asked to end fails the stage; one t
 
 TEST_CASE("SIGTERM to the lead reaches every step, and is recorded as cancelled") {
   const std::string work =
-      "trap 'echo told > \"$LONGHAUL_STATE/$LONGHAUL_STEP-told\"; exit 0' TERM; echo $$ > "
+      "trap 'echo reported > \"$LONGHAUL_STATE/$LONGHAUL_STEP-reported\"; exit 0' TERM; echo $$ > "
       "\"$LONGHAUL_STATE/$LONGHAUL_STEP\"; "
       "while true; do sleep 0.02; done";
   StepsRig rig({{"a", work}, {"b", work}, {"c", work, 1, true}});
@@ -171,12 +171,12 @@ TEST_CASE("SIGTERM to the lead reaches every step, and is recorded as cancelled"
   CHECK(rig.record().outcome == "cancelled");
   for (const char* step : {"a", "b", "c"}) {
     CAPTURE(step);
-    CHECK(rig.state(std::string(step) + "-told") == "told\n");
+    CHECK(rig.state(std::string(step) + "-reported") == "reported\n");
     CHECK(!identify_process(std::atoi(rig.state(step).c_str())).ok());
   }
 }
 
-TEST_CASE("a lead that is told that its time is nearly over stops all steps and leaves the work to the next job") {
+TEST_CASE("a lead that learns that its time is nearly over stops all steps and leaves the work to the next job") {
   const std::string work = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.02; done";
   StepsRig rig({{"a", work}, {"b", work, 2}});
   const pid_t lead = rig.start();
@@ -186,7 +186,7 @@ TEST_CASE("a lead that is told that its time is nearly over stops all steps and 
   CHECK(rig.record().ended_by == "wall_time");
 }
 
-TEST_CASE("under srun each step gets its nodes by name, and is told to end through Slurm") {
+TEST_CASE("under srun each step gets its nodes by name, and is asked to end through Slurm") {
   StepsRig rig({{"actor",
                  "trap 'echo bye > \"$LONGHAUL_OUT/actor\"; exit 1' TERM; touch \"$LONGHAUL_SHARED/ready\"; "
                  "while true; do sleep 0.02; done",
@@ -207,7 +207,7 @@ TEST_CASE("under srun each step gets its nodes by name, and is told to end throu
   CHECK(read_launch(rig.attempt.attempt_dir + "/launches/1/launch.toml")->rank_host == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("under srun a step that does not listen is ended by srun, and a failing one is named with its last words") {
+TEST_CASE("under srun a step that does not listen is ended by srun, and a failing one is named with its last line") {
   StepsRig rig({{"deaf", "trap '' TERM; echo $$ > \"$LONGHAUL_STATE/deaf\"; while true; do sleep 0.05; done"},
                 {"learner", "until [ -s \"$LONGHAUL_STATE/deaf\" ]; do sleep 0.01; done; echo 'loss is NaN'; exit 5"}});
   rig.use_srun("n[1-2]");
@@ -217,7 +217,7 @@ TEST_CASE("under srun a step that does not listen is ended by srun, and a failin
   CHECK(!identify_process(std::atoi(rig.state("deaf").c_str())).ok());
 }
 
-TEST_CASE("under srun a step is told to end again where slurmctld did not take the first word") {
+TEST_CASE("under srun a step is asked to end again where slurmctld did not take the first request") {
   StepsRig rig({{"polite",
                  "trap 'echo bye > \"$LONGHAUL_STATE/polite\"; exit 1' TERM; touch \"$LONGHAUL_SHARED/ready\"; "
                  "while true; do sleep 0.05; done"},

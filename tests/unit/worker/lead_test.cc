@@ -3,6 +3,10 @@
 #include <signal.h>
 #include <sys/mount.h>
 
+#include <map>
+
+#include "base/process/fault_point.h"
+#include "base/text/text.h"
 #include "contracts/control/order.h"
 #include "contracts/events/event.h"
 #include "contracts/records/launch.h"
@@ -84,12 +88,12 @@ TEST_CASE("a job whose agents are refused launches without them, says so, and a 
   const auto launch = read_launch(rig.attempt.attempt_dir + "/launches/1/launch.toml");
   REQUIRE(launch.ok());
   CHECK(launch->beat_dir.empty());  // where an agent would read them nobody does
-  CHECK(launch->words_dir.find(rig.attempt.attempt_dir) == 0);
+  CHECK(launch->store_dir.find(rig.attempt.attempt_dir) == 0);
   const std::string events = rig.text("work/attempts/1/events.jsonl");
-  const std::size_t told = events.find("\"no_agents\"");
-  REQUIRE(told != std::string::npos);
-  CHECK(events.find("\"no_agents\"", told + 1) == std::string::npos);
-  CHECK(told < events.find("\"launched\""));
+  const std::size_t reported = events.find("\"no_agents\"");
+  REQUIRE(reported != std::string::npos);
+  CHECK(events.find("\"no_agents\"", reported + 1) == std::string::npos);
+  CHECK(reported < events.find("\"launched\""));
 }
 
 TEST_CASE("of two leads of one attempt exactly one works") {
@@ -122,7 +126,7 @@ TEST_CASE("a time limit ends the stage and says so") {
 }
 
 TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what is left and goes on") {
-  // The grandchild leaves its group and session: only its environment tells whose it is.
+  // The grandchild leaves its group and session: only its environment says whose it is.
   LeadRig rig(
       "if [ -e \"$LONGHAUL_STATE/again\" ]; then echo done > \"$LONGHAUL_OUT/text\"; exit 0; fi; touch "
       "\"$LONGHAUL_STATE/again\";"
@@ -149,19 +153,38 @@ TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what 
   CHECK(!file_exists(rig.attempt.out_dir() + "/half"));
 }
 
-TEST_CASE("a lead killed after publishing leaves an artifact that the next attempt takes as it is") {
-  LeadRig rig("echo x >> \"$LONGHAUL_STATE/../count\"; echo hi > \"$LONGHAUL_OUT/text\"");
-  rig.attempt.fault_plan = rig.root() + "/plan";
-  REQUIRE(make_directories(rig.root()).ok());
-  REQUIRE(write_file_atomic(rig.attempt.fault_plan, "lead_after_publish kill\n").ok());
-  CHECK(rig.wait(rig.start()).signal == SIGKILL);
-  CHECK(!file_exists(rig.attempt.record_path()));
-  rig.use_attempt(2);
-  rig.attempt.fault_plan.clear();
-  CHECK(rig.wait(rig.start()).success());
-  CHECK(rig.record().outcome == "succeeded");
-  CHECK(rig.record().cause == "published by an earlier attempt");
-  CHECK(rig.text("work/count") == "x\n");
+TEST_CASE("a lead killed at any of its points leaves nothing half: the next attempt ends with one whole artifact") {
+  // How often the command has run in the end: again only where nothing of it was published.
+  const std::map<std::string, std::string> runs = {
+      {"lead_claimed", "x\n"},
+      {"lead_ranks_started", ""},  // once or twice: the kill meets it anywhere
+      {"lead_before_publish", "x\nx\n"},
+      {"lead_after_publish", "x\n"},
+      {"lead_before_record", "x\n"}};
+  const std::vector<std::string> points = fault_point_names("lead_");
+  REQUIRE(points.size() == runs.size());
+  for (const std::string& point : points) {
+    CAPTURE(point);
+    REQUIRE(runs.contains(point));
+    LeadRig rig("echo x >> \"$LONGHAUL_STATE/../count\"; echo hi > \"$LONGHAUL_OUT/text\"");
+    rig.attempt.fault_plan = rig.root() + "/plan";
+    REQUIRE(make_directories(rig.root()).ok());
+    REQUIRE(write_file_atomic(rig.attempt.fault_plan, point + " kill\n").ok());
+    CHECK(rig.wait(rig.start()).signal == SIGKILL);
+    CHECK(starts_with(read_file(rig.attempt.fault_plan + ".hits").value(), point + " "));
+    CHECK(!file_exists(rig.attempt.record_path()));
+    rig.use_attempt(2);
+    rig.attempt.fault_plan.clear();
+    CHECK(rig.wait(rig.start()).success());
+    CHECK(rig.record().outcome == "succeeded");
+    const auto manifest = read_manifest(rig.attempt.out_dir());
+    REQUIRE(manifest.ok());
+    CHECK(verify_artifact(rig.attempt.out_dir(), *manifest, true).ok());
+    CHECK(rig.text("work/out/text") == "hi\n");
+    CHECK(!file_exists(rig.attempt.staging_dir()));
+    if (point == "lead_after_publish") CHECK(rig.record().cause == "published by an earlier attempt");
+    if (!runs.at(point).empty()) CHECK(rig.text("work/count") == runs.at(point));
+  }
 }
 
 TEST_CASE("the folder of another task's artifact is never overwritten") {
@@ -204,7 +227,7 @@ TEST_CASE("a full disk fails the stage with the remedy, and nothing half is publ
   (void)remove_tree(mount).ok();
 }
 
-TEST_CASE("an order that was obeyed in the program's last moment is told as done") {
+TEST_CASE("an order that was obeyed in the program's last moment is reported as done") {
   LeadRig rig("while [ ! -e \"$LONGHAUL_STATE/go\" ]; do sleep 0.01; done");
   rig.write();
   REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stop_after", 7}).ok());

@@ -1,5 +1,5 @@
 // Three nodes are three addresses of this one, with an agent each; one rank works under a launcher and says its steps
-// until it is told to come to its end. A lead that is lost is followed by one that the standby's agent starts.
+// until it is asked to come to its end. A lead that is lost is followed by one that the standby's agent starts.
 #pragma once
 
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 namespace longhaul {
 
-inline constexpr const char* steps_until_told = R"(exec python3 - <<'END'
+inline constexpr const char* steps_until_asked = R"(exec python3 - <<'END'
 import os, pathlib, socket, time
 state, out = pathlib.Path(os.environ["LONGHAUL_STATE"]), pathlib.Path(os.environ["LONGHAUL_OUT"])
 beat, step = None, 0
@@ -45,7 +45,7 @@ inline std::string slurp(const std::filesystem::path& path) {  // "" of a proces
 
 class ThreeNodes : public LeadRig {
  public:
-  ThreeNodes() : LeadRig(steps_until_told) {
+  ThreeNodes() : LeadRig(steps_until_asked) {
     task.resources.nodes = 1;
     attempt.launcher = {"/bin/sh", "-c", "PMIX_RANK=0 exec \"$@\"", "launcher"};
     attempt.agent_launcher = {"/bin/sh", "-c",
@@ -59,7 +59,7 @@ class ThreeNodes : public LeadRig {
     for (const pid_t pid : processes(attempt.attempt_dir)) ::kill(pid, SIGKILL);
   }
 
-  // Of everybody: whose words, or environment, have this text.
+  // Of everybody: whose arguments, or environment, have this text.
   static std::vector<pid_t> processes(const std::string& text, const std::string& and_word = {}) {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -14,7 +14,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t pause_ms = 1'000, pause_max_ms = 60'000;
-constexpr int own_end_polls_max = 100;  // of 10 ms each, in which agents that were told so end; then SIGTERM
+constexpr int own_end_polls_max = 100;  // of 10 ms each, in which agents that were asked to end do so; then SIGTERM
 constexpr int end_polls_max = 400;      // then SIGKILL
 
 constexpr std::int64_t on_their_way_ms = 20'000;

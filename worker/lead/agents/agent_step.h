@@ -1,6 +1,6 @@
 // The step of a job that runs the agents: started beside the ranks, and again when it ends before its time, for ranks
 // go on without it. It asks for the GPUs of the job, whose health agents look at. Where Slurm refuses that, or lets it
-// wait for them, it is started without: then nobody looks at the GPUs, which the lead tells (unwatched_gpus.h).
+// wait for them, it is started without: then nobody looks at the GPUs, which the lead reports (unwatched_gpus.h).
 #pragma once
 
 #include <sys/types.h>

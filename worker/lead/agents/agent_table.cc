@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/files/file_query.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "worker/lead/agents/succession.h"
@@ -80,7 +81,10 @@ Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& op
 
 void AgentTable::look_for_successor() {
   const auto found = read_lead_address(options_.address_path);
-  const bool recorded = !options_.record_path.empty() && file_exists(options_.record_path);
+  // On doubt nothing is done: neither is this lead over, nor is its address written beside a record.
+  const auto record = options_.record_path.empty() ? Result<bool>(false) : is_there(options_.record_path);
+  if (!record.ok() && !found.ok()) return;
+  const bool recorded = record.ok() && *record;
   const Succession succession = succession_of(found, own_epoch(), recorded);
   superseded_ = superseded_ || succession == Succession::followed;
   if (superseded_ || succession != Succession::address_gone) return;
@@ -100,16 +104,16 @@ void AgentTable::look() {
   links_.flush();  // what was answered to one may be for another
 }
 
-// Words go to those that look for them as they come: many ranks wait for one of them.
-void AgentTable::pass_on(const std::string& from, const StoreMessage& words) {
-  const RendezvousStore::Outcome outcome = words_.take(from, words);
+// Entries go to those that look for them as they come: many ranks wait for one of them.
+void AgentTable::pass_on(const std::string& from, const StoreMessage& entries) {
+  const RendezvousStore::Outcome outcome = store_.take(from, entries);
   for (const std::string& problem : outcome.problems)
-    log_.error(format("event=word_refused launch={} what='{}'", words_.launch(), problem));
+    log_.error(format("event=entry_refused launch={} what='{}'", store_.launch(), problem));
   for (const std::unique_ptr<AgentLink>& link : links_.all()) {
     const auto found = outcome.to_hosts.find(link->host);
     if (found == outcome.to_hosts.end() || link->over || !link->connection.session().open()) continue;
     for (const StoreMessage& part : split_store_message(found->second))
-      link->connection.session().send(WireKind::words, store_message_to_value(part));
+      link->connection.session().send(WireKind::store, store_message_to_value(part));
   }
 }
 
@@ -152,9 +156,9 @@ Status AgentTable::take(const AgentLink& link, const WireFrame& frame) {
     take_promise(link, lead_epoch_of(frame.body));
     return {};
   }
-  if (frame.kind == WireKind::words) {
-    LH_TRY(const StoreMessage words, store_message_from_value(frame.body));
-    pass_on(link.host, words);
+  if (frame.kind == WireKind::store) {
+    LH_TRY(const StoreMessage entries, store_message_from_value(frame.body));
+    pass_on(link.host, entries);
     return {};
   }
   LH_TRY(NodeReport report, node_report_from_value(frame.body));
@@ -188,7 +192,7 @@ bool AgentTable::greet(AgentLink& link, const WireFrame& hello) {
   agent.pid = pid;
   agent.peer = peer_of(link.connection.descriptor());
   log_.info(format("event=agent_connected host={} pid={}", host, pid));
-  tell_what_to_watch(link);
+  send_watch_order(link);
   return true;
 }
 
@@ -203,18 +207,18 @@ void AgentTable::take_promise(const AgentLink& link, const LeadEpoch& promised) 
   agent.heard_ns = clock_.monotonic_ns();
 }
 
-void AgentTable::tell_what_to_watch(AgentLink& link) {
+void AgentTable::send_watch_order(AgentLink& link) {
   for (const AgentOrder& order : orders_.for_newcomer(link.host, clock_.monotonic_ns()))
     link.connection.session().send(WireKind::order, agent_order_to_value(order));
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-                       std::int64_t restart_wait_ms, std::int64_t end_by_ns, const std::string& words) {
-  words_.begin(launch);
-  orders_.begin(options_.hosts, launch, folder, ranks_of, restart_wait_ms, end_by_ns, words);
+                       std::int64_t restart_wait_ms, std::int64_t end_by_ns, const std::string& store_dir) {
+  store_.begin(launch);
+  orders_.begin(options_.hosts, launch, folder, ranks_of, restart_wait_ms, end_by_ns, store_dir);
   for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
   for (const std::unique_ptr<AgentLink>& link : links_.all())
-    if (!link->host.empty() && link->connection.session().open()) tell_what_to_watch(*link);
+    if (!link->host.empty() && link->connection.session().open()) send_watch_order(*link);
 }
 
 void AgentTable::order(const std::string& host, const AgentOrder& order) {
@@ -234,7 +238,7 @@ void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, 
 }
 
 void AgentTable::restart(std::int64_t epoch) {
-  words_.new_epoch();
+  store_.new_epoch();
   send(orders_.restart(epoch));
 }
 

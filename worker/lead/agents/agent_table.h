@@ -38,12 +38,12 @@ struct AgentTableOptions {
   std::vector<std::string> hosts;         // one agent each
   std::string record_path = {};           // of the job's end; "": nobody writes one
   std::int64_t asks = 0;  // of a lead in waiting: the epoch that it wants to lead in; 0: the one after `epoch`
-  PortRange ports = {};   // of this one and, by its word, of whatever listens on the job's nodes
+  PortRange ports = {};   // of this one and, by its order, of whatever listens on the job's nodes
   std::vector<std::string> addresses = {};  // of this host, beside its name (lead_address.h)
 };
 
 struct AgentState {
-  std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
+  std::int64_t heard_ns = 0;  // the last message of it; 0: none yet
   bool connected = false;
   std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
   bool unanswered = false;   // it broke for want of an answer, and nobody there has closed it
@@ -60,9 +60,9 @@ class AgentTable {
 
   // Of a lead in waiting: listens already, with the number of the lead that is lost, and writes no address, until
   // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch. Until
-  // then only agents that have promised it that epoch count as connected (worker/agent/epoch_promise.h); and until
-  // then it knocks at `lost_host`, where that lead was: if the kernel there says nothing, that node has been missing
-  // since the standby lost the lead, and any other that has not come since this one waited.
+  // then only agents that have promised it that epoch count as connected (worker/agent/leads/epoch_promise.h); and
+  // until then it knocks at `lost_host`, where that lead was: if the kernel there says nothing, that node has been
+  // missing since the standby lost the lead, and any other that has not come since this one waited.
   static Result<std::unique_ptr<AgentTable>> in_waiting(const AgentTableOptions& options, Listener listener,
                                                         Clock& clock, Logger& log, const std::string& lost_host = {},
                                                         LostLead lost = {});
@@ -75,18 +75,18 @@ class AgentTable {
   // logged, a line a minute. A connection has 5 s to show that it knows the secret.
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
-  // `words`: where they leave words for each other on their nodes (contracts/control/rendezvous_folder.h), which this
-  // carries.
+  // `store_dir`: where they leave entries for each other on their nodes (contracts/control/rendezvous_folder.h), which
+  // this carries.
   void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ns = 0, const std::string& words = {});
+             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ns = 0, const std::string& store_dir = {});
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
-  // To one agent; to all of them. Those that connect later are not told.
+  // To one agent; to all of them. Those that connect later do not get it.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
   // Every rank of the launch goes on in-process, in that epoch; also those whose agent has just died, once another
   // comes.
   void restart(std::int64_t epoch);
-  // Every rank of the launch hears when it is ended by force; later ones, too. CLOCK_MONOTONIC of this host: told is
+  // Tells every rank of the launch when it will be killed; later ones, too. CLOCK_MONOTONIC of this host: sent is
   // how long it is until then, and each agent counts from there by its own clock.
   void must_end_by(std::int64_t end_ns);
   // To the page of one rank of the launch, which is on that host.
@@ -106,7 +106,7 @@ class AgentTable {
   }
   const PortRange& ports() const { return options_.ports; }
   std::vector<int> descriptors() const { return links_.descriptors(); }  // for poll(2)
-  // Somebody told of a later epoch: another lead has taken over.
+  // Somebody reported a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
   // For a lead that may have stood still and finds itself alone: agents that have turned to another one do not come
   // back to say so. The file of the address names that one, or is gone with it, and the record is there (succession.h).
@@ -126,8 +126,8 @@ class AgentTable {
   bool leave(AgentLink& link, const std::string& why, bool unanswered = false);
   bool greet(AgentLink& link, const WireFrame& hello);
   void take_promise(const AgentLink& link, const LeadEpoch& promised);
-  void tell_what_to_watch(AgentLink& link);
-  void pass_on(const std::string& from, const StoreMessage& words);
+  void send_watch_order(AgentLink& link);
+  void pass_on(const std::string& from, const StoreMessage& entries);
   void send(const HostOrders& orders);
 
   AgentTableOptions options_;
@@ -137,7 +137,7 @@ class AgentTable {
   AgentLinks links_;
   std::map<std::string, AgentState> agents_;
   LaunchOrders orders_;
-  RendezvousStore words_;
+  RendezvousStore store_;
   bool superseded_ = false;
   bool owns_files_ = true;  // the secret goes with it; not while another lead may live
 };

@@ -39,26 +39,26 @@ bool ExchangeRound::all(bool (*condition)(const NodeReport&)) const {
 
 bool ExchangeRound::look() {
   if (hosts_.empty()) return true;
-  if (!told_) {
+  if (!announced_) {
     if (!all([](const NodeReport& report) { return report.exchange_port > 0; })) return false;
-    tell_partners();
+    send_partners();
   }
   return all([](const NodeReport& report) { return report.exchange_done; });
 }
 
-void ExchangeRound::tell_partners() {
+void ExchangeRound::send_partners() {
   for (const auto& [host, partners] : exchange_partners(hosts_)) {
     AgentOrder order = exchange_order(token_);
     for (const std::string& partner : partners)
       order.partners.push_back({partner, way_to(agents_, partner), agents_.agents().at(partner).report.exchange_port});
     agents_.order(host, order);
   }
-  told_ = true;
+  announced_ = true;
 }
 
 std::map<std::string, double> ExchangeRound::figures() const {
   std::vector<HostTransfer> transfers;
-  if (told_)
+  if (announced_)
     for (const std::string& host : hosts_)
       for (const ExchangeFigure& one : agents_.agents().at(host).report.exchanged)
         transfers.push_back({host, one.to, one.mb_per_s});

@@ -1,4 +1,4 @@
-// The exchange of all hosts of a job before its first launch, as the lead has it done: every agent listens, is told of
+// The exchange of all hosts of a job before its first launch, as the lead has it done: every agent listens, is given
 // its partners once all of them do, and says what it found. One thread; looked at often; waits for nothing.
 #pragma once
 
@@ -24,12 +24,12 @@ class ExchangeRound {
 
  private:
   bool all(bool (*condition)(const NodeReport&)) const;
-  void tell_partners();
+  void send_partners();
 
   AgentTable& agents_;
   std::string token_;
   std::vector<std::string> hosts_;
-  bool told_ = false;
+  bool announced_ = false;
 };
 
 }  // namespace longhaul

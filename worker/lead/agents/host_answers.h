@@ -34,8 +34,6 @@ class HostAnswers {
   void look(const std::string& host, const AgentPresence& agent);
   // Of a host whose agent is not connected: its kernel has answered lately, or would not in any case.
   bool may_live(const std::string& host, const AgentPresence& agent) const;
-  // It never answers, though its agent was connected.
-  bool is_silent_always(const std::string& host) const { return silent_.contains(host); }
 
  private:
   void look_at_living(const std::string& host, const PeerAddress& peer);

@@ -8,7 +8,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t seen_max = 1024;
-constexpr int told_of_hosts_max = 8;  // then the same of further hosts is for the record only
+constexpr int reported_hosts_max = 8;  // then the same of further hosts is for the record only
 
 }  // namespace
 
@@ -40,10 +40,10 @@ std::vector<HostFinding> HostHealthWatch::take(const std::string& host, const He
 HostFinding HostHealthWatch::add(const std::string& host, const HealthFinding& finding, std::int64_t wall_ms) {
   HostFinding found{host, finding, wall_ms, false};
   // A variable of the job's environment is the same everywhere.
-  const int most = finding.scope == FaultScope::user ? 1 : told_of_hosts_max;
-  Told& told = hosts_with_[format("{} {} {}", to_string(finding.fault), finding.device, finding.xid)];
-  told.newest_ms = wall_ms;
-  found.told_often = ++told.times > most && !unfit_for_sure(finding);
+  const int most = finding.scope == FaultScope::user ? 1 : reported_hosts_max;
+  Reports& reports = hosts_with_[format("{} {} {}", to_string(finding.fault), finding.device, finding.xid)];
+  reports.newest_ms = wall_ms;
+  found.reported_often = ++reports.times > most && !unfit_for_sure(finding);
   seen_.push_back(found);
   if (seen_.size() > seen_max) seen_.pop_front();
   if (unfit_for_sure(finding)) unfit_.try_emplace(host, Unfit{found, 0}).first->second.newest_ms = wall_ms;

@@ -17,8 +17,9 @@ namespace longhaul {
 struct HostFinding {
   std::string host;
   HealthFinding finding;
-  std::int64_t at_ms = 0;   // when the lead heard of it
-  bool told_often = false;  // the same was told of many hosts: a file system, a variable of the job. No event for it
+  std::int64_t at_ms = 0;  // when the lead heard of it
+  bool reported_often =
+      false;  // the same was reported of many hosts: a file system, a variable of the job. No event for it
 };
 Value to_value(const HostFinding& found);  // the fields of the event `health`
 
@@ -55,13 +56,13 @@ class HostHealthWatch {
     HostFinding first;
     std::int64_t newest_ms = 0;
   };
-  struct Told {
+  struct Reports {
     int times = 0;
     std::int64_t newest_ms = 0;
   };
   void forget(std::int64_t now_ms);
   std::map<std::string, Unfit> unfit_;
-  std::map<std::string, Told> hosts_with_;  // by class and device
+  std::map<std::string, Reports> hosts_with_;  // by class and device
 };
 
 }  // namespace longhaul

@@ -6,7 +6,7 @@ namespace longhaul {
 
 void LaunchOrders::begin(const std::vector<std::string>& hosts, int launch, const std::string& folder,
                          const std::map<std::string, std::vector<int>>& ranks_of, std::int64_t restart_wait_ms,
-                         std::int64_t end_by_ns, const std::string& words) {
+                         std::int64_t end_by_ns, const std::string& store_dir) {
   watched_.clear();
   end_by_ns_ = end_by_ns;
   restart_epoch_ = 0;
@@ -14,7 +14,7 @@ void LaunchOrders::begin(const std::vector<std::string>& hosts, int launch, cons
     const auto ranks = ranks_of.find(host);
     AgentOrder watch;
     watch.kind = AgentOrder::Kind::watch;
-    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms, watch.words = words;
+    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms, watch.store_dir = store_dir;
     if (ranks != ranks_of.end()) watch.ranks = ranks->second;
     watched_[host] = watch;
   }

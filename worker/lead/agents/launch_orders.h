@@ -15,15 +15,15 @@
 
 namespace longhaul {
 
-using HostOrders = std::vector<std::pair<std::string, AgentOrder>>;  // (host, what its agent is told)
+using HostOrders = std::vector<std::pair<std::string, AgentOrder>>;  // (host, what its agent is sent)
 
 class LaunchOrders {
  public:
-  // `ranks_of`: by host; others watch no ranks. `words`: the folder of rendezvous files. `end_by_ns`: when the ranks
-  // are ended by force; 0: not known.
+  // `ranks_of`: by host; others watch no ranks. `store_dir`: the folder of rendezvous files. `end_by_ns`: when the
+  // ranks are ended by force; 0: not known.
   void begin(const std::vector<std::string>& hosts, int launch, const std::string& folder,
              const std::map<std::string, std::vector<int>>& ranks_of, std::int64_t restart_wait_ms,
-             std::int64_t end_by_ns, const std::string& words);
+             std::int64_t end_by_ns, const std::string& store_dir);
 
   // All that an agent of this host has to know when it connects, in order.
   std::vector<AgentOrder> for_newcomer(const std::string& host, std::int64_t now_ns) const;

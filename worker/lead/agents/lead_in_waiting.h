@@ -1,5 +1,5 @@
 // What a lead that waits to take over asks agents for, and what it knows of the lead that was lost. It knocks at the
-// host where that one was: whether the kernel there answers tells a dead host from a dead lead.
+// host where that one was: whether the kernel there answers distinguishes a dead host from a dead lead.
 #pragma once
 
 #include <cstdint>

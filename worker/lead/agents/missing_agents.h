@@ -3,7 +3,7 @@
 //
 // That an agent is gone and its host is not shows in two things together: its connection was closed (a host that loses
 // power or its cable closes none), and the kernel of the host still answers whoever knocks (worker/protocol/
-// host_probe.h). Slurm's word on a node comes a minute late (SlurmdTimeout), and srun ends no step for one task.
+// host_probe.h). Slurm's state of a node comes a minute late (SlurmdTimeout), and srun ends no step for one task.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ namespace longhaul {
 
 class ReplacementAgents {
  public:
-  // `launcher`: of the agents of all nodes; `agent`: the program and its words; what they print goes to log_path.
+  // `launcher`: of the agents of all nodes; `agent`: the program and its arguments; what they print goes to log_path.
   ReplacementAgents(std::vector<std::string> launcher, std::vector<std::string> agent, std::string log_path,
                     const Clock& clock, Logger& log);
   ~ReplacementAgents() { end(); }
@@ -36,7 +36,7 @@ class ReplacementAgents {
   std::vector<AgentNews> take_news() { return missing_.take_news(); }
   // Of those that have brought no agent nobody will end by itself: whoever waits for one would wait for a dead node.
   void give_up_absent(const AgentTable& agents);
-  void end();                         // the agents were told to: waits a second, then SIGTERM, SIGKILL; reaped
+  void end();                         // the agents were asked to: waits a second, then SIGTERM, SIGKILL; reaped
   void release() { steps_.clear(); }  // they work for another lead
 
  private:

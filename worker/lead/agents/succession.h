@@ -1,4 +1,4 @@
-// Whether another lead has followed this one, as the shared folder of the attempt tells it. Pure.
+// Whether another lead has followed this one, as the shared folder of the attempt shows it. Pure.
 //
 // A lead that takes over writes its address, with a later epoch (lead_epoch.h), in place of the former one; when it is
 // done it writes the record of the job's end, and only then removes the address. So an address that is not there says

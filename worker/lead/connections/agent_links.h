@@ -50,14 +50,13 @@ class AgentLinks {
   void flush();
 
   void drop_those_over();
-  void drop_those_broken();                     // takes what has come from each, unread
   void drop_older_of(const AgentLink& newest);  // of the same host: marks them as over
   void drop_all() { links_.clear(); }
   void close(std::int64_t wait_ms);  // once the other sides have gone, or after this time
 
   // Counts a connection that was refused; `why` is logged, a line a minute for all of them.
   void refuse(const AgentLink& link, const std::string& why);
-  // Counts one whose agent is known and not wanted, and tells it, if that goes at once; false.
+  // Counts one whose agent is known and not wanted, and answers it so, if that goes at once; false.
   bool turn_away(AgentLink& link, const std::string& why, bool for_good);
   int refused() const { return refused_; }  // so far
   void log_refused() { refused_log_.look(); }

@@ -4,7 +4,7 @@
 
 namespace longhaul {
 
-std::vector<std::string> allocation_end_words(const std::string& job, bool followed) {
+std::vector<std::string> allocation_end_arguments(const std::string& job, bool followed) {
   if (followed) return {"scancel", job};
   return {"scancel", "--state=RUNNING", job};
 }

@@ -10,25 +10,25 @@ namespace {
 
 constexpr std::int64_t longest_prolog_ms = 10 * 60'000, clocks_differ_ms = 60'000;
 
-Result<std::int64_t> parse_time(const std::string& word) {
+Result<std::int64_t> parse_time(const std::string& field) {
   for (const char* none : {"N/A", "NONE", "Unknown"})
-    if (word == none) return 0;
+    if (field == none) return 0;
   std::int64_t seconds = 0;
-  const auto [end, wrong] = std::from_chars(word.data(), word.data() + word.size(), seconds);
-  if (wrong != std::errc() || end != word.data() + word.size() || seconds < 0)
-    return make_error(ErrorCode::unavailable, "squeue says '" + word.substr(0, 80) + "' where a time was asked for");
+  const auto [end, wrong] = std::from_chars(field.data(), field.data() + field.size(), seconds);
+  if (wrong != std::errc() || end != field.data() + field.size() || seconds < 0)
+    return make_error(ErrorCode::unavailable, "squeue says '" + field.substr(0, 80) + "' where a time was asked for");
   return seconds * 1000;
 }
 
 }  // namespace
 
 Result<JobTimes> parse_job_times(const std::string& text) {
-  const std::vector<std::string> words = split(trim(text), ' ');
-  if (words.size() != 2)
+  const std::vector<std::string> fields = split(trim(text), ' ');
+  if (fields.size() != 2)
     return make_error(ErrorCode::unavailable, "squeue says '" + trim(text).substr(0, 80) + "' for two times");
   JobTimes times;
-  LH_TRY(times.start_ms, parse_time(words[0]));
-  LH_TRY(times.end_ms, parse_time(words[1]));
+  LH_TRY(times.start_ms, parse_time(fields[0]));
+  LH_TRY(times.end_ms, parse_time(fields[1]));
   return times;
 }
 

@@ -1,4 +1,4 @@
-// When the scheduler ends a job by force. Slurm 22.05 tells a job its limit in no variable, and an administrator may
+// When the scheduler ends a job by force. Slurm 22.05 gives a job its limit in no variable, and an administrator may
 // move it: it is asked for (squeue, fields %S and %e).
 //
 // What squeue says are times of the scheduler's clock. They are compared with each other, and with this host's wall
@@ -22,7 +22,7 @@ struct JobTimes {
 SpawnSpec job_times_question(const std::string& job);
 // unavailable: no answer within `deadline_ms`, or none that has times.
 Result<JobTimes> job_times(const std::string& job, std::int64_t deadline_ms = 5'000);
-// Of what squeue says with SLURM_TIME_FORMAT=%s and --format='%S %e': two words, each a number of seconds, or "N/A",
+// Of what squeue says with SLURM_TIME_FORMAT=%s and --format='%S %e': two fields, each a number of seconds, or "N/A",
 // "NONE", "Unknown" for none.
 Result<JobTimes> parse_job_times(const std::string& text);
 

@@ -7,10 +7,10 @@
 namespace longhaul {
 
 Result<std::vector<std::string>> parse_job_nodes(const std::string& text) {
-  const std::string word = trim(text);
-  auto nodes = expand_host_list(word);
-  if (word.empty() || !nodes.ok())
-    return make_error(ErrorCode::unavailable, "squeue says '" + word.substr(0, 80) + "' where nodes were asked for");
+  const std::string field = trim(text);
+  auto nodes = expand_host_list(field);
+  if (field.empty() || !nodes.ok())
+    return make_error(ErrorCode::unavailable, "squeue says '" + field.substr(0, 80) + "' where nodes were asked for");
   return nodes;
 }
 

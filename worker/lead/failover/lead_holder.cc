@@ -129,7 +129,7 @@ Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attem
       ::kill(pid, SIGKILL);
       return exit_code_of(*record);
     }
-    if (const int told = wait_for_stop_signal(holder_look_ms); told != 0) ::kill(pid, told);
+    if (const int signal_number = wait_for_stop_signal(holder_look_ms); signal_number != 0) ::kill(pid, signal_number);
   }
 }
 

@@ -20,8 +20,8 @@ inline constexpr int lead_superseded_exit = 75;  // of a lead that another one h
 
 struct HolderPatience {
   std::int64_t takeover_ms = 60'000;  // for another lead to take over from one that died
-  // Without a sign of life (worker/lead/failover/leader_lease.h) of the lead that has: many times its interval, for a
-  // shared file system may show another node's times a minute late.
+  // Without a renewal of the lease (worker/lead/failover/leader_lease.h) of the lead that has: many times its interval,
+  // for a shared file system may show another node's times a minute late.
   std::int64_t silence_ms = 300'000;
   // A lead of ours that is stopped, or waits for a disk, at two looks so far apart after the record has been written:
   // another one did its work.

@@ -32,7 +32,7 @@ void add_what_grows(const LeadState& state, std::int64_t now_ns, std::int64_t no
   value.set("told_ms", now_ms);
   if (state.end_by_ns > 0) value.set("left_ms", (state.end_by_ns - now_ns) / 1'000'000);
   value.set("seen", state.seen);
-  if (state.goodput) value.set("goodput", state.goodput->told(now_ns / 1'000'000));
+  if (state.goodput) value.set("goodput", state.goodput->snapshot(now_ns / 1'000'000));
 }
 
 }  // namespace

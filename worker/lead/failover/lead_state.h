@@ -1,11 +1,11 @@
 // Room worker/lead/failover
 // A lead that is lost, and another one that goes on in its place.
-// leadership.h chooses the standby and says whether a lead still leads; lead_state.h is what the new lead needs;
-// majority_wait.h and scheduler_vote.h say when it may lead.
-// lead_holder.h is the process of the job's script; job_end_time.h asks when Slurm ends the job.
-// It does not include the lead itself (job_lead.h), which continues with the ranks that are running.
+// leadership.h chooses which node would lead next (the standby) and says whether a lead still leads; lead_state.h is
+// what the new lead needs; majority_wait.h and scheduler_vote.h say when it may lead. lead_holder.h is the process of
+// the job's script; job_end_time.h asks when Slurm ends the job. It does not include the lead itself (job_lead.h),
+// which continues with the ranks that are running.
 //
-// What another lead needs to go on where this one stood: told to the standby whenever it changes, over its connection.
+// What another lead needs to go on where this one stood: sent to the standby whenever it changes, over its connection.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,11 @@ struct LeadState {
   TierHistory history;
   std::int64_t step = -1;
   EventFacts::Steps judged;  // how far it had saved at the newest fault
-  // When the job ends by the scheduler's word, CLOCK_MONOTONIC of the host that reads it; 0: not known. Told is how
+  // When the job ends by what the scheduler says, CLOCK_MONOTONIC of the host that reads it; 0: not known. Sent is how
   // long it is until then.
   std::int64_t end_by_ns = 0;
   GrowthTrial trial;  // of nodes that have come back
-  // What the events up to a place in their file have told, in the words of JobLead alone: who goes on with the job
+  // What the events up to a place in their file have reported, in keys of JobLead alone: who goes on with the job
   // reads no more than what follows it, and not weeks of them.
   Value seen = Value::make_table();
   std::optional<GoodputWatch> goodput;
@@ -49,7 +49,7 @@ struct LeadState {
   LostLead lost;          // added by the standby's agent
   std::int64_t asks = 0;  // also: the epoch that its lead in waiting asks for; 0: the next
 };
-// `now_ns`, `now_ms`: the monotonic and the wall clock of the lead that tells it.
+// `now_ns`, `now_ms`: the monotonic and the wall clock of the lead that sends it.
 Value lead_state_to_value(const LeadState& state, std::int64_t now_ns, std::int64_t now_ms);
 // The same, in at most `bytes_max` bytes of JSON: what has to go goes from the oldest restarts on. nullopt: even
 // without any it is too large.

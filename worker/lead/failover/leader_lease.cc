@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/files/files.h"
+#include "base/files/file_query.h"
 
 namespace longhaul {
 
@@ -18,7 +18,7 @@ LeaderLease::~LeaderLease() {
     const std::lock_guard lock(mutex_);
     over_ = true;
   }
-  told_.notify_all();
+  wake_.notify_all();
   thread_.join();
 }
 
@@ -27,7 +27,7 @@ bool LeaderLease::must_write(bool gone) const {
   if (!options_.address) return false;
   if (!options_.written) return true;
   if (!gone && !names_earlier_lead()) return false;
-  return !options_.record_path.empty() && !file_exists(options_.record_path);
+  return !options_.record_path.empty() && is_surely_absent(options_.record_path);
 }
 
 bool LeaderLease::names_earlier_lead() const {
@@ -42,7 +42,7 @@ void LeaderLease::run() {
     const bool gone = ::utimensat(AT_FDCWD, options_.path.c_str(), nullptr, 0) != 0 && errno == ENOENT;
     if (must_write(gone) && write_lead_address(options_.path, *options_.address).ok()) options_.written = true;
     lock.lock();
-    told_.wait_for(lock, std::chrono::milliseconds(options_.interval_ms), [this] { return over_; });
+    wake_.wait_for(lock, std::chrono::milliseconds(options_.interval_ms), [this] { return over_; });
   }
 }
 

@@ -42,7 +42,7 @@ class LeaderLease {
 
   LeaderLeaseOptions options_;  // of the thread
   std::mutex mutex_;
-  std::condition_variable told_;
+  std::condition_variable wake_;
   bool over_ = false;  // under mutex_
   std::thread thread_;
 };

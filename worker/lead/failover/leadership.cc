@@ -99,7 +99,7 @@ void Leadership::send_state(AgentTable& agents, const LeadState& state, std::int
   if (sent)
     agents.order(standby_, order);
   else
-    log_.error("event=state_not_told why='it is larger than a message may be' next=lead_without_a_standby");
+    log_.error("event=state_not_sent why='it is larger than a message may be' next=lead_without_a_standby");
   changed_ = false;
   next_news_ns_ = now_ns + news_interval_ms * 1'000'000;
 }

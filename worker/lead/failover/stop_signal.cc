@@ -23,7 +23,7 @@ int wait_for_stop_signal(std::int64_t ms) {
   return signal_number == SIGTERM || signal_number == SIGUSR1 ? signal_number : 0;
 }
 
-bool told_to_stop_waits() {
+bool stop_signal_pending() {
   sigset_t pending;
   return ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGTERM) == 1;
 }

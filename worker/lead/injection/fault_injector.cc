@@ -29,7 +29,7 @@ const char* text_of(FaultMeans means) {
     case FaultMeans::damage_file: return "a byte on disk";
     case FaultMeans::gpu_script: return "the script of simulated GPUs";
     case FaultMeans::site_command: return "a command of the site";
-    case FaultMeans::word: return "a word to the program";
+    case FaultMeans::message: return "a message to the program";
     case FaultMeans::none: break;
   }
   return "none";
@@ -75,7 +75,7 @@ OrderOutcome FaultInjector::take(const Order& order) {
   if (!order.fault.is_table()) return {false, "refused: no fault is named"};
   const auto request = fault_request_fields().parse(order.fault, "fault");
   if (!request.ok()) return {false, "refused: " + request.error().message()};
-  book_.add({"told-" + order.id, *request});
+  book_.add({"ordered-" + order.id, *request});
   return {true, "taken: " + fault_request_text(*request)};
 }
 
@@ -97,19 +97,19 @@ void FaultInjector::report_not_injected(const std::string& what) {
   log_.warn("event=not_injected what='" + what + "'");
 }
 
-// Of what was begun. Each is told once in the life of the stage, as an agent goes on to report it.
+// Of what was begun. Each is reported once in the life of the stage, as an agent goes on to report it.
 void FaultInjector::look_for_problems(const InjectionScene& scene) {
   for (const std::string& problem : site_commands_.look()) report_not_injected(problem);
   if (!scene.agents) return;
   for (const auto& [host, agent] : scene.agents->agents())
     for (const FaultProblem& problem : agent.report.fault_problems)
-      if (problems_told_.insert(problem.id).second &&
+      if (reported_problems_.insert(problem.id).second &&
           create_file_exclusive(join_path(folder_, problem.id + ".problem"), problem.why).ok())
         report_not_injected(format("{} on {}: {}", problem.id, host, problem.why));
 }
 
-FaultInjector::Did FaultInjector::gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene,
-                                                   std::string& why) const {
+FaultInjector::Did FaultInjector::gpus_are_simulated(const FaultRequest& fault, const InjectionScene& scene,
+                                                     std::string& why) const {
   const std::string host = scene.ranks.host_of(fault.rank);
   const HealthReport* report = scene.own_health;
   if (scene.agents) {
@@ -149,7 +149,7 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     return agent != scene.agents->agents().end() && is_heard(agent->second, clock_.monotonic_ns());
   };
   const bool by_order = by_agent || named->means == FaultMeans::signal || named->means == FaultMeans::slow ||
-                        named->means == FaultMeans::gpu_script || named->means == FaultMeans::word;
+                        named->means == FaultMeans::gpu_script || named->means == FaultMeans::message;
   if (scene.agents && by_order && !heard(host)) return Did::not_now;
   if (named->means == FaultMeans::end_standby && !heard(scene.standby)) return Did::not_now;
   std::string shard;
@@ -158,11 +158,11 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     if (shard.empty()) return Did::not_now;
   }
   if (named->means == FaultMeans::gpu_script)
-    if (const Did can = gpus_can_be_told(fault, scene, why); can != Did::done) return can;
+    if (const Did can = gpus_are_simulated(fault, scene, why); can != Did::done) return can;
   if (named->means == FaultMeans::site_command && site_.of(fault.name).empty())
     return never(format("the site has no command for it; [faults] {} in its site file", fault.name));
   if (!claim(injection, scene.launch.launch)) return Did::done;  // by an earlier lead
-  tell(injection, scene);
+  report_injected(injection, scene);
   if (const Status status = act(*named, injection, scene, shard); !status.ok()) return never(status.error().message());
   return Did::done;
 }
@@ -201,8 +201,8 @@ Status FaultInjector::act(const NamedFault& named, const Injection& injection, c
       if (!scene.agents) return append_to_gpu_script(scene.own_health->gpu_script, order.what, clock_.wall_ms());
       scene.agents->order(host, order);
       break;
-    case FaultMeans::word:
-      order.folder = "word", order.what = fault.name, order.ranks = {fault.rank};
+    case FaultMeans::message:
+      order.folder = "message", order.what = fault.name, order.ranks = {fault.rank};
       if (scene.agents)
         scene.agents->order(host, order);
       else if (!scene.own_sockets || !scene.own_sockets->say_fault(fault.rank, fault.name))
@@ -211,7 +211,7 @@ Status FaultInjector::act(const NamedFault& named, const Injection& injection, c
     case FaultMeans::site_command: {
       const auto deadline_ms = static_cast<std::int64_t>((site_.deadline.value + fault.lasts.value) * 1e3);
       return site_commands_.start(fault_request_text(fault),
-                                  fault_command_words(site_.of(fault.name), host, fault.lasts),
+                                  fault_command_arguments(site_.of(fault.name), host, fault.lasts),
                                   join_path(folder_, injection.id + ".log"), deadline_ms);
     }
     case FaultMeans::none: break;
@@ -224,7 +224,7 @@ bool FaultInjector::claim(const Injection& injection, int launch) {
   return create_file_exclusive(join_path(folder_, name), fault_request_text(injection.fault)).ok();
 }
 
-void FaultInjector::tell(const Injection& injection, const InjectionScene& scene) {
+void FaultInjector::report_injected(const Injection& injection, const InjectionScene& scene) {
   const FaultRequest& fault = injection.fault;
   Value fields = Value::make_table();
   fields.set("fault", fault.name);

@@ -4,7 +4,7 @@
 // It may not include recovery or placement: the lead must handle an injected fault as any other.
 //
 // Injects the faults that a stage is to be tested with (contracts/settings/job/faults.h): those of its workflow when
-// they are due, and those that a person orders. From outside of the ranks wherever a signal, a file or a word to an
+// they are due, and those that a person orders. From outside of the ranks wherever a signal, a file or a message to an
 // agent can do it. One thread; look() never waits.
 //
 // A fault is injected once in the life of its stage, whatever becomes of the lead that did it: before anything happens
@@ -67,11 +67,11 @@ class FaultInjector {
   Status act(const NamedFault& named, const Injection& injection, const InjectionScene& scene,
              const std::string& shard);
   // done: they can; not_now: the node's checks have not said yet; never: `why`.
-  Did gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene, std::string& why) const;
+  Did gpus_are_simulated(const FaultRequest& fault, const InjectionScene& scene, std::string& why) const;
   void look_for_problems(const InjectionScene& scene);
   void report_not_injected(const std::string& what);
   bool claim(const Injection& injection, int launch);
-  void tell(const Injection& injection, const InjectionScene& scene);
+  void report_injected(const Injection& injection, const InjectionScene& scene);
   void keep_slow(const InjectionScene& scene);
   static pid_t pid_of(const InjectionScene& scene, int rank);  // -1: not there, or ended
   static void signal(const InjectionScene& scene, int rank, int signal_number);
@@ -91,7 +91,7 @@ class FaultInjector {
     bool stopped = false, over = false;
   };
   std::vector<Slow> slow_;
-  std::set<std::string> problems_told_;  // by id of the injection
+  std::set<std::string> reported_problems_;  // by id of the injection
 };
 
 // The rank's shard of the newest whole checkpoint below the folder; "": there is none.

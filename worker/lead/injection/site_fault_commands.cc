@@ -20,15 +20,15 @@ std::string last_line_of(const std::string& path) {
 
 }  // namespace
 
-Status SiteFaultCommands::start(const std::string& what, const std::vector<std::string>& words,
+Status SiteFaultCommands::start(const std::string& what, const std::vector<std::string>& arguments,
                                 const std::string& output_path, std::int64_t deadline_ms) {
   SpawnSpec spec;
-  spec.argv = words;
+  spec.argv = arguments;
   spec.stdout_path = spec.stderr_path = output_path;
   spec.own_group = true;
   LH_TRY(const pid_t pid, spawn(spec));
   running_.push_back(
-      {what, words.front(), output_path, pid, deadline_ms, clock_.monotonic_ns() + deadline_ms * 1'000'000});
+      {what, arguments.front(), output_path, pid, deadline_ms, clock_.monotonic_ns() + deadline_ms * 1'000'000});
   return {};
 }
 

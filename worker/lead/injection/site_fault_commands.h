@@ -19,7 +19,7 @@ class SiteFaultCommands {
   explicit SiteFaultCommands(const Clock& clock) : clock_(clock) {}
 
   // `what`: the fault, for people. What the program prints goes to `output_path`.
-  Status start(const std::string& what, const std::vector<std::string>& words, const std::string& output_path,
+  Status start(const std::string& what, const std::vector<std::string>& arguments, const std::string& output_path,
                std::int64_t deadline_ms);
   // One sentence for each that has ended badly since the last look: the fault, and the last line that was printed.
   std::vector<std::string> look();

@@ -23,7 +23,7 @@ class EventTail {
   // The same at once: something is to be decided.
   std::vector<Event> look_now();
 
-  std::uint64_t offset() const { return offset_; }          // behind all that was told so far
+  std::uint64_t offset() const { return offset_; }          // behind all that was returned so far
   std::uint64_t bytes_read() const { return bytes_read_; }  // so far
 
  private:

@@ -29,7 +29,7 @@ RecentGoodput GoodputWatch::at_fault(std::int64_t now_ms, double detect_s, std::
   return window.recent();
 }
 
-Value GoodputWatch::told(std::int64_t now_ms) const {
+Value GoodputWatch::snapshot(std::int64_t now_ms) const {
   Value value = Value::make_table();
   Value notes = Value::make_array();
   for (const auto& [at_ms, training_ms] : window_.notes()) {
@@ -43,9 +43,9 @@ Value GoodputWatch::told(std::int64_t now_ms) const {
   return value;
 }
 
-GoodputWatch GoodputWatch::of(const Value& told, std::int64_t now_ms) {
+GoodputWatch GoodputWatch::of(const Value& saved, std::int64_t now_ms) {
   GoodputWatch watch(now_ms);
-  const Value* notes = told.is_table() ? told.find("notes") : nullptr;
+  const Value* notes = saved.is_table() ? saved.find("notes") : nullptr;
   if (!notes || !notes->is_array() || notes->as_array().empty()) return watch;
   watch.window_ = GoodputWindow();
   for (const Value& note : notes->as_array()) {
@@ -55,7 +55,7 @@ GoodputWatch GoodputWatch::of(const Value& told, std::int64_t now_ms) {
     watch.window_.note(now_ms - ago.as_integer(), training.as_integer());
     watch.before_ms_ = training.as_integer();
   }
-  watch.trained_ = told.get_bool("trained", false);
+  watch.trained_ = saved.get_bool("trained", false);
   return watch;
 }
 

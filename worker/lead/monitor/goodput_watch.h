@@ -23,9 +23,9 @@ class GoodputWatch {
   // does not say so.
   RecentGoodput at_fault(std::int64_t now_ms, double detect_s, std::int64_t step) const;
 
-  // For the lead that goes on with the job, on any host: times are told as how long ago they were.
-  Value told(std::int64_t now_ms) const;
-  static GoodputWatch of(const Value& told, std::int64_t now_ms);
+  // For the lead that goes on with the job, on any host: times are given as how long ago they were.
+  Value snapshot(std::int64_t now_ms) const;
+  static GoodputWatch of(const Value& saved, std::int64_t now_ms);
 
  private:
   GoodputLedger ledger_;

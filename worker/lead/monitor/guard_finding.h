@@ -12,8 +12,8 @@ namespace longhaul {
 struct HostObservation {
   std::string host;
   bool ever_heard = false;     // its agent has reported in this job
-  bool connected = false;      // its connection stands, as far as can be told, or broke for want of an answer
-  std::int64_t silent_ms = 0;  // since its last word
+  bool connected = false;      // its connection stands, as far as can be known, or broke for want of an answer
+  std::int64_t silent_ms = 0;  // since its last message
   std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
   // What says for sure that it is not fit to work on, where it may be left for that; none otherwise.
   FaultClass unfit = FaultClass::none;
@@ -42,7 +42,7 @@ struct GuardFinding {
   ProcessState process = ProcessState::none;  // of the culprit of a hang, when it was found
   std::int64_t step = -1;
   std::string cause;                    // one sentence
-  double detect_s = 0;                  // since the culprit's last sign of life
+  double detect_s = 0;                  // since the culprit's last heartbeat
   FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
   bool of_storage = false;              // a hang of ranks that wait for a file system: no host is accused
   std::string said = {};                // of a fault that was survived and is decided once: what the rank said of it

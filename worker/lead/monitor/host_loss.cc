@@ -16,9 +16,9 @@ constexpr std::int64_t gone_after_ms = 800;
 // Ranks beside a lost node stand still, for they wait for its ranks: for longer than any of them ever took where it is,
 // and never less than this.
 constexpr std::int64_t still_after_ms = others_still_ms;
-// Agents report twice a second: between words that are farther apart a rank may have moved unseen.
+// Agents report twice a second: between reports that are farther apart a rank may have moved unseen.
 constexpr std::int64_t heard_often_ms = 1'000;
-// A node that nobody is known to wait for is lost after so many steps without a word.
+// A node that nobody is known to wait for is lost after so many steps without a report.
 constexpr double silent_steps = 3;
 
 // Looks are 50 ms apart; what is longer than this is no look's own doing.

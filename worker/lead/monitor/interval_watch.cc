@@ -50,9 +50,9 @@ std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_
     measured_ = measured_ || (!saves_by_itself_ && timed_steps_ >= steps_to_time);
   }
   looked_ms_ = now_ms, step_ = step;
-  if (!measured_ || chooser_.steps() == told_) return std::nullopt;
-  told_ = chooser_.steps();
-  return told_;
+  if (!measured_ || chooser_.steps() == ordered_) return std::nullopt;
+  ordered_ = chooser_.steps();
+  return ordered_;
 }
 
 }  // namespace longhaul

@@ -1,6 +1,6 @@
 // How often a training saves, chosen while it runs: what its events say of saves and faults goes to IntervalChooser
-// (resiliency/checkpoint_interval.h), and another interval is told when that is better by enough. Pure: time, step and
-// events come from outside. A new job begins with the failure rate that is expected of so many nodes.
+// (resiliency/checkpoint_interval.h), and another interval is ordered when that is better by enough. Pure: time, step
+// and events come from outside. A new job begins with the failure rate that is expected of so many nodes.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace longhaul {
 
 class IntervalWatch {
  public:
-  // `saves_by_itself`: the training saves every so many steps before it is told; else the first interval is told once
-  // steps were timed, by what is expected of a save.
+  // `saves_by_itself`: the training saves every so many steps before it has an order; else the first interval is
+  // ordered once steps were timed, by what is expected of a save.
   explicit IntervalWatch(int nodes, bool saves_by_itself = true);
 
   // `news`: events since the last look, oldest first; `step`: the newest that was completed, -1 if none. Returns steps
@@ -30,7 +30,7 @@ class IntervalWatch {
   bool measured_ = false;  // a save, or what stands for it
   bool saves_by_itself_;
   std::int64_t timed_steps_ = 0;
-  std::int64_t told_ = 0;
+  std::int64_t ordered_ = 0;
 };
 
 }  // namespace longhaul

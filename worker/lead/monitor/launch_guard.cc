@@ -11,12 +11,12 @@ namespace {
 
 // One that has not beaten yet is left to its launcher for so long, which knows more of its end. Not for ever: an mpirun
 // whose rank is killed while ranks still find each other may wait for good, with no rank left.
-constexpr std::int64_t launcher_tells_ms = 2'000;
+constexpr std::int64_t launcher_reports_ms = 2'000;
 
 // A rank that has said that it failed writes what it still has to and meets the others for ten seconds at most.
 constexpr std::int64_t failed_ends_ms = 30'000;
 
-// An mpirun that goes with its node takes ranks of other nodes with it: the node has to be told of, and not they. A
+// An mpirun that goes with its node takes ranks of other nodes with it: the node has to be reported, and not they. A
 // lead that has just taken over sees those ranks for the first time, and takes a second longer for it.
 constexpr std::int64_t ended_by_node_ms = 3'000;
 bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vector<HostObservation>& hosts) {
@@ -26,18 +26,17 @@ bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vec
   });
 }
 
-// All processes are there and run, and none has come past its start.
-bool has_not_started(const std::vector<RankObservation>& ranks) {
-  return std::ranges::all_of(ranks, [](const RankObservation& rank) {
-    return rank.seen && rank.beat.section == beat_start && rank.process == ProcessState::running;
-  });
-}
-
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
 }
 
 }  // namespace
+
+bool has_not_started(const std::vector<RankObservation>& ranks) {
+  return std::ranges::all_of(ranks, [](const RankObservation& rank) {
+    return rank.seen && rank.beat.section == beat_start && rank.process == ProcessState::running;
+  });
+}
 
 LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned)
     : settings_(settings),
@@ -61,7 +60,7 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
 
 void LaunchGuard::begin(std::int64_t now_ms, std::int64_t epoch) {
   epoch_ = epoch;
-  told_ = false;
+  reported_ = false;
   suspicion_.reset();
   host_loss_.new_launch(now_ms);
   ended_ms_.clear();
@@ -88,7 +87,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   note_progress(now_ms, ranks);
   suspicion_.reset();
   warnings_.clear();
-  if (told_) return std::nullopt;
+  if (reported_) return std::nullopt;
   std::optional<GuardFinding> found =
       host_loss_.find(ranks, hosts, {hangs_.limits().learned(), hangs_.limits().step_s()});
   if (!found && own_program_ && !is_one_just_apart(ranks, hosts)) found = ended_rank(now_ms, ranks);
@@ -100,7 +99,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   if (!found) found = hang(now_ms, ranks, ranks.size() < all);
   if (!found) found = no_progress(now_ms, ranks);
   if (!found) found = demand;
-  told_ = found.has_value();
+  reported_ = found.has_value();
   return found;
 }
 
@@ -176,7 +175,7 @@ std::optional<GuardFinding> LaunchGuard::desynchronised(std::int64_t now_ms,
   return found;
 }
 
-// Programs of others may count steps anew for every pass over their data: of them it is only told.
+// Programs of others may count steps anew for every pass over their data: they are only warned about.
 std::optional<GuardFinding> LaunchGuard::no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   if (settings_.on_hang == "ignore" || ranks.empty()) return std::nullopt;
   GuardFinding found;
@@ -260,7 +259,7 @@ std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const s
     const bool lingers = starts_with(section, beat_failed) && rank.idle_ms >= failed_ends_ms;
     if ((rank.process != ProcessState::ended && !lingers) || section == beat_finished) continue;
     const std::int64_t ended_ms = ended_ms_.try_emplace(rank.rank, now_ms).first->second;
-    if (section == beat_start && now_ms - ended_ms < launcher_tells_ms) continue;
+    if (section == beat_start && now_ms - ended_ms < launcher_reports_ms) continue;
     if (!culprit || rank.idle_ms > culprit->idle_ms) culprit = &rank;
   }
   if (!culprit) return std::nullopt;

@@ -5,8 +5,8 @@
 // while it runs. It names a fault and restarts nothing: recovery and placement lie above it.
 //
 // Looks at the ranks and nodes of one launch and says when one of them is at fault: look() asks one detector after the
-// other. Pure: what is seen and the time come from outside. A rank that has ended well, or told its exit code, is no
-// business of the guard: its launcher says so.
+// other. Pure: what is seen and the time come from outside. A rank that has ended well, or reported its exit code, is
+// no business of the guard: its launcher says so.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,9 @@
 
 namespace longhaul {
 
+// All processes are there and run, and none has come past its start.
+bool has_not_started(const std::vector<RankObservation>& ranks);
+
 class LaunchGuard {
  public:
   // `own_program`: the ranks are the engine's and stand or fall together; programs of others may end one by one, and
@@ -41,8 +44,8 @@ class LaunchGuard {
   void adopt_launch(std::int64_t now_ms, std::int64_t epoch, std::int64_t lost_ms);
   // The ranks were ordered to go on in-process, in this epoch: what they show of an earlier one is over.
   void restarted(std::int64_t now_ms, std::int64_t epoch);
-  // The first fault of the launch; nothing more once it was told. `demand`: what the settings ask for where nothing is
-  // at fault.
+  // The first fault of the launch; nothing more once it was reported. `demand`: what the settings ask for where nothing
+  // is at fault.
   std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
                                    const std::vector<HostObservation>& hosts,
                                    const std::optional<GuardFinding>& demand = std::nullopt);
@@ -55,12 +58,13 @@ class LaunchGuard {
   // How long saves took that came to their end: events `checkpoint`.
   void take(const std::vector<Event>& events);
 
+  bool ends_hangs() const { return settings_.on_hang != "report" && settings_.on_hang != "ignore"; }
   // What moves, where nothing may be decided about it.
   void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
     host_loss_.note_progress(now_ms, ranks);
   }
-  // The node that was lost, also where nothing may be done about it (no majority, told to stop); nothing is noted as
-  // told.
+  // The node that was lost, also where nothing may be done about it (no majority, asked to stop); nothing is noted as
+  // reported.
   std::optional<GuardFinding> lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                            const std::vector<HostObservation>& hosts);
 
@@ -88,7 +92,7 @@ class LaunchGuard {
   ProgressWatch roll_backs_;
   std::vector<WarningEvent> warnings_;
   std::optional<HangFinding> suspicion_;
-  bool told_ = false;
+  bool reported_ = false;
   std::int64_t epoch_ = 0;
   std::map<int, std::int64_t> ended_ms_;  // by rank: when its process was first seen to be gone
 };

@@ -17,7 +17,7 @@ class MilestoneWatch {
   MilestoneWatch(const Attempt& attempt, const Task& task, const Clock& clock);
 
   // Whether more are there than at the last look. Those of earlier jobs are news at the first: the one that published
-  // them may have died before anybody was told.
+  // them may have died before anybody was notified.
   bool look();
 
  private:

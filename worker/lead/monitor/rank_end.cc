@@ -8,7 +8,7 @@
 
 namespace longhaul {
 
-std::optional<int> told_exit_code(const std::string& section) {
+std::optional<int> reported_exit_code(const std::string& section) {
   if (!starts_with(section, beat_failed)) return std::nullopt;
   int code = 0;
   const char* const end = section.data() + section.size();
@@ -18,8 +18,8 @@ std::optional<int> told_exit_code(const std::string& section) {
 }
 
 ExitStatus end_of_rank(const std::string& section, const ExitStatus& launcher) {
-  const std::optional<int> told = told_exit_code(section);
-  return told ? ExitStatus{*told, 0} : launcher;
+  const std::optional<int> reported = reported_exit_code(section);
+  return reported ? ExitStatus{*reported, 0} : launcher;
 }
 
 }  // namespace longhaul

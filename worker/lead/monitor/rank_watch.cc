@@ -37,6 +37,9 @@ void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders
   ranks_.clear();
   pageless_.clear();
   heard_ns_.clear();
+  unlisted_since_ns_.clear();
+  ranks_on_.clear();
+  for (int rank = 0; rank < launch.ranks; ++rank) ranks_on_[host_of(rank)].push_back(rank);
 }
 
 void RankWatch::look(const AgentTable* agents) {
@@ -68,6 +71,24 @@ void RankWatch::look_at_reports(const AgentTable& agents) {
     heard_ns = agent.heard_ns;
     for (const RankReport& report : agent.report.ranks)
       if (report.beat.rank < launch_.ranks) ranks_[report.beat.rank] = report;
+    end_unlisted(host, agent);
+  }
+}
+
+// An agent that follows one that was killed finds neither page nor process of ranks that have ended in between: what
+// the one before had said last (blocked, say) would be believed until the patience of a teardown is over.
+void RankWatch::end_unlisted(const std::string& host, const AgentState& agent) {
+  const auto here = ranks_on_.find(host);
+  if (here == ranks_on_.end()) return;
+  for (const int rank : here->second) {
+    const bool listed = std::ranges::any_of(agent.report.ranks, [&](const auto& one) { return one.beat.rank == rank; });
+    const auto known = ranks_.find(rank);
+    if (listed || known == ranks_.end()) {
+      unlisted_since_ns_.erase(rank);
+      continue;
+    }
+    const std::int64_t since_ns = unlisted_since_ns_.emplace(rank, agent.heard_ns).first->second;
+    if (agent.heard_ns - since_ns >= unlisted_ns_) known->second.state = ProcessState::ended;
   }
 }
 

@@ -25,7 +25,10 @@ std::vector<PageFolder> page_folders(const Launch& launch, const std::vector<Job
 
 class RankWatch {
  public:
-  explicit RankWatch(const Clock& clock) : clock_(clock) {}
+  // `unlisted_ms`: for how long an agent's reports leave out a rank that was running before it has ended. An agent that
+  // has just been started looks for processes without a page once a second.
+  explicit RankWatch(const Clock& clock, std::int64_t unlisted_ms = 5'000)
+      : clock_(clock), unlisted_ns_(unlisted_ms * 1'000'000) {}
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
@@ -54,12 +57,16 @@ class RankWatch {
   void look_for_processes(const PageFolder& folder);
   void look_here(const PageFolder& folder, int rank);
   void look_at_reports(const AgentTable& agents);
+  void end_unlisted(const std::string& host, const AgentState& agent);
 
   const Clock& clock_;
   Launch launch_;
   std::vector<PageFolder> folders_;
   std::int64_t restart_wait_ms_ = 0, end_by_ns_ = 0;
-  std::map<std::string, std::int64_t> heard_ns_;  // of each agent, as of the last look
+  std::int64_t unlisted_ns_;
+  std::map<std::string, std::int64_t> heard_ns_;      // of each agent, as of the last look
+  std::map<std::string, std::vector<int>> ranks_on_;  // by host of the launch
+  std::map<int, std::int64_t> unlisted_since_ns_;     // running ranks that their host's reports leave out
   std::map<int, HeartbeatPage> pages_;
   std::map<std::string, PagelessRanks> pageless_;  // by folder; where there are no agents
   std::map<int, RankReport> ranks_;

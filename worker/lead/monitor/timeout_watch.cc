@@ -40,10 +40,10 @@ void TimeoutWatch::take(const LearnedTimes& learned) {
 
 void TimeoutWatch::take(const std::vector<Event>& events) {
   for (const Event& event : events) {
-    if (event.kind == "timeouts") told_.insert(event.fields.get_string("text"));
+    if (event.kind == "timeouts") reported_.insert(event.fields.get_string("text"));
     if (event.kind == "ranks_stay") waited_ = true;
     if (event.kind == recovered_event_kind && !std::exchange(waited_, false))
-      take_teardown(event.fields.get_number("stop_s"));
+      take_teardown(event.fields.get_number("teardown_s"));
     if (event.kind != "checkpoint") continue;
     const double seconds = event.fields.get_number("stall_s") + event.fields.get_number("write_s");
     if (seconds <= all_.final_checkpoint.seconds) continue;
@@ -67,9 +67,9 @@ std::vector<WarningEvent> TimeoutWatch::look() {
     WarningEvent warning;
     warning.kind = "timeouts";
     warning.text = found.error.what + (found.mendable ? "; for the next job: " + found.error.hint : "");
-    const bool is_told = told_.contains(found.rule) || told_.contains(warning.text);
-    told_.insert(found.rule);
-    if (!is_told) fresh.push_back(std::move(warning));
+    const bool is_known = reported_.contains(found.rule) || reported_.contains(warning.text);
+    reported_.insert(found.rule);
+    if (!is_known) fresh.push_back(std::move(warning));
   }
   return fresh;
 }

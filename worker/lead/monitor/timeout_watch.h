@@ -1,5 +1,5 @@
 // The hierarchy of timeouts once more, in the job: with the time that it was granted, what Slurm says of itself, what
-// was learned of sections, and how long a checkpoint takes. A contradiction ends nothing here: it is told, once for
+// was learned of sections, and how long a checkpoint takes. A contradiction ends nothing here: it is reported, once for
 // each rule, and what to change for the next job. Pure.
 #pragma once
 
@@ -24,10 +24,10 @@ class TimeoutWatch {
   void ends_in(double seconds);
   void take(const SchedulerTimes& times);
   void take(const LearnedTimes& learned);
-  // Saves that were measured, and what an earlier lead of this job has told.
+  // Saves that were measured, and what an earlier lead of this job has reported.
   void take(const std::vector<Event>& events);
 
-  // What was not told before; `launch` is left to the caller.
+  // What was not reported before; `launch` is left to the caller.
   std::vector<WarningEvent> look();
 
  private:
@@ -36,8 +36,8 @@ class TimeoutWatch {
   double hang_factor_;
   bool learns_;  // launches are ended by what was learned
   bool trains_, changed_ = true;
-  bool waited_ = false;         // for ranks that a file system kept: how long says nothing of their end
-  std::set<std::string> told_;  // rules, and texts of an earlier lead
+  bool waited_ = false;             // for ranks that a file system kept: how long says nothing of their end
+  std::set<std::string> reported_;  // rules, and texts of an earlier lead
 };
 
 }  // namespace longhaul

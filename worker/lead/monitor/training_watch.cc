@@ -7,7 +7,7 @@
 namespace longhaul {
 namespace {
 
-// JSON has no such number: programs write null, or a word.
+// JSON has no such number: programs write null, or a text.
 std::optional<double> loss_of(const Event& event) {
   const Value* loss = event.fields.is_table() ? event.fields.find("loss") : nullptr;
   if (!loss) return std::nullopt;
@@ -23,15 +23,6 @@ std::vector<int> peers_of(const Launch& launch) {
   for (int rank = 0; rank < launch.ranks; ++rank)
     peers[static_cast<std::size_t>(rank)] = coordinates_of(launch.dims, rank).pp;
   return peers;
-}
-
-void apply_settings(const GuardFinding& finding, const ResiliencySettings& settings, FaultView& view) {
-  if (finding.kind == GuardFinding::Kind::slow_rank) {
-    view.group = FaultGroup::infrastructure;
-    view.hosts_lost.push_back(finding.host);
-  } else if (finding.kind == GuardFinding::Kind::bad_loss && settings.on_nan == "stop") {
-    view.group = FaultGroup::hopeless;
-  }
 }
 
 void TrainingWatch::new_launch(int launch, std::vector<int> peers) {
@@ -50,7 +41,7 @@ WarningEvent TrainingWatch::warning(const char* kind, const char* fault_class) c
 }
 
 std::vector<WarningEvent> TrainingWatch::look(const std::vector<RankObservation>& ranks, int spares) {
-  std::vector<WarningEvent> told;
+  std::vector<WarningEvent> warnings;
   for (const Straggler& one : stragglers_.look(ranks)) {
     const bool over = one.finding.kind == StragglerFinding::Kind::over;
     WarningEvent event = warning(over ? "straggler_over" : "straggler", "slow_rank");
@@ -59,7 +50,7 @@ std::vector<WarningEvent> TrainingWatch::look(const std::vector<RankObservation>
     event.relative_score = one.finding.relative_score, event.individual_score = one.finding.individual_score;
     if (!over) event.slowdown = one.finding.slowdown;
     event.text = one.finding.text();
-    told.push_back(std::move(event));
+    warnings.push_back(std::move(event));
   }
   if (settings_.on_straggler == "swap") {
     const std::optional<Straggler> slow = stragglers_.slowest();
@@ -68,7 +59,7 @@ std::vector<WarningEvent> TrainingWatch::look(const std::vector<RankObservation>
     else
       wish_to_leave(*slow, spares);
   }
-  return told;
+  return warnings;
 }
 
 // Of several slow ranks the slowest goes first; another one's turn comes in the next launch, if it is slow there.
@@ -99,15 +90,15 @@ void TrainingWatch::saved(std::int64_t step) {
 }
 
 std::vector<WarningEvent> TrainingWatch::take(const std::vector<Event>& events) {
-  std::vector<WarningEvent> told;
+  std::vector<WarningEvent> warnings;
   for (const Event& event : events) {
-    if (event.kind == "metric") take_loss(event, told);
+    if (event.kind == "metric") take_loss(event, warnings);
     if (event.kind == "checkpoint") saved(event.fields.get_integer("step", -1));
   }
-  return told;
+  return warnings;
 }
 
-void TrainingWatch::take_loss(const Event& event, std::vector<WarningEvent>& told) {
+void TrainingWatch::take_loss(const Event& event, std::vector<WarningEvent>& warnings) {
   const std::optional<double> loss = loss_of(event);
   const std::int64_t step = event.fields.is_table() ? event.fields.get_integer("step", -1) : -1;
   if (!loss) return;
@@ -125,19 +116,19 @@ void TrainingWatch::take_loss(const Event& event, std::vector<WarningEvent>& tol
       found.cause = bad.text;
       demand_ = std::move(found);
     }
-    told.push_back(std::move(bad));
+    warnings.push_back(std::move(bad));
   } else if (verdict == LossVerdict::spike) {
     high_since_ = step;
     WarningEvent high = warning("loss_spike", "loss_spike");
     high.step = high.since_step = step;
     high.text = format("step {}: the loss is {:.4g}, the median of the last ones {:.4g} (deviation {:.2g})", step,
                        *loss, losses_.median(), losses_.deviation());
-    told.push_back(std::move(high));
+    warnings.push_back(std::move(high));
   } else if (verdict == LossVerdict::calm_again || verdict == LossVerdict::new_level) {
     WarningEvent over = warning("loss_spike_over", "loss_spike");
     over.step = step, over.since_step = high_since_;
     over.text = format("step {}: the loss is {:.4g}, {}", step, *loss, to_string(verdict));
-    told.push_back(std::move(over));
+    warnings.push_back(std::move(over));
   }
 }
 

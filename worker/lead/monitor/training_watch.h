@@ -1,6 +1,6 @@
 // What a lead notices of a training whose ranks all work: slow ones, and losses that make no sense; and what the
 // stage's settings ask for then. Pure: ranks, events and the time come from outside. Nothing here is a fault until a
-// setting says so (`resiliency.on_straggler`, `on_nan`); then demand() is what the guard is to be told.
+// setting says so (`resiliency.on_straggler`, `on_nan`); then demand() is what the guard is to be given.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,6 @@ namespace longhaul {
 // Which ranks do the same work: those of one stage of the pipeline.
 std::vector<int> peers_of(const Launch& launch);
 
-// What the settings say of such a finding beyond its class: a slow host counts as lost, so that a spare takes its
-// place; with `on_nan = "stop"` nothing is tried again, by no job either.
-void apply_settings(const GuardFinding& finding, const ResiliencySettings& settings, FaultView& view);
-
 class TrainingWatch {
  public:
   explicit TrainingWatch(const ResiliencySettings& settings) : settings_(settings) {}
@@ -43,7 +39,7 @@ class TrainingWatch {
 
  private:
   void wish_to_leave(const Straggler& slow, int spares);
-  void take_loss(const Event& event, std::vector<WarningEvent>& told);
+  void take_loss(const Event& event, std::vector<WarningEvent>& warnings);
   void saved(std::int64_t step);
   WarningEvent warning(const char* kind, const char* fault_class) const;
 

@@ -31,7 +31,7 @@ void OrderBook::look(OrderTaker& first_rank) {
   next_look_ns_ = now + order_look_interval_ns;
   if (ready)
     for (const auto& [id, handed] : handed_)
-      if (handed.taken && !handed.told) first_rank.take(handed.order);
+      if (handed.taken && !handed.answered) first_rank.take(handed.order);
   const std::int64_t changed = changed_ns(orders_folder(stage_dir_));
   if (changed < 0) return;  // nothing was ever ordered
   if (changed == folder_changed_ns_ && !page_wanted_ && now - changed_at_ns_ > one_time_lasts_ns)
@@ -61,16 +61,16 @@ bool OrderBook::stacks_wanted() const {
 void OrderBook::report_stacks(const OrderOutcome& outcome) {
   for (auto& [id, handed] : handed_) {
     if (!handed.wants_stacks()) continue;
-    tell(handed.order, outcome);
-    handed.told = true;
+    report_outcome(handed.order, outcome);
+    handed.answered = true;
   }
 }
 
 std::vector<Order> OrderBook::take_faults() {
   std::vector<Order> faults;
   for (auto& [id, handed] : handed_) {
-    if (handed.order.what != "fault" || handed.told) continue;
-    handed.told = true;
+    if (handed.order.what != "fault" || handed.answered) continue;
+    handed.answered = true;
     faults.push_back(handed.order);
   }
   return faults;
@@ -79,9 +79,10 @@ std::vector<Order> OrderBook::take_faults() {
 void OrderBook::hand_over(const Order& order, OrderTaker& first_rank) {
   Handed handed{order, read_order_outcome(stage_dir_, order.id).ok(), false};
   if (!PageOrders::knows(order.what, order.value)) {
-    if (!handed.told) tell(order, {false, "refused: this version's lead knows no order '" + order.text() + "'"});
-    handed.told = true;
-  } else if (order.what != "checkpoint" || !handed.told) {  // saved in an earlier launch: once is enough
+    if (!handed.answered)
+      report_outcome(order, {false, "refused: this version's lead knows no order '" + order.text() + "'"});
+    handed.answered = true;
+  } else if (order.what != "checkpoint" || !handed.answered) {  // saved in an earlier launch: once is enough
     first_rank.take(order);
     handed.taken = true;
   }
@@ -91,13 +92,13 @@ void OrderBook::hand_over(const Order& order, OrderTaker& first_rank) {
 void OrderBook::note_outcomes(const OrderTaker& first_rank) {
   for (const std::string& id : first_rank.done()) {
     const auto found = handed_.find(id);
-    if (found == handed_.end() || found->second.told || !found->second.taken) continue;
-    tell(found->second.order, {true, format("done at step {}", first_rank.step())});
-    found->second.told = true;
+    if (found == handed_.end() || found->second.answered || !found->second.taken) continue;
+    report_outcome(found->second.order, {true, format("done at step {}", first_rank.step())});
+    found->second.answered = true;
   }
 }
 
-void OrderBook::tell(const Order& order, const OrderOutcome& outcome) {
+void OrderBook::report_outcome(const Order& order, const OrderOutcome& outcome) {
   (void)write_order_outcome(stage_dir_, order.id, outcome)
       .ok();  // on a full disk the event below may still get through
   Value fields = Value::make_table();

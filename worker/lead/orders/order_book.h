@@ -24,7 +24,7 @@ class OrderTaker {
   virtual ~OrderTaker() = default;
   // Nothing is handed over before; asked at every look.
   virtual bool ready() const = 0;
-  // May be told again and again of one that is not done.
+  // May be given one that is not done again and again.
   virtual void take(const Order& order) = 0;
   virtual std::vector<std::string> done() const = 0;  // by id
   virtual std::int64_t step() const = 0;              // newest of the training
@@ -44,20 +44,20 @@ class OrderBook {
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
   void report_stacks(const OrderOutcome& outcome);
-  // Faults that a person wants to see and that were not handed out yet; each has to be told an outcome of.
+  // Faults that a person wants to see and that were not handed out yet; an outcome of each has to be reported.
   std::vector<Order> take_faults();
-  void report_fault(const Order& order, const OrderOutcome& outcome) { tell(order, outcome); }
+  void report_fault(const Order& order, const OrderOutcome& outcome) { report_outcome(order, outcome); }
 
  private:
   struct Handed {
     Order order;
-    bool told = false;  // its outcome is written, or somebody else is about to
+    bool answered = false;  // its outcome is written, or somebody else is about to
     bool taken = false;
-    bool wants_stacks() const { return order.what == "stacks" && !told; }
+    bool wants_stacks() const { return order.what == "stacks" && !answered; }
   };
   void hand_over(const Order& order, OrderTaker& first_rank);
   void note_outcomes(const OrderTaker& first_rank);
-  void tell(const Order& order, const OrderOutcome& outcome);
+  void report_outcome(const Order& order, const OrderOutcome& outcome);
 
   std::string stage_dir_;
   const Clock& clock_;

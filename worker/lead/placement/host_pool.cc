@@ -35,7 +35,7 @@ bool HostPool::is_working(const std::string& host) const {
                      [&](const Host& one) { return one.name == host && one.state == State::working; });
 }
 
-void HostPool::deal() {
+void HostPool::assign() {
   int number = 0;
   for (Host& host : hosts_)
     if (host.state == State::working || host.state == State::spare)
@@ -44,7 +44,7 @@ void HostPool::deal() {
 
 void HostPool::shrink_to(int working) {
   wanted_ = std::min(wanted_, working);
-  deal();
+  assign();
 }
 
 void HostPool::grow_to(int working, const std::vector<std::string>& back) {
@@ -52,7 +52,7 @@ void HostPool::grow_to(int working, const std::vector<std::string>& back) {
     if (host.state == State::lost && std::find(back.begin(), back.end(), host.name) != back.end())
       host.state = State::spare, host.returned = true;
   wanted_ = std::max(wanted_, working);
-  deal();
+  assign();
 }
 
 void HostPool::note_returned(const std::string& host) {

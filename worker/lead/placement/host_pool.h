@@ -46,7 +46,7 @@ class HostPool {
   };
   std::vector<std::string> with(std::initializer_list<State> states) const;
   void leave_as(const std::string& host, State state);
-  void deal();  // the first `wanted_` that were not left work, the others are spares
+  void assign();  // the first `wanted_` that were not left work, the others are spares
   std::vector<Host> hosts_;
   int wanted_ = 0;
 };

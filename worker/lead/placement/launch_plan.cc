@@ -30,9 +30,9 @@ Status make_step_folders(const Attempt& attempt, const std::string& launch_dir) 
 }
 
 // Of a former life of this job: their processes have ended long ago, and would be taken for ranks of this launch; so
-// would their words.
+// would their entries.
 Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps) {
-  LH_CHECK(remove_tree(launch.words_dir));
+  LH_CHECK(remove_tree(launch.store_dir));
   for (const PageFolder& folder : page_folders(launch, steps))
     for (int rank = 0; rank < folder.ranks; ++rank) LH_CHECK(remove_tree(beat_page_path(folder.path, rank)));
   return {};
@@ -53,8 +53,8 @@ void place_ranks(const LeadOf& lead, Launch& launch) {
 
 constexpr FileRetry no_retry{1, 0};  // the lead has agents to answer: it launches again by itself (prepare_in_time)
 
-bool is_mpirun(const std::vector<std::string>& words) {
-  return !words.empty() && file_name(words.front()) == "mpirun";
+bool is_mpirun(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && file_name(arguments.front()) == "mpirun";
 }
 
 std::string own_node(const LeadOf& lead) {
@@ -70,37 +70,37 @@ std::vector<std::string> hosts_of_ranks(const LeadOf& lead, const HostPool& pool
   return hosts;
 }
 
-// mpirun takes the nodes of the job unless it is told which; a spare is none of its.
-void name_hosts(std::vector<std::string>& words, const std::vector<std::string>& hosts, const RankLayout& layout) {
-  const auto count = std::find(words.begin(), words.end(), "-np");
-  if (count != words.end() && count + 1 != words.end()) *(count + 1) = std::to_string(layout.ranks);
+// mpirun takes the nodes of the job unless it is given which; a spare is none of its.
+void name_hosts(std::vector<std::string>& arguments, const std::vector<std::string>& hosts, const RankLayout& layout) {
+  const auto count = std::find(arguments.begin(), arguments.end(), "-np");
+  if (count != arguments.end() && count + 1 != arguments.end()) *(count + 1) = std::to_string(layout.ranks);
   std::vector<std::string> named;
   const int of_node = (layout.ranks + layout.nodes - 1) / layout.nodes;
   for (const std::string& host : hosts) named.push_back(format("{}:{}", host, of_node));
-  words.insert(words.begin() + 1, {"--host", join(named, ",")});
+  arguments.insert(arguments.begin() + 1, {"--host", join(named, ",")});
 }
 
 // srun's own numbers, where fewer ranks than planned are started on fewer nodes.
-void fit_numbers(std::vector<std::string>& words, const RankLayout& layout) {
-  for (std::string& word : words) {
-    if (starts_with(word, "--nodes=")) word = format("--nodes={}", layout.nodes);
-    if (starts_with(word, "--ntasks=")) word = format("--ntasks={}", layout.ranks);
+void fit_numbers(std::vector<std::string>& arguments, const RankLayout& layout) {
+  for (std::string& argument : arguments) {
+    if (starts_with(argument, "--nodes=")) argument = format("--nodes={}", layout.nodes);
+    if (starts_with(argument, "--ntasks=")) argument = format("--ntasks={}", layout.ranks);
   }
 }
 
 // Which nodes of the job, where not all of them work; beside what may be left of an earlier launch, whose step Slurm
 // may hold to be running until it notices that a node is dead.
-std::vector<std::string> launcher_words(const LeadOf& lead, const HostPool& hosts, const RankLayout& layout,
-                                        int number) {
-  std::vector<std::string> words = lead.attempt.launcher;
-  if (is_mpirun(words)) name_hosts(words, hosts_of_ranks(lead, hosts), layout);
-  if (words.empty() || file_name(words.front()) != "srun") return words;
-  if (layout.ranks != lead.task.resources.ranks) fit_numbers(words, layout);
+std::vector<std::string> launcher_arguments_of(const LeadOf& lead, const HostPool& hosts, const RankLayout& layout,
+                                               int number) {
+  std::vector<std::string> arguments = lead.attempt.launcher;
+  if (is_mpirun(arguments)) name_hosts(arguments, hosts_of_ranks(lead, hosts), layout);
+  if (arguments.empty() || file_name(arguments.front()) != "srun") return arguments;
+  if (layout.ranks != lead.task.resources.ranks) fit_numbers(arguments, layout);
   std::vector<std::string> added;
   if (!hosts.spares().empty() || !hosts.left().empty()) added.push_back("--nodelist=" + join(hosts.working(), ","));
   if (number > 1) added.insert(added.end(), {"--overlap", "--mem=0"});
-  words.insert(words.begin() + 1, added.begin(), added.end());
-  return words;
+  arguments.insert(arguments.begin() + 1, added.begin(), added.end());
+  return arguments;
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   LaunchSpec spec;
   spec.attempt = attempt;
   const RankLayout layout = rank_layout(lead, hosts);
-  spec.attempt.launcher = launcher_words(lead, hosts, layout, number);
+  spec.attempt.launcher = launcher_arguments_of(lead, hosts, layout, number);
   spec.task = lead.task;
   spec.worker_program = lead.worker_program;
   spec.mpirun = lead.job.mpirun;
@@ -149,7 +149,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   if (pages_in_memory) {
     LH_TRY(launch.beat_dir, new_node_beat_folder());
   }
-  launch.words_dir = join_path(beat_folder(launch), "words");
+  launch.store_dir = join_path(beat_folder(launch), "store");
   launch.events_path = attempt.events_path();
   launch.output_dir = staging_folder(attempt, lead.job.restarts, number);
   launch.state_dir = attempt.state_dir();

@@ -2,7 +2,7 @@
 // On which nodes the ranks of a launch run, and in which folders.
 // launch_plan.h writes the launch; host_pool.h has nodes and spares; rank_layout.h shrinks, grow_back.h grows.
 // leftovers.h and old_launches.h remove what earlier launches left; lead_ways.h says how agents reach the lead.
-// It does not know the agents or why a node was left: it is told which nodes are fit.
+// It does not know the agents or why a node was left: it is given the nodes that are fit.
 //
 // How one launch of an attempt is laid out: on which nodes, which rank where, in which folders.
 #pragma once

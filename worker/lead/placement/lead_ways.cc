@@ -30,8 +30,8 @@ Result<PortRange> ports_to_listen_on(const std::string& asked, const PortRange& 
 std::string node_address_of(const std::string& show_node) {
   constexpr std::string_view key = "NodeAddr=";
   for (const std::string& line : split(show_node, '\n'))
-    for (const std::string& word : split(line, ' '))
-      if (starts_with(word, key)) return word.substr(key.size());
+    for (const std::string& field : split(line, ' '))
+      if (starts_with(field, key)) return field.substr(key.size());
   return {};
 }
 

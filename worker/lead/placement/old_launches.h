@@ -1,6 +1,6 @@
 // Removes what launches of long ago have left. A training of weeks may be started again hundreds of times, and each
 // launch leaves a log of every rank: with thousands of ranks, millions of files. The first launch stays, for what is
-// wrong from the start is told there best, and so do the newest.
+// wrong from the start is found there best, and so do the newest.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ void EventFacts::go_back_to(std::int64_t step) {
     steps->saved = std::min(steps->saved, step), steps->checkpoint = std::min(steps->checkpoint, step);
 }
 
-Value EventFacts::told() const {
+Value EventFacts::snapshot() const {
   Value value = Value::make_table();
   value.set("saved", steps_.saved);
   value.set("checkpoint", steps_.checkpoint);
@@ -46,12 +46,12 @@ Value EventFacts::told() const {
   return value;
 }
 
-EventFacts EventFacts::of(const Value& told) {
+EventFacts EventFacts::of(const Value& saved) {
   EventFacts facts;
-  if (!told.is_table()) return facts;
-  facts.steps_ = {told.get_integer("saved", -1), told.get_integer("checkpoint", -1)};
-  facts.whole_ = SavedProgress(told.get_integer("whole", no_saved_step));
-  facts.stopped_ = told.get_string("stopped");
+  if (!saved.is_table()) return facts;
+  facts.steps_ = {saved.get_integer("saved", -1), saved.get_integer("checkpoint", -1)};
+  facts.whole_ = SavedProgress(saved.get_integer("whole", no_saved_step));
+  facts.stopped_ = saved.get_string("stopped");
   return facts;
 }
 

@@ -63,8 +63,8 @@ class EventFacts {
 
   // Nothing was said that is not decided upon. What was reported until then, for another lead that goes on from there.
   bool at_rest() const { return faults_.empty() && corruption_.empty(); }
-  Value told() const;
-  static EventFacts of(const Value& told);
+  Value snapshot() const;
+  static EventFacts of(const Value& saved);
 
  private:
   void go_back_to(std::int64_t step);

@@ -63,12 +63,12 @@ void follow_blame(LogRoot& root, const std::vector<RankLog>& ranks) {
 }
 
 // All lines of the engine's error, where the line is its first.
-std::string words_around(const std::string& launch_dir, const LogRoot& root) {
-  const std::string words = failure_lines(rank_log_path(launch_dir, root.rank));
-  return starts_with(words, root.line) || starts_with(words, engine_error) ? words : root.line;
+std::string text_around(const std::string& launch_dir, const LogRoot& root) {
+  const std::string text = failure_lines(rank_log_path(launch_dir, root.rank));
+  return starts_with(text, root.line) || starts_with(text, engine_error) ? text : root.line;
 }
 
-// Whole words: "n1" is not in "n12".
+// Whole names: "n1" is not in "n12".
 bool names(std::string_view line, std::string_view host) {
   const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
   for (std::size_t at = line.find(host); !host.empty() && at != std::string_view::npos; at = line.find(host, at + 1)) {
@@ -100,7 +100,7 @@ bool is_ruler(const std::string& line) {
 }
 
 // What mpirun says it says between two rules, over several lines; the first of such boxes has the reason.
-std::string words_of_launcher(const std::string& path) {
+std::string launcher_text(const std::string& path) {
   std::string box;
   bool inside = false;
   for (const std::string& line : last_lines(path)) {
@@ -152,19 +152,24 @@ void note_ends_of_srun(const std::string& path, FailureLines& said) {
 
 }  // namespace
 
-int blamed_rank(std::string_view words) {
+int blamed_rank(std::string_view text) {
   const std::string_view one = blames;
-  std::size_t at = words.rfind(one);
+  std::size_t at = text.rfind(one);
   if (at != std::string_view::npos)
     at += one.size();
-  else if (starts_with(words, one.substr(2)))
+  else if (starts_with(text, one.substr(2)))
     at = one.size() - 2;
   else
     return -1;
-  const std::string_view number = words.substr(at);
+  const std::string_view number = text.substr(at);
   const std::size_t digits = number.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string_view::npos || number.substr(digits, 2) != ": ") return -1;
   return std::atoi(std::string(number.substr(0, digits)).c_str());
+}
+
+std::optional<std::string> launcher_gave_up(const std::string& path) {
+  const auto root = root_of_launcher(path, {});
+  return root ? std::optional(root->line) : std::nullopt;
 }
 
 std::string failure_lines(const std::string& path) {
@@ -188,7 +193,7 @@ FailureLines lines_of_ranks(const std::string& launch_dir, const std::vector<Ran
                             const FailureLines& ends) {
   std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
   if (root) follow_blame(*root, ranks);
-  if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root, {}, {}};
+  if (root && root->finding.role == LineRole::root) return {root->rank, text_around(launch_dir, *root), root, {}, {}};
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
   if (auto launcher = root_of_launcher(mpirun_log, ranks)) {
     const int rank = launcher->rank;
@@ -202,9 +207,9 @@ FailureLines lines_of_ranks(const std::string& launch_dir, const std::vector<Ran
     std::string own = by_itself(ends.first_end) ? failure_lines(rank_log_path(launch_dir, first)) : std::string();
     return {first, own.empty() ? ends.first_end : std::move(own), {}, {}, {}};
   }
-  if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}, {}, {}};
+  if (root && root->finding.role == LineRole::cascade) return {root->rank, text_around(launch_dir, *root), {}, {}, {}};
   FailureLines said{0, failure_lines(rank_log_path(launch_dir, 0)), {}, {}, {}};
-  if (said.text.empty()) said.text = words_of_launcher(mpirun_log);
+  if (said.text.empty()) said.text = launcher_text(mpirun_log);
   return said;
 }
 

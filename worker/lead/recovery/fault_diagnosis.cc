@@ -6,13 +6,13 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "resiliency/restart_decision.h"
 #include "resiliency/taxonomy/exit_class.h"
 #include "resiliency/taxonomy/fault_class.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "resiliency/taxonomy/log_root.h"
 #include "worker/lead/monitor/rank_end.h"
-#include "worker/lead/monitor/training_watch.h"
 #include "worker/lead/recovery/failure_lines.h"
 
 namespace longhaul {
@@ -140,7 +140,7 @@ Cause cause_of(const LaunchOutcome& end, const FaultEvidence& seen) {
   if (finding.kind != GuardFinding::Kind::rank_ended)  // whatever its ranks said while they were ended
     return {finding.cause, std::nullopt, finding.rank};
   // The launcher and the logs may know more of the same end: a signal, a message. A rank that says why it ended did so
-  // by itself, and the others were ended because of it; but who loses a killed one may complain in any words.
+  // by itself, and the others were ended because of it; but who loses a killed one may complain in any way.
   Cause cause = cause_of_launch(end.launch, seen);
   const bool by_itself = starts_with(finding.section, beat_failed);  // the launcher reports how the others were ended
   const bool killed = !by_itself && (end.launch.status.signal != 0 || end.launch.status.code > 128);
@@ -211,27 +211,18 @@ Diagnosis diagnosis_of(const LaunchOutcome& end, const Cause& cause, const std::
     const bool accused = corruption->is_of_one_rank() && seen.attempt.steps.empty();
     record.host = accused ? seen.ranks.host_of(corruption->rank) : std::string();
   }
-  const bool of_storage = is_of_shared_storage(record, end, seen);
-  if (of_storage) record.host.clear();
-  FaultView view;
-  view.rank = record.rank;
-  view.host = record.host;
-  view.scope = record.scope;
-  if (end.finding && is_of_host(*end.finding)) view.hosts_lost = {end.finding->host};
+  DiagnosedFault found{.fault = record.fault, .scope = record.scope, .rank = record.rank, .host = record.host};
+  found.cause = fingerprint(cause.text, seen.launch.hosts);
+  if (end.finding && is_of_host(*end.finding)) found.host_lost = end.finding->host;
+  if (end.finding && end.finding->kind == GuardFinding::Kind::slow_rank) found.slow_host = end.finding->host;
+  found.bad_loss = end.finding && end.finding->kind == GuardFinding::Kind::bad_loss;
+  found.of_shared_storage = is_of_shared_storage(record, end, seen);
+  found.of_sums = corruption.has_value();
+  found.at_ms = seen.now_ms;
+  FaultView view = view_of(found, seen.attempt.resiliency);
   for (const std::string& host : seen.hosts_left)
     if (std::find(seen.launch.hosts.begin(), seen.launch.hosts.end(), host) != seen.launch.hosts.end())
       view.hosts_lost.push_back(host);  // its ranks would not end
-  view.fault = to_string(record.fault);
-  view.group = group_of(record.fault);
-  if (end.finding) apply_settings(*end.finding, seen.attempt.resiliency, view);
-  // Its own for each node, whatever was found there.
-  const bool of_host = end.finding && is_of_host(*end.finding);
-  view.cause = of_host || view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
-                                                         : fingerprint(cause.text, seen.launch.hosts);
-  if (corruption && !view.host.empty()) view.cause = format("{} {}", view.fault, view.host);
-  // Where memory ran out its own budget says what is tried next, on which host.
-  view.accuses = view.group == FaultGroup::memory || of_storage ? Accusation::never : info_of(record.fault).accuses;
-  view.at_ms = seen.now_ms;
   return {cause.text, culprit, status, std::move(view)};
 }
 
@@ -245,7 +236,7 @@ Diagnosis diagnose(const LaunchOutcome& end, const FaultEvidence& evidence) {
   Cause cause = cause_of(end, evidence);
   const ExitStatus status = end_of_culprit(end.launch, cause.culprit, evidence);
   const auto corruption = corruption_of(end, evidence);
-  if (corruption) cause.text = silent_corruption_words + corruption->what, cause.root.reset();
+  if (corruption) cause.text = silent_corruption_prefix + corruption->what, cause.root.reset();
   return diagnosis_of(end, cause, corruption, status, evidence);
 }
 

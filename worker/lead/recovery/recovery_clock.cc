@@ -17,6 +17,7 @@ void RecoveryClock::fault(std::int64_t now_ms, double silent_s, std::int64_t ste
     detected_ms_ = now_ms;
     step_before_ = -1;
   }
+  newest_ms_ = now_ms;
   step_before_ = std::max(step_before_, step);
   stopped_ms_.reset(), started_ms_.reset(), loaded_ms_.reset();
 }
@@ -46,6 +47,7 @@ std::optional<RecoveredEvent> RecoveryClock::look(std::int64_t now_ms, const std
   event.launch = launch_;
   event.detect_s = between(*fault_ms_, detected_ms_);
   event.stop_s = between(detected_ms_, *stopped_ms_);
+  event.teardown_s = between(newest_ms_, *stopped_ms_);
   event.start_s = between(*stopped_ms_, *started_ms_);
   event.load_s = between(*started_ms_, *loaded_ms_);
   event.first_step_s = between(*loaded_ms_, now_ms);

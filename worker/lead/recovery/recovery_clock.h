@@ -13,7 +13,7 @@ namespace longhaul {
 
 class RecoveryClock {
  public:
-  // `silent_s`: since the culprit's last sign of life; `step`: newest under way in any rank, -1: none.
+  // `silent_s`: since the culprit's last heartbeat; `step`: newest under way in any rank, -1: none.
   void fault(std::int64_t now_ms, double silent_s, std::int64_t step);
   void stopped(std::int64_t now_ms);  // the last rank of the faulty launch is gone
   // `epoch`: where they go on in-process, that to which they were ordered; 0: new processes.
@@ -24,7 +24,7 @@ class RecoveryClock {
 
  private:
   std::optional<std::int64_t> fault_ms_, stopped_ms_, started_ms_, loaded_ms_;
-  std::int64_t detected_ms_ = 0, step_before_ = -1, first_step_ = -1, epoch_ = 0;
+  std::int64_t detected_ms_ = 0, newest_ms_ = 0, step_before_ = -1, first_step_ = -1, epoch_ = 0;
   int launch_ = 0, ranks_ = 0;
 };
 

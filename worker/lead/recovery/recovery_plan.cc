@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text/text.h"
+#include "resiliency/restart_decision.h"
 #include "worker/lead/placement/rank_layout.h"
 
 namespace longhaul {
@@ -14,11 +15,7 @@ TierOffers offers_for(const FaultView& fault, const RecoveryInput& input) {
   const ResiliencySettings& settings = input.lead.attempt.resiliency;
   offers.skip = {false, "the training leaves steps out by itself"};
   offer_shrink(input.lead, input.hosts, fault.hosts_lost, offers);
-  if (settings.restarts == 0) offers.in_job = {false, "resiliency.restarts is 0"};
-  offers.spares_left = static_cast<int>(input.hosts.spares().size());
-  if (offers.spares_left == 0)
-    offers.swap = {false, settings.spares == 0 ? "the job has no spares" : "all spares are used"};
-  if (settings.restarts == 0) offers.swap = offers.shrink = offers.in_job;
+  limit_offers(settings, static_cast<int>(input.hosts.spares().size()), offers);
   const std::vector<std::string>& lost = fault.hosts_lost;
   const bool maker_lost = std::find(lost.begin(), lost.end(), input.step_maker) != lost.end();
   if (maker_lost ? input.step_maker_gone_if_lost : input.step_maker_gone)
@@ -29,15 +26,9 @@ TierOffers offers_for(const FaultView& fault, const RecoveryInput& input) {
 }
 
 RecoveryPlan plan_after(const FaultView& fault, TierHistory history, const RecoveryInput& input) {
-  const ResiliencySettings& settings = input.lead.attempt.resiliency;
-  TierBudgets budgets;
-  budgets.in_job = budgets.swap = settings.restarts;
-  budgets.without_progress_max = std::max(1, settings.restarts) + 1;
-  if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30, budgets.floor_share = 0;
-  if (fault.saved_checkpoint) forgive(history, fault.at_ms, budgets);
-  TierDecision decision = decide_tier(fault, history, offers_for(fault, input), budgets);
-  history.push_back(past_restart(fault, decision.tier));
-  return {std::move(decision), fault, std::move(history)};
+  RestartDecision decided =
+      decide_restart(fault, std::move(history), offers_for(fault, input), input.lead.attempt.resiliency);
+  return {std::move(decided.decision), fault, std::move(decided.history)};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace longhaul {
 
-// The newest that a rank of this launch has told; nullopt: there is none.
+// The newest that a rank of this launch has reported; nullopt: there is none.
 std::optional<SilentCorruption> reported_corruption(const std::vector<Event>& events, int launch);
 
 }  // namespace longhaul

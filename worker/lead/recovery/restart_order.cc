@@ -8,7 +8,8 @@
 
 namespace longhaul {
 namespace {
-constexpr const char* on_its_way = "restart";  // the section in which a rank leaves and meets (TrainingLoop::restart)
+constexpr const char* on_its_way =
+    "restart";  // the section in which a rank leaves and meets (TrainingRestart::restart)
 }
 
 void RestartOrder::given(std::int64_t now_ms, std::int64_t epoch, const GuardFinding& why) {
@@ -22,18 +23,29 @@ std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::v
     return std::nullopt;
   }
   const std::int64_t since_ms = now_ms - order_->at_ms;
-  for (const RankObservation& rank : ranks)  // the others may have met, and wait for it
-    if (order_->why.kind == GuardFinding::Kind::faulted && starts_with(rank.beat.section, beat_failed))
-      return come_to_nothing(format("rank {} has failed since the order to go on in-process", rank.rank));
+  if (auto found = failed(ranks)) return found;  // the others may have met, and wait for it
   if (order_->why.kind != GuardFinding::Kind::faulted) return not_followed(since_ms, ranks);
   std::optional<GuardFinding> found = not_passed_on(since_ms, ranks);
   return found ? found : not_met(now_ms, ranks);
 }
 
+std::optional<GuardFinding> RestartOrder::failed(const std::vector<RankObservation>& ranks) {
+  if (!order_ || order_->why.kind != GuardFinding::Kind::faulted) return std::nullopt;
+  for (const RankObservation& rank : ranks)
+    if (starts_with(rank.beat.section, beat_failed))
+      return come_to_nothing(format("rank {} has failed since the order to go on in-process", rank.rank));
+  return std::nullopt;
+}
+
 std::optional<GuardFinding> RestartOrder::fault_of(const std::optional<GuardFinding>& seen, std::int64_t now_ms,
                                                    const std::vector<RankObservation>& ranks) {
   std::optional<GuardFinding> of_order = look(now_ms, ranks);
-  return of_order && (!seen || seen->kind == GuardFinding::Kind::rank_ended) ? of_order : seen;
+  if (!seen) return of_order;
+  if (seen->kind != GuardFinding::Kind::rank_ended) {
+    over();
+    return seen;
+  }
+  return of_order ? of_order : seen;
 }
 
 // Of a fault that was survived the culprit stays who it was.

@@ -31,8 +31,13 @@ class RestartOrder {
   // have come to the epoch. Of a fault that was survived the culprit stays who it was, and no node is accused.
   std::optional<GuardFinding> look(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   // The same beside what else was seen now: a rank that has ended on its way back belongs to the fault before it.
+  // Another fault ends the order, but for a rank that has ended: srun may have ended it because of one that failed on
+  // its way, of which its own agent has not reported yet; `failed` says so once the launch has been put down.
   std::optional<GuardFinding> fault_of(const std::optional<GuardFinding>& seen, std::int64_t now_ms,
                                        const std::vector<RankObservation>& ranks);
+  // Of a launch that has ended or was put down: nothing where no rank has failed on its way. A lead that stood still
+  // with its file system sees all of it at once, and the agents' reports one after the other.
+  std::optional<GuardFinding> failed(const std::vector<RankObservation>& ranks);
 
  private:
   struct Given {

@@ -33,20 +33,20 @@ void SkippedSteps::take(const std::vector<Event>& events) {
     } else if (event.kind == "metric") {
       if (open_ && event.fields.find("loss")) completed(event);
     } else if (event.kind == fault_event_kind) {
-      told_before(event);
+      reported_before(event);
     } else if (event.kind == recovered_event_kind && newest_is_skip_) {
-      std::erase_if(pending_, [](const Pending& one) { return one.told.recovered.has_value(); });
+      std::erase_if(pending_, [](const Pending& one) { return one.report.recovered.has_value(); });
     }
   }
 }
 
-std::vector<SkippedSteps::Told> SkippedSteps::news() {
-  std::vector<Told> news;
-  for (Pending& one : std::exchange(pending_, {})) news.push_back(std::move(one.told));
+std::vector<SkippedSteps::Report> SkippedSteps::news() {
+  std::vector<Report> news;
+  for (Pending& one : std::exchange(pending_, {})) news.push_back(std::move(one.report));
   return news;
 }
 
-Value SkippedSteps::told() const {
+Value SkippedSteps::snapshot() const {
   Value value = Value::make_table(), history = Value::make_array();
   for (const auto& [step, past] : history_) {
     Value one = past_restart_to_value(past);
@@ -59,17 +59,17 @@ Value SkippedSteps::told() const {
   return value;
 }
 
-void SkippedSteps::go_on_from(const Value& told) {
-  const Value* history = told.is_table() ? told.find("history") : nullptr;
+void SkippedSteps::go_on_from(const Value& saved) {
+  const Value* history = saved.is_table() ? saved.find("history") : nullptr;
   if (!history || !history->is_array()) return;
-  launch_ = static_cast<int>(told.get_integer("launch"));
-  newest_is_skip_ = told.get_bool("newest_is_skip", false);
+  launch_ = static_cast<int>(saved.get_integer("launch"));
+  newest_is_skip_ = saved.get_bool("newest_is_skip", false);
   history_.clear();
   for (const Value& one : history->as_array())
     history_.emplace_back(one.get_integer("step"), past_restart_from_value(one));
 }
 
-Value SkippedSteps::Told::line() const {
+Value SkippedSteps::Report::line() const {
   if (recovered) return to_value(*recovered);
   Value line = fault ? to_value(*fault) : Value::make_table();
   if (to_step) line.set(roll_back_to_step_key, *to_step);
@@ -130,7 +130,7 @@ TierDecision SkippedSteps::decide(const FaultView& view, const Skip& skip) {
   return decision;
 }
 
-// A step that was left out tells of no loss in a metric, so the next one that does is another.
+// A step that was left out reports no loss in a metric, so the next one that does is another.
 void SkippedSteps::completed(const Event& event) {
   RecoveredEvent recovered;
   recovered.launch = open_->launch;
@@ -149,13 +149,13 @@ void SkippedSteps::completed(const Event& event) {
   open_.reset();
 }
 
-// A recovery belongs to the newest fault of all: after another one nothing is told of what was before it.
-void SkippedSteps::told_before(const Event& event) {
+// A recovery belongs to the newest fault of all: after another one nothing is reported of what was before it.
+void SkippedSteps::reported_before(const Event& event) {
   const FaultEvent fault = fault_event_of(event);
   newest_is_skip_ = fault.tier == to_string(RestartTier::skip);
   if (newest_is_skip_) {
     const auto same = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
-      return one.told.fault && one.skip.step == fault.step && one.skip.launch == fault.launch;
+      return one.report.fault && one.skip.step == fault.step && one.skip.launch == fault.launch;
     });
     if (same != pending_.end()) pending_.erase(same);
   } else {

@@ -86,7 +86,7 @@ void HealthWatch::start() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, orders) != 0) return lines_.reset();
   orders_ = FileDescriptor(orders[0]);
   const FileDescriptor read_end(orders[1]);
-  job_pids_told_ = false;
+  job_pids_sent_ = false;
   SpawnSpec spec;
   spec.argv = options_.program;
   spec.stdin_fd = read_end.get();
@@ -108,15 +108,15 @@ void HealthWatch::start() {
 void HealthWatch::set_job_pids(std::set<int> pids) {
   if (job_pids_ && *job_pids_ == pids) return;
   job_pids_ = std::move(pids);
-  job_pids_told_ = false;
+  job_pids_sent_ = false;
   report_job_pids();
 }
 
-// One that does not read has a full socket: told again with the next look. A line that is cut off is none to it.
+// One that does not read has a full socket: it is sent again with the next look. A line that is cut off is none to it.
 void HealthWatch::report_job_pids() {
-  if (job_pids_told_ || !job_pids_ || !orders_.valid()) return;
+  if (job_pids_sent_ || !job_pids_ || !orders_.valid()) return;
   const std::string line = "\n" + job_pids_line(*job_pids_);
-  job_pids_told_ =
+  job_pids_sent_ =
       ::send(orders_.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
 }
 
@@ -172,7 +172,7 @@ void HealthWatch::take(const std::string& line) {
   if (const Value* findings = value->find("findings"); findings && findings->is_array())
     for (const Value& one : findings->as_array()) add(health_finding_from_value(one));
   if (const Value* removed = value->find("removed"); removed && removed->is_array())
-    for (const Value& one : removed->as_array()) tell_removed(one);
+    for (const Value& one : removed->as_array()) report_removed(one);
   if (!value->get_bool("look", false)) return;
   ++report_.looks;
   report_.gpu_script = value->get_string("gpu_script");
@@ -181,7 +181,7 @@ void HealthWatch::take(const std::string& line) {
 }
 
 // What earlier jobs of this user have left on the node (resiliency/health/left_folders.h).
-void HealthWatch::tell_removed(const Value& one) {
+void HealthWatch::report_removed(const Value& one) {
   const std::string error = one.get_string("error");
   const std::string text = format("event=left_folder folder={} bytes={} why='{}'", one.get_string("path"),
                                   one.get_integer("bytes"), one.get_string("why"));

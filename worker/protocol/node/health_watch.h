@@ -1,6 +1,6 @@
 // The eyes on one host: a program that looks at it again and again (`longhaul-worker health --watch`), and what it
 // said. A process of its own, for a look may wait for a GPU's driver or a dead file system for good: whoever owns the
-// watch is never kept waiting, and one that is silent for too long is ended, told of, and started again once it is
+// watch is never kept waiting, and one that is silent for too long is ended, reported, and started again once it is
 // gone.
 //
 // Owned by an agent, or by the lead where there are no agents. One thread.
@@ -42,7 +42,7 @@ class HealthWatch {
   void look();
   // Something that the owner found by itself: a clock that is off.
   void add(const HealthFinding& finding);
-  // The job's processes on this host, whose GPUs they are; told to the program, which takes all others for foreign,
+  // The job's processes on this host, whose GPUs they are; sent to the program, which takes all others for foreign,
   // with their descendants. Before the first call it judges none.
   void set_job_pids(std::set<int> pids);
   const HealthReport& report() const { return report_; }
@@ -50,7 +50,7 @@ class HealthWatch {
  private:
   void start();
   void take(const std::string& line);
-  void tell_removed(const Value& one);
+  void report_removed(const Value& one);
   void read_lines();
   void end_program();
   void report_job_pids();
@@ -63,7 +63,7 @@ class HealthWatch {
   bool killed_ = false;
   FileDescriptor lines_, orders_;
   std::optional<std::set<int>> job_pids_;
-  bool job_pids_told_ = false;
+  bool job_pids_sent_ = false;
   std::string unread_;
   std::int64_t said_ns_ = 0, next_start_ns_ = 0, serial_ = 0;
 };

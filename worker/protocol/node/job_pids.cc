@@ -11,25 +11,25 @@
 namespace longhaul {
 namespace {
 
-constexpr const char* job_pids_word = "pids";
+constexpr const char* job_pids_keyword = "pids";
 constexpr std::size_t job_pids_line_max = 1 << 20;
 
 }  // namespace
 
 std::string job_pids_line(const std::set<int>& pids) {
-  std::string line = job_pids_word;
+  std::string line = job_pids_keyword;
   for (const int pid : pids) line += format(" {}", pid);
   return line + "\n";
 }
 
 std::optional<std::set<int>> job_pids_from_line(const std::string& line) {
-  const std::vector<std::string> words = split(line, ' ');
-  if (words.empty() || words[0] != job_pids_word) return std::nullopt;
+  const std::vector<std::string> fields = split(line, ' ');
+  if (fields.empty() || fields[0] != job_pids_keyword) return std::nullopt;
   std::set<int> pids;
-  for (std::size_t i = 1; i < words.size(); ++i) {
+  for (std::size_t i = 1; i < fields.size(); ++i) {
     char* end = nullptr;
-    const long pid = std::strtol(words[i].c_str(), &end, 10);
-    if (words[i].empty() || *end != '\0' || pid <= 0 || pid > 0x7fffffff) return std::nullopt;
+    const long pid = std::strtol(fields[i].c_str(), &end, 10);
+    if (fields[i].empty() || *end != '\0' || pid <= 0 || pid > 0x7fffffff) return std::nullopt;
     pids.insert(static_cast<int>(pid));
   }
   return pids;

@@ -1,4 +1,4 @@
-// Which processes of a host are the job's, told by an agent or a lead to the health program beside it: lines
+// Which processes of a host are the job's, sent by an agent or a lead to the health program beside it: lines
 // "pids 12 13\n" on that program's standard input, one whenever they change.
 #pragma once
 
@@ -16,7 +16,7 @@ std::optional<std::set<int>> job_pids_from_line(const std::string& line);
 class JobPidsReader {
  public:
   explicit JobPidsReader(int descriptor) : descriptor_(descriptor) {}  // not owned
-  // The newest that was told; nothing: none yet.
+  // The newest that was sent; nothing: none yet.
   const std::optional<std::set<int>>& newest();
 
  private:

@@ -221,7 +221,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("order", name_of(order.kind));
   value.set("launch", order.launch);
   value.set("folder", order.folder);
-  if (!order.words.empty()) value.set("words", order.words);
+  if (!order.store_dir.empty()) value.set("words", order.store_dir);
   value.set("ranks", std::move(ranks));
   value.set("signal", order.signal);
   if (order.restart_wait_ms > 0) value.set("restart_wait_ms", order.restart_wait_ms);
@@ -259,7 +259,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
   order.folder = value.get_string("folder");
-  order.words = value.get_string("words");
+  order.store_dir = value.get_string("words");
   order.signal = static_cast<int>(value.get_integer("signal"));
   order.host = value.get_string("host");
   order.restart_wait_ms = value.get_integer("restart_wait_ms");

@@ -4,7 +4,7 @@
 // reported_times.h converts times between hosts whose clocks differ; standby_state.h keeps the state of a lead.
 // It does not know how ranks are read on a node (protocol/ranks), and nothing of lead or agent.
 //
-// What an agent tells its lead of the ranks on its node, and what the lead tells it to do.
+// What an agent reports to its lead of the ranks on its node, and what the lead orders it to do.
 #pragma once
 
 #include <cstdint>
@@ -89,10 +89,11 @@ struct AgentOrder {
   };
   Kind kind = Kind::end;
   int launch = 0;
-  std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
-                           // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end", "gpu" (the lines `what`
-                           // for the simulated GPUs), "word" (`what` to the programs of `ranks`); `id` is the fault's
-  std::string words = {};  // watch: where ranks on this node leave words for others (rendezvous_folder.h); "": nowhere
+  std::string folder;  // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
+                       // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end", "gpu" (the lines `what`
+                       // for the simulated GPUs), "message" (`what` to the programs of `ranks`); `id` is the fault's
+  std::string store_dir =
+      {};  // watch: where ranks on this node leave entries for others (rendezvous_folder.h); "": nowhere
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;                  // standby

@@ -8,8 +8,8 @@
 
 namespace longhaul {
 
-// `told` has come just now, by both clocks of this host (reported_times.h). false: it is only what changes, of a state
-// that was told to the agent before this one; nothing is kept.
-bool keep_lead_state(const Value& told, std::int64_t now_ns, std::int64_t now_ms, Value& state);
+// `update` has come just now, by both clocks of this host (reported_times.h). false: it is only what changes, of a
+// state that was sent to the agent before this one; nothing is kept.
+bool keep_lead_state(const Value& update, std::int64_t now_ns, std::int64_t now_ms, Value& state);
 
 }  // namespace longhaul

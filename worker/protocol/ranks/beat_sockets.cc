@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t links_of_rank_max = 16;
 constexpr std::size_t read_at_a_look_max = std::size_t{64} << 10;
 constexpr std::size_t unsent_max = 4096;
-constexpr std::int64_t refusals_told_max = 8;
+constexpr std::int64_t refusals_reported_max = 8;
 
 Result<FileDescriptor> listen_at(const std::string& path) {
   sockaddr_un address{};
@@ -137,7 +137,7 @@ void BeatSockets::take_new_connections(Rank& rank) {
     auto link = std::make_unique<Link>();
     link->socket = std::move(socket);
     link->pid = peer.pid;
-    link->told.checkpoints = rank.checkpoints_made;
+    link->sent.checkpoints = rank.checkpoints_made;
     // Programs that inherited a connection may hold many of old; the newest is what counts.
     if (rank.links.size() >= links_of_rank_max) rank.links.erase(rank.links.begin());
     rank.links.push_back(std::move(link));
@@ -196,8 +196,8 @@ void BeatSockets::take_line(Rank& rank, Link& link, std::string_view line, bool 
   if (!applied.ok()) return refuse(rank, link, line, applied.error());
   ++rank.counts.lines;
   // Who carries out an order has carried out the checkpoints before it.
-  if (parsed->word == BeatLine::Word::done && parsed->number >= link.told.orders)
-    rank.checkpoints_made = std::max(rank.checkpoints_made, link.told.checkpoints);
+  if (parsed->keyword == BeatLine::Keyword::done && parsed->number >= link.sent.orders)
+    rank.checkpoints_made = std::max(rank.checkpoints_made, link.sent.checkpoints);
 }
 
 void BeatSockets::refuse(Rank& rank, Link& link, std::string_view line, const Error& why) {
@@ -206,19 +206,19 @@ void BeatSockets::refuse(Rank& rank, Link& link, std::string_view line, const Er
     log_.warn(format("event=beat_line_refused rank={} line='{}' reason='{}' next=count_them", rank.rank,
                      printable(line), why.what));
   rank.logged = true;
-  if (++link.refused > refusals_told_max) return;
+  if (++link.refused > refusals_reported_max) return;
   const std::string answer = format("refused {} {}\n", link.lines, why.message());
   if (link.out.size() + answer.size() <= unsent_max) link.out += answer;
 }
 
 void BeatSockets::say_orders(Rank& rank, Link& link) {
   const BeatOrders now = beat_orders(*rank.page);
-  if (now.orders <= link.told.orders) return;
+  if (now.orders <= link.sent.orders) return;
   std::string text;
-  for (const std::string& line : order_lines(link.told, now)) text += line;
-  if (link.out.size() + text.size() > unsent_max) return;  // told once there is room
+  for (const std::string& line : order_lines(link.sent, now)) text += line;
+  if (link.out.size() + text.size() > unsent_max) return;  // sent once there is room
   link.out += text;
-  link.told = now;
+  link.sent = now;
 }
 
 void BeatSockets::send(Link& link) {

@@ -63,7 +63,7 @@ class BeatSockets {
     FileDescriptor socket;
     pid_t pid = 0;  // 0: in a place whose processes we do not see
     BeatLineCutter cutter;
-    BeatOrders told;
+    BeatOrders sent;
     std::int64_t lines = 0, refused = 0;
     std::string out;  // what did not go yet
     bool over = false;

@@ -44,11 +44,11 @@ bool carries(pid_t pid, const JobMarks& marks) {
     if ((!marks.attempt_key.empty() && entry == key) || (!marks.beat_folder.empty() && starts_with(entry, page)))
       return true;
   if (marks.beat_folder.empty()) return false;
-  // Before it becomes the rank's program the wrapper has the folder as a word, and not in the environment that it was
-  // started with.
-  const std::vector<std::string> words = entries_of(pid, "cmdline");
-  const auto named = std::find(words.begin(), words.end(), "--beat-dir");
-  return words.size() > 1 && words[1] == "rank" && named != words.end() && named + 1 != words.end() &&
+  // Before it becomes the rank's program the wrapper has the folder as an argument, and not in the environment that it
+  // was started with.
+  const std::vector<std::string> arguments = entries_of(pid, "cmdline");
+  const auto named = std::find(arguments.begin(), arguments.end(), "--beat-dir");
+  return arguments.size() > 1 && arguments[1] == "rank" && named != arguments.end() && named + 1 != arguments.end() &&
          *(named + 1) == marks.beat_folder;
 }
 

@@ -13,11 +13,11 @@ namespace longhaul {
 
 class PageOrders {
  public:
-  // What the page has a word for (contracts/control/order.h): "checkpoint", "stop_after" and "checkpoint_interval" with
-  // a count, "lr" with a rate.
+  // What the page has a field for (contracts/control/order.h): "checkpoint", "stop_after" and "checkpoint_interval"
+  // with a count, "lr" with a rate.
   static bool knows(const std::string& what, double value);
 
-  // An id that was written before is not written again. False: the page has no word for it.
+  // An id that was written before is not written again. False: the page has no field for it.
   bool write(const std::string& id, const std::string& what, double value, HeartbeatPage& page);
   // By id, all that the rank has carried out by now.
   std::vector<std::string> done(const HeartbeatPage& page) const;

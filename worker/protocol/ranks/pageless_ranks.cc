@@ -14,21 +14,21 @@ namespace {
 
 constexpr const char* wrapper_names[] = {"longhaul-worker", "longhaul-rank"};  // the kernel keeps 15 characters
 
-std::vector<std::string> words_of(const std::string& folder, const char* file) {
+std::vector<std::string> arguments_of(const std::string& folder, const char* file) {
   const auto text = read_file(join_path(folder, file));  // of a process that has ended meanwhile: nothing
   return text.ok() ? split(*text, '\0') : std::vector<std::string>();
 }
 
-// The name first: the words lie in the process's own memory, and who waits for a dead file system there may keep a
+// The name first: the arguments lie in the process's own memory, and who waits for a dead file system there may keep a
 // reader waiting.
 bool makes_page_in(const std::string& process, const std::string& beat_folder) {
   const auto name = read_file(process + "/comm");
   const auto is_name = [&](const char* wrapper) { return trim(*name) == wrapper; };
   if (!name.ok() || std::none_of(std::begin(wrapper_names), std::end(wrapper_names), is_name)) return false;
-  const std::vector<std::string> words = words_of(process, "cmdline");
-  if (words.size() < 6 || words[1] != "rank") return false;
-  const auto named = std::find(words.begin(), words.end(), "--beat-dir");
-  return named != words.end() && named + 1 != words.end() && *(named + 1) == beat_folder;
+  const std::vector<std::string> arguments = arguments_of(process, "cmdline");
+  if (arguments.size() < 6 || arguments[1] != "rank") return false;
+  const auto named = std::find(arguments.begin(), arguments.end(), "--beat-dir");
+  return named != arguments.end() && named + 1 != arguments.end() && *(named + 1) == beat_folder;
 }
 
 std::optional<int> rank_in(const std::vector<std::string>& variables) {
@@ -60,7 +60,7 @@ const std::vector<RankReport>& PagelessRanks::look(const std::string& beat_folde
     const int pid = std::atoi(name.c_str());
     const std::string process = "/proc/" + name;
     if (pid <= 0 || !makes_page_in(process, beat_folder)) continue;
-    const auto rank = rank_in(words_of(process, "environ"));
+    const auto rank = rank_in(arguments_of(process, "environ"));
     if (!rank || std::find(without_page.begin(), without_page.end(), *rank) == without_page.end()) continue;
     RankReport report;
     report.beat.rank = *rank, report.beat.pid = pid;

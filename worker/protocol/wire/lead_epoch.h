@@ -1,7 +1,7 @@
 // Which lead of an attempt: leads are counted, and each stands on one host. Compared by number first, then by host, so
 // that of any two leads everybody agrees which one comes later. A lead in waiting asks for the next number, and an
-// agent promises a number once (worker/agent/epoch_promise.h): two leads of one number exist only where an agent was
-// started anew in between and has forgotten its promise, and then the order still is one.
+// agent promises a number once (worker/agent/leads/epoch_promise.h): two leads of one number exist only where an agent
+// was started anew in between and has forgotten its promise, and then the order still is one.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
 // What the agent that is the standby knows of the lead that it has lost, and the lead that it starts would not: since
-// when there has been none, and where it was. Travels in the state that the lost lead had told (worker/lead/
+// when there has been none, and where it was. Travels in the state that the lost lead had sent (worker/lead/
 // lead_state.h), from one process to another of the same host.
 #pragma once
 

@@ -97,7 +97,7 @@ const char* to_string(WireKind kind) {
     case WireKind::refused: return "refused";
     case WireKind::report: return "report";
     case WireKind::order: return "order";
-    case WireKind::words: return "words";
+    case WireKind::store: return "store";
     case WireKind::promise: return "promise";
   }
   return "unknown";
@@ -280,7 +280,7 @@ Status WireSession::accept(const WireFrame& frame) {
     case WireKind::order:
       if (is_lead_ || stage_ != Stage::open) break;
       return {};
-    case WireKind::words:
+    case WireKind::store:
       if (stage_ != Stage::open) break;
       return {};
   }

@@ -20,7 +20,7 @@
 //   agent -> lead    promise    {number, host}: to a lead in waiting (below)
 //   agent -> lead    report     ...
 //   lead  -> agent   order      ...
-//   either way       words      what ranks leave for each other (store_message.h)
+//   either way       store      what ranks leave for each other (store_message.h)
 //
 // What lies before the body has its place whatever the release, so a mac is checked over the bytes as they came, and a
 // body is read only after that. Until a connection is open no body may be longer than 4 KiB. Another version is refused
@@ -28,7 +28,7 @@
 //
 // Epochs order the leads of one attempt (lead_epoch.h): a frame has the number, hello and welcome the host (`led_from`)
 // as well. An agent refuses a lead of an earlier epoch than it has seen, and takes over the epoch of the one that
-// welcomes it; a lead that is told of a later epoch than its own has to give way. A lead in waiting has no epoch yet:
+// welcomes it; a lead that learns of a later epoch than its own has to give way. A lead in waiting has no epoch yet:
 // it speaks with the number of the lead that is lost, names no host, and its welcome has `asks`, the epoch that it
 // wants to lead in. The agent answers with the newest epoch that it has promised, which is that one or another's.
 #pragma once
@@ -50,7 +50,7 @@ inline constexpr std::uint16_t wire_version = 3;  // 1 had its nonces in bodies,
 inline constexpr std::size_t wire_header_bytes = 32, wire_nonce_bytes = 32, wire_mac_bytes = 32;
 inline constexpr std::size_t wire_body_max = std::size_t{1} << 20, wire_greeting_max = 4096;  // once open, and before
 
-enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order, words, promise };
+enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order, store, promise };
 const char* to_string(WireKind kind);
 
 struct WireFrame {

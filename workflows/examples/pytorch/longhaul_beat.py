@@ -1,4 +1,4 @@
-"""Tells Longhaul what a program does, and takes its orders: copy this file beside your own. It needs nothing but Python 3.
+"""Reports to Longhaul what a program does, and takes its orders: copy this file beside your own. It needs nothing but Python 3.
 
     beat = Beat()                      # outside of Longhaul it does nothing
     beat.section("forward")            # what it does now
@@ -9,7 +9,7 @@
         beat.done(number)
 
 Nothing here blocks or raises: what cannot be said now is said a moment later, or dropped when nobody listens. Call it from the main thread.
-Only a stage that is marked as a test can be told a fault (`longhaul tell RUN fault LOCK_GIL`), and orders() then makes it.
+Only a stage that is marked as a test can be given a fault (`longhaul tell RUN fault LOCK_GIL`), and orders() then makes it.
 The lines are described in docs/contracts.md, "The heartbeat as text".
 """
 import ctypes

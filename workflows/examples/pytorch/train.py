@@ -27,7 +27,7 @@ def batch_of(step):
     return x, torch.sin(3 * x).sum(1, keepdim=True)
 
 
-def tell(kind, **fields):
+def report(kind, **fields):
     if rank == 0 and "LONGHAUL_EVENTS" in os.environ:
         with open(os.environ["LONGHAUL_EVENTS"], "a") as events:
             events.write(json.dumps({"ms": int(time.time() * 1000), "kind": kind, "rank": 0, **fields}) + "\n")
@@ -38,7 +38,7 @@ def save(model, optimizer, step):
     if rank == 0:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, state / "writing.pt")
         os.replace(state / "writing.pt", state / "checkpoint.pt")
-        tell("checkpoint", step=step, path=str(state / "checkpoint.pt"))
+        report("checkpoint", step=step, path=str(state / "checkpoint.pt"))
 
 
 def main():
@@ -47,8 +47,8 @@ def main():
     options.add_argument("--checkpoint-every", type=int, default=100)
     options = options.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    told_to_stop = []
-    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.append(True))
+    asked_to_stop = []
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
     beat = Beat()
     meeting = out / "meeting-point"  # this folder is empty at each start
     if ranks > 1:
@@ -73,10 +73,10 @@ def main():
         beat.section("backward")
         optimizer.zero_grad()
         loss.backward()
-        # All ranks have to take the same turn: what one of them was told travels with the gradients.
+        # All ranks have to take the same turn: what one of them was asked travels with the gradients.
         orders = beat.orders()
         asked = {what: value for _, what, value in orders}
-        wish = torch.tensor([float(bool(told_to_stop)), float("checkpoint" in asked), -asked.get("stop_after", last)])
+        wish = torch.tensor([float(bool(asked_to_stop)), float("checkpoint" in asked), -asked.get("stop_after", last)])
         if ranks > 1:
             beat.section("all-reduce")
             flat = torch.cat([p.grad.flatten() for p in model.parameters()])
@@ -92,15 +92,15 @@ def main():
         stopping, last = bool(wish[0]), max(step, min(last, int(-wish[2])))
         beat.step(step)
         if step % 50 == 0:
-            tell("progress", done=step, total=last, unit="steps")
-            tell("metric", step=step, loss=loss.item())
+            report("progress", done=step, total=last, unit="steps")
+            report("metric", step=step, loss=loss.item())
         if step % options.checkpoint_every == 0 or wish[1] or stopping or step == last:
             beat.section("checkpoint")
             save(model, optimizer, step)
         for number, _, _ in orders:
             beat.done(number)
         if stopping and step < last:
-            print(f"rank {rank}: told to stop, saved after step {step}", flush=True)
+            print(f"rank {rank}: asked to stop, saved after step {step}", flush=True)
             sys.exit(1)  # not an artifact yet
         if step == last:
             break

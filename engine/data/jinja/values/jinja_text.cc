@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "engine/data/jinja/values/jinja_value.h"
+#include "engine/data/jinja/values/text_case.h"
 #include "engine/data/tokenizer/utf8.h"
 
 namespace longhaul {
@@ -64,11 +65,11 @@ Result<std::string> quoted_as_python(std::string_view text) {
       out += "\\t";
     else if (c.value < 0x20 || (c.value >= 0x7F && c.value < 0xA1) || c.value == 0xAD)
       out += format("\\x{:02x}", c.value);
-    else if (c.value > 0x7F && is_python_space(c.value))
+    else if ((c.value > 0x7F && is_python_space(c.value)) || (c.value >= 0x200B && c.value <= 0x200F) ||
+             (c.value >= 0x202A && c.value <= 0x202E) || (c.value >= 0x2060 && c.value <= 0x206F) ||
+             (c.value >= 0xE000 && c.value <= 0xF8FF) || (c.value >= 0xFDD0 && c.value <= 0xFDEF) || c.value == 0xFEFF)
       out += format("\\u{:04x}", c.value);
-    else if ((c.value >= 0x200B && c.value <= 0x200F) || (c.value >= 0x202A && c.value <= 0x202E) ||
-             (c.value >= 0x2060 && c.value <= 0x206F) || (c.value >= 0xE000 && c.value <= 0xF8FF) ||
-             (c.value >= 0xFDD0 && c.value <= 0xFDEF) || c.value == 0xFEFF || c.value >= 0xE0000)
+    else if (c.value >= 0xE0000)
       return jinja_error("a list or table is printed that holds characters which Python writes by their numbers",
                          "use tojson");
     else
@@ -78,12 +79,35 @@ Result<std::string> quoted_as_python(std::string_view text) {
   return out + quote;
 }
 
+namespace {
+
+bool is_ascii_text(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// lower() and capitalize() of texts with letters that text_case.h knows.
+Result<std::string> in_lower_case(const std::string& text, bool capital) {
+  for (std::size_t at = 0; at < text.size(); at += read_utf8(text, at).length)
+    if (!knows_case(read_utf8(text, at).value))
+      return jinja_error("lower and capitalize of letters beyond Latin, Greek and Cyrillic are not done");
+  std::string out = lower_case(text);
+  const std::uint32_t first = read_utf8(text, 0).value;
+  if (!capital || (first >= 0x80 && !has_case(first))) return out;
+  if (first >= 0x80) return jinja_error("capitalize of a first letter beyond ASCII is not done");
+  if (out[0] >= 'a' && out[0] <= 'z') out[0] = static_cast<char>(out[0] - 'a' + 'A');
+  return out;
+}
+
+}  // namespace
+
 Result<std::string> in_case(const std::string& text, TextCase wanted) {
+  if ((wanted == TextCase::lower || wanted == TextCase::capital) && !is_ascii_text(text))
+    return in_lower_case(text, wanted == TextCase::capital);
   std::string out;
   bool begun = false;  // within a word, or of the text
   for (const char c : text) {
     if (static_cast<unsigned char>(c) >= 0x80)
-      return jinja_error("upper, lower, title and capitalize of letters beyond ASCII are not done");
+      return jinja_error("upper and title of letters beyond ASCII are not done");
     const bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
     const bool to_upper =
         wanted == TextCase::upper || ((wanted == TextCase::title || wanted == TextCase::capital) && !begun);

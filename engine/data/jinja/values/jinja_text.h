@@ -19,7 +19,8 @@ std::int64_t count_of_characters(std::string_view text);
 std::vector<std::string> characters_of(std::string_view text);
 // repr() of a str. Characters whose printing hangs on the version of Unicode are refused.
 Result<std::string> quoted_as_python(std::string_view text);
-// lower(), upper(), title(), capitalize(): of ASCII; letters beyond it are refused.
+// upper(), title(): of ASCII; lower(), capitalize(): of what text_case.h knows, the first letter of the latter of
+// ASCII. Letters beyond are refused.
 enum class TextCase { lower, upper, title, capital };
 Result<std::string> in_case(const std::string& text, TextCase wanted);
 

@@ -134,7 +134,7 @@ void for_units(const ComputeContext& context, Index units, const F& fn) {
     const ComputeContext& lane = context.lane(parallel_thread_index());
     for (Index i = begin; i < end; ++i) fn(lane, i);
   });
-  context.between();  // lanes have nobody to tell
+  context.between();  // lanes have nobody to inform
 }
 
 }  // namespace

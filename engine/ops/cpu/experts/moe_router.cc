@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/text/text.h"
@@ -119,17 +121,23 @@ void moe_select_sinkhorn(const ComputeContext& context, const RouterShape& shape
     return device->moe_select_sinkhorn(shape, logits, options, ids, report_to);
   constexpr Index chunk = 256;  // tokens
   const Index experts = shape.experts, chunks = (shape.tokens + chunk - 1) / chunk;
-  const auto row_share = 1.0 / static_cast<double>(shape.tokens), column_share = 1.0 / static_cast<double>(experts);
+  const auto column_share = 1.0 / static_cast<double>(experts);
   auto* cost =
       reinterpret_cast<double*>(context.scratch(0, shape.tokens * experts * static_cast<std::int64_t>(sizeof(double))));
   std::vector<double> d1(static_cast<std::size_t>(experts), 1.0), parts(static_cast<std::size_t>(chunks * experts));
+  std::vector<Index> real(static_cast<std::size_t>(chunks));
   parallel_chunks(context, shape.tokens, chunk, [&](Index begin, Index end) {
     for (Index t = begin; t < end; ++t) {
       const float* z = logits.data() + t * experts;
       const double top = static_cast<double>(*std::max_element(z, z + experts));
-      for (Index e = 0; e < experts; ++e) cost[t * experts + e] = std::exp(static_cast<double>(z[e]) - top);
+      const bool is_padding = top == -std::numeric_limits<double>::infinity();
+      if (!is_padding) ++real[static_cast<std::size_t>(begin / chunk)];
+      for (Index e = 0; e < experts; ++e)
+        cost[t * experts + e] = is_padding ? 0.0 : std::exp(static_cast<double>(z[e]) - top);
     }
   });
+  const Index all_real = std::accumulate(real.begin(), real.end(), Index{0});
+  const auto row_share = 1.0 / static_cast<double>(std::max<Index>(1, all_real));
   SinkhornReport report;
   do {
     parallel_chunks(context, shape.tokens, chunk, [&](Index begin, Index end) {

@@ -1,4 +1,4 @@
-// Which rows a block works on: tiles of rows of one expert each, told by offsets on the device.
+// Which rows a block works on: tiles of rows of one expert each, given by offsets on the device.
 #pragma once
 
 #include "engine/ops/cuda/common/device_code.h"

@@ -29,15 +29,31 @@ std::size_t sinkhorn_bytes(Index experts) {
 }
 
 // part[e] += d0 cost of the tokens of this warp.
-__device__ inline void add_tokens(const Sinkhorn& p, const double* d1, double* part, int warp) {
+__device__ inline void add_tokens(const Sinkhorn& p, const double* d1, double row_share, double* part, int warp) {
   for (int e = lane_here(); e < p.experts; e += warp_size) part[e] = 0.0;
   for (Index token = warp; token < p.tokens; token += sinkhorn_warps) {
     const double* const row = p.cost + token * p.experts;
     double sum = 0.0;
     for (int e = lane_here(); e < p.experts; e += warp_size) sum += d1[e] * row[e];
-    const double d0 = 1.0 / static_cast<double>(p.tokens) / (sum_over_warp(sum) + p.options.eps);
+    const double d0 = row_share / (sum_over_warp(sum) + p.options.eps);
     for (int e = lane_here(); e < p.experts; e += warp_size) part[e] += d0 * row[e];
   }
+}
+
+// cost = exp(logits) of this warp's tokens, 0 of padding; how many of them are none.
+__device__ inline Index take_costs(const Sinkhorn& p, int warp) {
+  Index real = 0;
+  for (Index token = warp; token < p.tokens; token += sinkhorn_warps) {
+    const float* const z = p.logits + token * p.experts;
+    float top = -INFINITY;
+    for (int e = lane_here(); e < p.experts; e += warp_size) top = larger(top, z[e]);
+    top = max_over_warp(top);
+    const bool is_padding = top == -INFINITY;
+    if (!is_padding) ++real;
+    for (int e = lane_here(); e < p.experts; e += warp_size)
+      p.cost[token * p.experts + e] = is_padding ? 0.0 : exp(static_cast<double>(z[e]) - static_cast<double>(top));
+  }
+  return real;
 }
 
 __global__ void __launch_bounds__(sinkhorn_threads) sinkhorn_kernel(Sinkhorn p) {
@@ -48,18 +64,16 @@ __global__ void __launch_bounds__(sinkhorn_threads) sinkhorn_kernel(Sinkhorn p) 
   auto* const taken = reinterpret_cast<int*>(change + 1) + warp * experts;
   const double share = 1.0 / static_cast<double>(experts);
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += sinkhorn_threads) d1[e] = 1.0;
-  for (Index token = warp; token < p.tokens; token += sinkhorn_warps) {
-    const float* const z = p.logits + token * experts;
-    float top = -INFINITY;
-    for (int e = lane_here(); e < experts; e += warp_size) top = larger(top, z[e]);
-    top = max_over_warp(top);
-    for (int e = lane_here(); e < experts; e += warp_size)
-      p.cost[token * experts + e] = exp(static_cast<double>(z[e]) - static_cast<double>(top));
-  }
+  const Index own = take_costs(p, warp);
+  if (lane_here() == 0) parts[warp * experts] = static_cast<double>(own);
+  sync_block();
+  double real = 0.0;
+  for (int i = 0; i < sinkhorn_warps; ++i) real += parts[i * experts];
+  const double row_share = 1.0 / (real > 0.0 ? real : 1.0);
   sync_block();
   SinkhornEnd end{0.0, 0};
   do {
-    add_tokens(p, d1, parts + warp * experts, warp);
+    add_tokens(p, d1, row_share, parts + warp * experts, warp);
     sync_block();
     if (threadIdx.x == 0) *change = 0.0;
     for (int e = static_cast<int>(threadIdx.x); e < experts; e += sinkhorn_threads) {

@@ -49,7 +49,7 @@ class LtProducts {
   static Result<std::unique_ptr<LtProducts>> open(Device& device, const std::string& library);
 
   std::size_t version() const { return lt_.version(); }  // of the library that was opened
-  // Does the library have an algorithm for it? Its word, asked for once.
+  // Does the library have an algorithm for it? Its answer, asked for once.
   bool has(const LtCase& key, const LtPointers& pointers);
   // A case that it does not have ends the process and is named.
   void run(cudaStream_t stream, const LtCase& key, const LtPointers& pointers, float alpha, const void* a,

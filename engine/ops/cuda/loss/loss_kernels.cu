@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows_kernel(CrossEntrop
       float v[n];
       read(i, v);
       LONGHAUL_UNROLL
-      for (int j = 0; j < n; ++j) top = fmaxf(top, v[j]);  // of NaN the sum tells
+      for (int j = 0; j < n; ++j) top = fmaxf(top, v[j]);  // NaN shows in the sum
     }
     top = max_over_block(top, parts);
     const float shift = top * log2_e;

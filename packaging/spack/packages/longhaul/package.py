@@ -24,6 +24,7 @@ class Longhaul(CMakePackage, CudaPackage):
     depends_on("spdlog@1.10: +fmt_external")
     depends_on("nlohmann-json@3.11:")
     depends_on("tomlplusplus@3.3:")
+    depends_on("libyaml@0.2.5:")
     depends_on("cli11@2:")
     depends_on("eigen@3.3:3")
     depends_on("cpp-httplib@0.11:")

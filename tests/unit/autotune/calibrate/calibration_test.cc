@@ -107,12 +107,15 @@ TEST_CASE("the plan covers what a step is made of, the same each time, and divid
 TEST_CASE("predictions of trainings that were not in the fit become those of the machine") {
   for (const std::uint64_t seed : {11ULL, 12ULL}) {
     for (const double noise : {0.0, 0.04}) {
+      if (noise == 0 && seed != 11) continue;  // the same runs
       if (testing::sanitized && (seed != 11 || noise == 0)) continue;
       CAPTURE(seed);
       CAPTURE(noise);
       ConstantTable table = shipped();
       const auto parameters = processor_parameters(table).value();
-      const auto calibration = calibrate(table, measured(noise, seed), parameters, "test");
+      SiteMeasurements runs = measured(noise, seed);
+      if (testing::sanitized || seed != 11) runs.trainings.resize(10);  // each is left out once: it is quadratic
+      const auto calibration = calibrate(table, runs, parameters, "test");
       REQUIRE_MESSAGE(calibration.ok(), calibration.error().message());
       const double allowed = noise > 0 ? 0.10 : 0.06;
       CHECK(prediction_error(calibration->trainings, &CalibratedRun::before).mean > 0.3);
@@ -135,7 +138,7 @@ TEST_CASE("predictions of trainings that were not in the fit become those of the
   }
 }
 
-TEST_CASE("what the runs cannot tell stays and is named; rates are taken as they were measured") {
+TEST_CASE("what the runs do not determine stays and is named; rates are taken as they were measured") {
   ConstantTable table = shipped();
   SiteMeasurements one_rank = measured(0, 5, 1);
   one_rank.rates = {{"gpu.cpu-core.memory_rate", 31.5}};
@@ -162,7 +165,9 @@ TEST_CASE("what the runs cannot tell stays and is named; rates are taken as they
 
 TEST_CASE("the spread of predictions is what trainings show that were left out") {
   ConstantTable table = shipped();
-  const auto calibration = calibrate(table, measured(0.1, 9), processor_parameters(table).value(), "test");
+  SiteMeasurements runs = measured(0.1, 9);
+  if (runs.trainings.size() > 8) runs.trainings.resize(8);  // each is left out once, and all others fitted anew
+  const auto calibration = calibrate(table, runs, processor_parameters(table).value(), "test");
   REQUIRE(calibration.ok());
   const double shown = prediction_error(calibration->trainings, &CalibratedRun::left_out).deviation;
   CHECK(shown > 0.05);

@@ -1,5 +1,5 @@
-// The fit finds constants that made the times it is given, says which of them the times cannot tell, and refuses what
-// has no meaning. Random draws print their seed.
+// The fit finds constants that made the times it is given, says which of them the times do not determine, and refuses
+// what has no meaning. Random draws print their seed.
 #include "autotune/calibrate/constant_fit.h"
 
 #include <doctest/doctest.h>

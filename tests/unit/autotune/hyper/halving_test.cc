@@ -309,7 +309,7 @@ TEST_CASE("a space with fewer configurations than trials is tried once and whole
   CHECK(h.cost({}).grid_steps == 12 * 160);
 }
 
-TEST_CASE("brackets follow each other, and the trials are dealt over them") {
+TEST_CASE("brackets follow each other, and the trials are distributed over them") {
   HyperSearchSettings s = search("rounds", 10, 2, 5, 10);
   s.brackets = 3;
   std::vector<std::size_t> arrays;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "autotune/hyper/lr_rules.h"
-
 namespace longhaul::hyper {
 namespace {
 
@@ -120,29 +118,6 @@ TEST_CASE("two models that are not widths of one are refused, and depth is named
   other.tie_word_embeddings = true;
   CHECK(mup_transfer(other, target).error().what.find("tie_word_embeddings") == 0);
   CHECK(!mup_transfer(ModelShape(), target).ok());
-}
-
-TEST_CASE("Adam's settings follow the batch by the square-root rule, and back again") {
-  OptimizerSettings s;
-  s.lr = 1e-3, s.beta1 = 0.9, s.beta2 = 0.95, s.eps = 1e-8, s.warmup_steps = 100, s.weight_decay = 0.1;
-  const auto four = scale_with_batch(s, 4);
-  REQUIRE(four.ok());
-  CHECK(four->lr == doctest::Approx(2e-3));
-  CHECK(four->beta1 == doctest::Approx(0.6));
-  CHECK(four->beta2 == doctest::Approx(0.8));
-  CHECK(four->eps == doctest::Approx(5e-9));
-  CHECK(four->warmup_steps == 25);
-  // Four steps' decay at the small batch is one step's at the large.
-  CHECK(four->lr * four->weight_decay == doctest::Approx(4 * s.lr * s.weight_decay));
-  const auto back = scale_with_batch(*four, 0.25);
-  REQUIRE(back.ok());
-  CHECK(back->lr == doctest::Approx(s.lr));
-  CHECK(back->beta1 == doctest::Approx(s.beta1));
-  CHECK(back->warmup_steps == s.warmup_steps);
-  const auto far = scale_with_batch(s, 10);
-  REQUIRE(!far.ok());
-  CHECK(far.error().what.find("beta1 = 0.9") != std::string::npos);
-  CHECK(!scale_with_batch(s, 0).ok());
 }
 
 }  // namespace longhaul::hyper

@@ -122,7 +122,7 @@ TEST_CASE("the model needs far fewer trials than even spreading where several pa
 
 TEST_CASE("the model learns from all rungs, and takes failures for bad") {
   HyperSearchSettings s = settings_of({toy::range("x", 0, 1)}, "tpe", 100);
-  // Rung 0 cannot tell; rung 1 was reached on the left, and what is far right runs out of memory.
+  // Rung 0 does not decide; rung 1 was reached on the left, and what is far right runs out of memory.
   std::vector<Trial> history;
   for (int i = 0; i < 20; ++i) {
     const double x = (i + 0.5) / 20;

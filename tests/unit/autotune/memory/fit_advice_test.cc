@@ -38,7 +38,7 @@ TEST_CASE("a training that fits needs no advice") {
   CHECK(advice.text().find("fits") == 0);
 }
 
-TEST_CASE("one that does not is told by how much, and every change makes it fit by itself") {
+TEST_CASE("of one that does not it is said by how much, and every change makes it fit by itself") {
   FitRequest q = question_of(8, 1, 8);
   q.host_bytes = 200e9;
   const FitAdvice advice = advise_fit(q);

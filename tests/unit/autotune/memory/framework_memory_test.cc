@@ -61,7 +61,7 @@ TEST_CASE("chunks that are alive at once are those of the schedule's own lists")
   CHECK(compared > 200);
 }
 
-TEST_CASE("layers of a rank are those that the pipeline deals") {
+TEST_CASE("layers of a rank are those that the pipeline distributes") {
   for (const int layers : {8, 30, 32, 126})
     for (const int pp : {1, 2, 4, 8})
       for (const int vp : {1, 2, 3})
@@ -76,15 +76,15 @@ TEST_CASE("layers of a rank are those that the pipeline deals") {
           const StageLayout stages = resolve_stages(layers, pp, vp, settings).value();
           int sum = 0;
           for (int rank = 0; rank < pp; ++rank) {
-            int dealt = 0;
-            for (int chunk = 0; chunk < vp; ++chunk) dealt += layers_of_chunk(stages, rank, chunk).count();
+            int assigned = 0;
+            for (int chunk = 0; chunk < vp; ++chunk) assigned += layers_of_chunk(stages, rank, chunk).count();
             CAPTURE(layers);
             CAPTURE(pp);
             CAPTURE(vp);
             CAPTURE(ends);
             CAPTURE(rank);
-            CHECK(layers_of_rank(model, t, rank) == dealt);
-            sum += dealt;
+            CHECK(layers_of_rank(model, t, rank) == assigned);
+            sum += assigned;
           }
           CHECK(sum == layers);
         }
@@ -152,6 +152,24 @@ TEST_CASE("activations of a layer as Korthikanti et al. have them, without the s
           doctest::Approx(sbh * 34 / tp + log_sums / tp));  // equation 4
     t.recompute = *recompute_from({{"block"}, 0});
     CHECK(stage_memory(megatron_memory(), gpt, t, 0).activations == doctest::Approx(2 * sbh / tp));
+  }
+}
+
+TEST_CASE("of every second product a layer keeps its input, what was attended, queries, values, gate and down") {
+  FrameworkModel model;
+  model.layers = 3, model.hidden = 1024, model.q = 768, model.kv = 256, model.heads = 12, model.vocab = 1;
+  model.ffn = 3000, model.mlp = 6000;
+  MemoryProfile profile = megatron_memory();
+  profile.every_second_product = true;  // torchtitan's selective recomputation
+  const double tokens = 2.0 * 2048, bf16 = 2, f32 = 4;
+  for (const int tp : {1, 4}) {
+    FrameworkTraining t = training_on(dims_of(tp, 1, 1), 1);
+    const double split = bf16 * (768 + 768 + 256 + 3000) + f32 * 12;  // with the logarithms of attention's sums
+    const FrameworkMemory kept = stage_memory(profile, model, t, 0);
+    CHECK(kept.activations == doctest::Approx(3 * tokens * (bf16 * 2 * 1024 + split) / tp));
+    const FrameworkMemory all = stage_memory(megatron_memory(), model, t, 0);
+    CHECK(kept.activations < all.activations);
+    CHECK(kept.transient > all.transient);  // one layer's, which is computed again
   }
 }
 

@@ -102,6 +102,26 @@ TEST_CASE("a rate that is given or needed is compared with the forecast") {
   CHECK(needed(*asked) == doctest::Approx(1));
 }
 
+TEST_CASE("a narrower model to tune comes with what its settings become for the model itself") {
+  SizeRequest q;
+  q.given = {8e9, 0, 30, 256, 400};
+  CHECK(!size_training(q)->proxy);
+  q.proxy_width = 1024;
+  const auto a = size_training(q);
+  REQUIRE_MESSAGE(a.ok(), a.error().message());
+  REQUIRE(a->proxy);
+  const SizeProxy& proxy = *a->proxy;
+  CHECK(proxy.shape.hidden_size == 1024);
+  CHECK(proxy.shape.num_hidden_layers == a->task.shape.num_hidden_layers);
+  const double r = static_cast<double>(a->task.shape.hidden_size) / 1024;
+  CHECK(proxy.lr_factor == doctest::Approx(1 / r));
+  CHECK(proxy.weight_decay_factor == doctest::Approx(r));
+  CHECK(proxy.initializer_factor == doctest::Approx(1 / std::sqrt(r)));
+  CHECK(proxy.approximations.size() >= 2);
+  q.proxy_width = 100'000;
+  CHECK(size_training(q).error().message().find("narrower") != std::string::npos);
+}
+
 TEST_CASE("everything that is wrong with a question comes at once") {
   SizeRequest q;
   q.given = {8e9, 1e12, -1, 1.5, 400};
@@ -134,7 +154,7 @@ TEST_CASE("a model that fits on none of the layouts says by how much, and on how
   CHECK(a.error().message().find("too much") != std::string::npos);
 }
 
-TEST_CASE("a batch can be dealt to any power of two of the ranks, near what was asked for") {
+TEST_CASE("a batch can be distributed to any power of two of the ranks, near what was asked for") {
   const std::uint64_t seed = testing::seed(20261123);
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -33,7 +33,7 @@ TEST_CASE("what was measured is believed, its likes nearly, and of all others on
   const MeasuredCorrection one({{training_like(2, 1), ratio}}, 0.1, 0.005);
   CHECK(one.at(training_like(2, 1)).factor == doctest::Approx(3).epsilon(0.001));
   CHECK(one.at(training_like(2, 1)).sigma == doctest::Approx(0.005).epsilon(0.01));
-  // Of another kind: both deviations are left, its own and that of the one that told the factor.
+  // Of another kind: both deviations are left, its own and that of the one that gave the factor.
   CHECK(one.at(training_like(4, 1)).factor == doctest::Approx(3).epsilon(0.01));
   CHECK(one.at(training_like(4, 1)).sigma == doctest::Approx(std::sqrt(2) * 0.1).epsilon(0.01));
   const double near = one.at(training_like(2, 2)).sigma, far = one.at(training_like(2, 8)).sigma;
@@ -42,7 +42,7 @@ TEST_CASE("what was measured is believed, its likes nearly, and of all others on
   CHECK(far < std::sqrt(2) * 0.1);
 }
 
-TEST_CASE("two kinds that err differently are told apart") {
+TEST_CASE("two kinds that err differently are distinguished") {
   const MeasuredCorrection two({{training_like(2, 1), std::log(1.2)}, {training_like(4, 1), std::log(0.8)}}, 0.2,
                                0.005);
   CHECK(two.at(training_like(2, 2)).factor > 1.1);

@@ -251,7 +251,7 @@ TEST_CASE("the right one wins in at least 95 of 100 noisy confirmations with out
   MESSAGE("right ", right, " of 100, runs ", runs);
 }
 
-TEST_CASE("on a machine with slow minutes the fastest steps decide what intervals do not tell apart") {
+TEST_CASE("on a machine with slow minutes the fastest steps decide what intervals do not distinguish") {
   const std::uint64_t seed = 20261124;
   MESSAGE("seed ", seed);
   std::mt19937_64 random(seed);

@@ -15,7 +15,7 @@ using testing::failure_lines;
 
 }  // namespace
 
-TEST_CASE("a broken invariant is told with what the thread is at, from the outermost inwards") {
+TEST_CASE("a broken invariant is reported with what the thread is at, from the outermost inwards") {
   int step = 3;
   const std::string said = failure_lines([&] {
     const CrashContext rank([] { return std::string("rank 1 of 4"); });

@@ -1,4 +1,4 @@
-// Yes, no, or an error: what cannot be told is not absent.
+// Yes, no, or an error: what cannot be known is not absent.
 #include "base/files/file_query.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 
 using namespace longhaul;
 
-TEST_CASE("a file is there, is not there, or cannot be told") {
+TEST_CASE("a file is there, is not there, or cannot be known") {
   const testing::Scratch scratch;
   CHECK_FALSE(*is_there(scratch.file("a")));
   CHECK_FALSE(*is_there(scratch.file("no/folder/a")));

@@ -107,7 +107,7 @@ TEST_CASE("an empty folder or a file of that name is a conflict as well") {
   CHECK(is_directory(scratch.file("staging")));
 }
 
-TEST_CASE("reading has limits and tells a folder from a file") {
+TEST_CASE("reading has limits and distinguishes a folder from a file") {
   const testing::Scratch scratch;
   put(scratch.file("a"), "0123456789");
   CHECK(read_file(scratch.file("a"), 10).value().size() == 10);

@@ -31,22 +31,22 @@ TEST_CASE("a folder is in use while somebody holds it, and left when its last ho
 TEST_CASE("what a killed process held is left, at once") {
   const testing::Scratch node;
   const std::string path = node.file("folder");
-  int told[2];
-  REQUIRE(::pipe(told) == 0);
+  int reported[2];
+  REQUIRE(::pipe(reported) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
     const auto held = HeldFolder::make(path);
-    (void)!::write(told[1], held.ok() ? "+" : "-", 1);
+    (void)!::write(reported[1], held.ok() ? "+" : "-", 1);
     for (;;) ::pause();
   }
   char word = 0;
-  REQUIRE(::read(told[0], &word, 1) == 1);
+  REQUIRE(::read(reported[0], &word, 1) == 1);
   REQUIRE(word == '+');
   CHECK(use_of_folder(path) == FolderUse::used);
   REQUIRE(::kill(child, SIGKILL) == 0);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
   CHECK(use_of_folder(path) == FolderUse::left);
-  ::close(told[0]), ::close(told[1]);
+  ::close(reported[0]), ::close(reported[1]);
 }
 
 TEST_CASE("a program that a process becomes holds the folder on, if it is to") {
@@ -54,21 +54,21 @@ TEST_CASE("a program that a process becomes holds the folder on, if it is to") {
   for (const auto& [until, use] : {std::pair{HeldFolder::Until::children_end, FolderUse::used},
                                    std::pair{HeldFolder::Until::closed, FolderUse::left}}) {
     const std::string path = node.file(use == FolderUse::used ? "kept" : "closed");
-    int told[2], end[2];
-    REQUIRE(::pipe(told) == 0);
+    int reported[2], end[2];
+    REQUIRE(::pipe(reported) == 0);
     REQUIRE(::pipe(end) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
       const auto held = HeldFolder::make(path, until);
-      ::dup2(end[0], 0), ::dup2(told[1], 1);
-      for (const int fd : {told[0], told[1], end[0], end[1]}) ::close(fd);
+      ::dup2(end[0], 0), ::dup2(reported[1], 1);
+      for (const int fd : {reported[0], reported[1], end[0], end[1]}) ::close(fd);
       ::execl("/bin/sh", "sh", "-c", "echo begun; read line", nullptr);
       ::_exit(1);
     }
     char word = 0;
-    REQUIRE(::read(told[0], &word, 1) == 1);
+    REQUIRE(::read(reported[0], &word, 1) == 1);
     CHECK(use_of_folder(path) == use);
-    for (const int fd : {told[0], told[1], end[0], end[1]}) ::close(fd);
+    for (const int fd : {reported[0], reported[1], end[0], end[1]}) ::close(fd);
     REQUIRE(::waitpid(child, nullptr, 0) == child);
     CHECK(use_of_folder(path) == FolderUse::left);
   }

@@ -41,20 +41,6 @@ TEST_CASE("every point has a name of its own") {
   CHECK(fault_point_names("lead_").size() == 5);
 }
 
-TEST_CASE("the tests that kill controllers draw over every point of theirs") {
-  const std::vector<std::string> points = fault_point_names("controller_");
-  REQUIRE(points.size() >= 10);
-  for (const char* script : {"tests/fault/kill_controller.py", "tests/cluster/kill_controller_slurm.py"}) {
-    CAPTURE(script);
-    const std::string text = read_file(std::string(LONGHAUL_SOURCE_DIR) + "/" + script).value();
-    const std::size_t begin = text.find("\nPOINTS = ["), end = text.find("\n]", begin);
-    REQUIRE(end != std::string::npos);
-    const std::string drawn = text.substr(begin, end - begin);
-    for (const std::string& point : points) CHECK_MESSAGE(drawn.find("\"" + point + "\"") != std::string::npos, point);
-    CHECK(split(drawn, '"').size() == 2 * points.size() + 1);  // and over nothing else
-  }
-}
-
 TEST_CASE("without a plan no point fires") {
   for (int i = 0; i < static_cast<int>(FaultPoint::count); ++i) CHECK_FALSE(fault_here(static_cast<FaultPoint>(i)));
 }

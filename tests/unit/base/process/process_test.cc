@@ -89,7 +89,7 @@ TEST_CASE("a log file or folder that cannot be opened is named, not the program"
   CHECK(no_folder.error().what.find("absent") != std::string::npos);
 }
 
-TEST_CASE("exit codes and signals are told apart") {
+TEST_CASE("exit codes and signals are distinguished") {
   const ExitStatus three = wait_exit(spawn(shell("exit 3")).value());
   CHECK(three.code == 3);
   CHECK(three.text() == "exit code 3");

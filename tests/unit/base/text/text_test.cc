@@ -6,7 +6,7 @@
 
 namespace longhaul {
 
-TEST_CASE("ill-formed UTF-8 is told apart and repaired by maximal parts") {
+TEST_CASE("ill-formed UTF-8 is found and repaired by maximal parts") {
   const std::string fffd = "\xEF\xBF\xBD";
   struct Row {
     const char* bytes;

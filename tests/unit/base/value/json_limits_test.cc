@@ -24,7 +24,7 @@ double seconds_to_parse(const std::string& text) {
   return best;
 }
 
-// What the heap has given out; 0 where nothing tells (sanitizers have heaps of their own).
+// What the heap has given out; 0 where nothing reports (sanitizers have heaps of their own).
 std::size_t heap_in_use() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && __GLIBC_PREREQ(2, 33)
   const auto info = ::mallinfo2();

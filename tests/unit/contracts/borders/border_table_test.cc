@@ -14,14 +14,14 @@ TEST_CASE("borders: the words of every refusal stand in the source that is named
   for (const auto table : {file_border(), page_border(), model_border(), template_border()})
     for (const BorderEntry& entry : table) {
       CAPTURE(entry.what);
-      CAPTURE(entry.words);
-      CHECK(std::string(entry.words).size() > 2);
+      CAPTURE(entry.text);
+      CHECK(std::string(entry.text).size() > 2);
       CHECK((entry.treatment == Treatment::refused) == (*entry.source != '\0'));
       if (entry.treatment != Treatment::refused) continue;
       ++refusals;
       const auto source = read_file(std::string(LONGHAUL_SOURCE_DIR) + "/" + entry.source);
       REQUIRE_MESSAGE(source.ok(), source.error().message());
-      CHECK(source->find(entry.words) != std::string::npos);
+      CHECK(source->find(entry.text) != std::string::npos);
     }
   CHECK(refusals > 10);
 }

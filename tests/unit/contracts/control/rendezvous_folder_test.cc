@@ -8,7 +8,7 @@
 
 namespace longhaul {
 
-TEST_CASE("words: a name is a file's, in no other folder, and none that is being written") {
+TEST_CASE("store: a name is a file's, in no other folder, and none that is being written") {
   for (const char* good : {"epoch1-axis0-00ff00ff00ff00ff-0", "epoch1-axis0-00ff00ff00ff00ff-from0-to1-tag3-0.rank12",
                            "a", "carried2", "A_b.c"})
     CHECK_MESSAGE(is_store_key(good), good);
@@ -20,13 +20,13 @@ TEST_CASE("words: a name is a file's, in no other folder, and none that is being
   CHECK(!is_store_key(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("words: a launch names the folder, or none") {
+TEST_CASE("store: a launch names the folder, or none") {
   const testing::Scratch scratch;
   Launch launch;
-  launch.words_dir = "/dev/shm/longhaul-1/words";
+  launch.store_dir = "/dev/shm/longhaul-1/store";
   REQUIRE(write_launch(scratch.file("launch.toml"), launch).ok());
-  CHECK(read_launch(scratch.file("launch.toml"))->words_dir == launch.words_dir);
-  CHECK(launch_from_value(launch_to_value(Launch{}))->words_dir.empty());
+  CHECK(read_launch(scratch.file("launch.toml"))->store_dir == launch.store_dir);
+  CHECK(launch_from_value(launch_to_value(Launch{}))->store_dir.empty());
 }
 
 }  // namespace longhaul

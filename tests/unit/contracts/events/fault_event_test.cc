@@ -47,7 +47,7 @@ TEST_CASE("what is not known is left out and stays unknown") {
 }
 
 TEST_CASE("a recovery comes back with each of its parts") {
-  const RecoveredEvent event{3, 0.1, 0.2, 0.6, 0.3, 0.4, 0.5, 1.5, 7};
+  const RecoveredEvent event{3, 0.1, 0.2, 0.6, 0.3, 0.4, 0.5, 1.5, 7, 0.15};
   const RecoveredEvent read = recovered_event_from_value(to_value(event));
   CHECK(read.launch == 3);
   CHECK(read.detect_s == 0.1);
@@ -58,6 +58,7 @@ TEST_CASE("a recovery comes back with each of its parts") {
   CHECK(read.first_step_s == 0.5);
   CHECK(read.total_s == 1.5);
   CHECK(read.lost_steps == 7);
+  CHECK(read.teardown_s == 0.15);
 }
 
 }  // namespace longhaul

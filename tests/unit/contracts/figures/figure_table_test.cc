@@ -27,9 +27,6 @@ TEST_CASE("figures: of a kind of ours names are known, with intervals and baseli
   CHECK(reports_at_end("pretrain", "heldout_loss"));
   CHECK(!reports_at_end("pretrain", "validation_loss"));
   CHECK(!reports_at_end("pretrain", "grad_norm"));  // of steps alone
-  CHECK(reports_at_step("pretrain", "grad_norm"));
-  CHECK(reports_at_step("sft", "sent_dp_bytes"));
-  CHECK(!reports_at_step("sft", "sent_dp"));
   CHECK(!reports_at_end("pretrain", "heldout_accuracy"));
   CHECK(reports_at_end("align", "heldout_accuracy"));
   CHECK(reports_at_end("evaluate", "preference_accuracy_low"));
@@ -37,6 +34,18 @@ TEST_CASE("figures: of a kind of ours names are known, with intervals and baseli
   CHECK(reports_at_end("evaluate", "baseline_bits_per_byte"));
   CHECK(reports_at_end("evaluate", "baseline_choice_accuracy_high"));
   CHECK(!reports_at_end("evaluate", "perplexity_low"));
+  for (const char* name :
+       {"piqa.acc", "piqa.acc_norm_stderr", "gsm8k.exact_match.strict-match", "baseline_piqa.acc_low",
+        "gsm8k.exact_match.strict-match_difference_high", "wiki.bits_per_byte", "x.questions", "t.mc2_difference_low",
+        "h.pass_at_16", "h.pass_at_1_stderr", "i.inst_level_loose_acc_high"})
+    CHECK(reports_at_end("evaluate", name));
+  for (const char* name : {"piqa.accuracy", "piqa.", "piqa.acc_normal", "piqa.f1_stderr", "h.pass_at_", "h.pass_at_x"})
+    CHECK(!reports_at_end("evaluate", name));
+  CHECK(!reports_at_end("pretrain", "piqa.acc"));
   CHECK(!reports_at_end("pretrain", "baseline_loss"));
+  CHECK(reports_at_end("reward", "heldout_accuracy_low"));
+  CHECK(reports_at_end("reward", "heldout_accuracy_chat"));
+  CHECK(reports_at_end("reward", "heldout_accuracy_chat_high"));
+  CHECK(!reports_at_end("reward", "heldout_kl"));
   CHECK(reports_at_end("command", "anything"));
 }

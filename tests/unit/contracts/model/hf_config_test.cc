@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "base/files/files.h"
+#include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/model/parameter_list.h"
 
 using namespace longhaul;
 
@@ -206,4 +208,49 @@ TEST_CASE("quantized models: what is read, and what only looks like it") {
     CAPTURE(text);
     CHECK_FALSE(config_with(text).ok());
   }
+}
+
+TEST_CASE("a reward model is a classifier of transformers with one label, of any family; more labels are refused") {
+  Value config = llama_config(1);
+  config.set("architectures", ValueArray{Value("LlamaForSequenceClassification")});
+  Value names = Value::make_table();
+  names.set("0", "LABEL_0");
+  config.set("id2label", names);
+  const HfConfig reward = read_hf_config(config, "c").value();
+  CHECK(reward.shape == with_scalar_head(read_hf_config(llama_config(1), "c")->shape));
+  CHECK(reward.shape.scalar_head);
+  CHECK_FALSE(reward.shape.tie_word_embeddings);
+  const std::vector<ParameterSpec> list = parameter_list(reward.shape);
+  CHECK(list.back().name == "score.weight");
+  CHECK(list.back().shape == std::vector<std::int64_t>{1, reward.shape.hidden_size});
+  std::int64_t elements = 0;
+  for (const ParameterSpec& one : list) elements += one.elements();
+  CHECK(elements == reward.shape.parameter_count());
+  for (const char* family : {"llama", "gpt2"}) {
+    HfConfig made = reward;
+    made.shape.architecture = family, made.shape.num_key_value_heads = made.shape.num_attention_heads;
+    if (made.shape.is_gpt2()) made.shape.head_dim = made.shape.hidden_size / made.shape.num_attention_heads;
+    const Value written = write_hf_config(made);
+    CHECK(ends_with(written.find("architectures")->as_array()[0].as_string(), "ForSequenceClassification"));
+    CHECK(read_hf_config(written, "c")->shape.scalar_head);
+    CHECK(parameter_list(made.shape).back().name == "score.weight");
+  }
+  names.set("1", "LABEL_1");
+  config.set("id2label", names);
+  CHECK(read_hf_config(config, "c").error().message().find("a classifier with 2 labels") != std::string::npos);
+  // One of attributes, which says so, has as many rows; what it says is kept.
+  Value form = Value::make_table();
+  form.set("method", "attributes");
+  config.set(reward_form_key, form);
+  const HfConfig attributes = read_hf_config(config, "c").value();
+  CHECK(attributes.shape.num_labels == 2);
+  CHECK(parameter_list(attributes.shape).back().shape == std::vector<std::int64_t>{2, attributes.shape.hidden_size});
+  const HfConfig again = read_hf_config(write_hf_config(attributes), "c").value();
+  CHECK(again.shape == attributes.shape);
+  CHECK(again.reward_form == form);
+  config.erase(reward_form_key);
+  config.erase("id2label");
+  CHECK_FALSE(read_hf_config(config, "c").ok());  // two where nothing is said
+  config.set("num_labels", 1);
+  CHECK(read_hf_config(config, "c").ok());
 }

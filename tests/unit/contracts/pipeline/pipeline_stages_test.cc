@@ -27,24 +27,24 @@ double heaviest_stage(const std::vector<int>& layers, double embedding, double l
   return most;
 }
 
-// The least that any way of dealing the layers leaves on the heaviest stage.
+// The least that any way of distributing the layers leaves on the heaviest stage.
 double lightest_possible(int layers, std::size_t stages, double embedding, double loss) {
-  std::vector<int> dealt(stages, 0);
+  std::vector<int> assigned(stages, 0);
   double best = 1e9;
   const auto place = [&](const auto& self, std::size_t stage, int left) -> void {
     if (stage + 1 == stages) {
-      dealt[stage] = left;
-      best = std::min(best, heaviest_stage(dealt, embedding, loss));
+      assigned[stage] = left;
+      best = std::min(best, heaviest_stage(assigned, embedding, loss));
       return;
     }
-    for (int count = 0; count <= left; ++count) dealt[stage] = count, self(self, stage + 1, left - count);
+    for (int count = 0; count <= left; ++count) assigned[stage] = count, self(self, stage + 1, left - count);
   };
   place(place, 0, layers);
   return best;
 }
 }  // namespace
 
-TEST_CASE("without settings layers are dealt evenly, earlier stages first") {
+TEST_CASE("without settings layers are distributed evenly, earlier stages first") {
   for (int layers = 1; layers <= 20; ++layers)
     for (int pp = 1; pp <= 4; ++pp)
       for (int vp = 1; vp <= 3 && layers >= pp * vp; ++vp) {

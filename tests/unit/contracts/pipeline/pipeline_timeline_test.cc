@@ -10,6 +10,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/pipeline/pipeline_schedule.h"
+#include "tests/support/schedule_picture.h"
 
 using namespace longhaul;
 
@@ -217,7 +218,8 @@ TEST_CASE("the pictures in the documentation are those of the schedules") {
   REQUIRE(page.ok());
   const auto check_shown = [&](PipelineKind kind, int pp, int vp, int micro_batches) {
     std::string indented;
-    for (const std::string& line : split(trim(schedule_picture(timeline_of(kind, pp, vp, micro_batches))), '\n'))
+    for (const std::string& line :
+         split(trim(testing::schedule_picture(timeline_of(kind, pp, vp, micro_batches))), '\n'))
       indented += "    " + line + "\n";
     CHECK_MESSAGE(page->find(indented) != std::string::npos, std::string(to_string(kind)) << " is missing:\n"
                                                                                           << indented);
@@ -230,8 +232,8 @@ TEST_CASE("the pictures in the documentation are those of the schedules") {
 
 TEST_CASE("a picture has one column per unit of time") {
   const PipelineTimeline timeline = timeline_of(PipelineKind::one_f_one_b, 2, 1, 2);
-  CHECK(schedule_picture(timeline) ==
+  CHECK(testing::schedule_picture(timeline) ==
         "rank 0 | F0 F1 .  .  B0 -  .  B1 -\n"
         "rank 1 | .  F0 B0 -  F1 B1 -  .  .\n");
-  CHECK(schedule_picture(timeline, 0.5).find("rank 1 | .  .  F0 -  B0 -  -  -  F1") != std::string::npos);
+  CHECK(testing::schedule_picture(timeline, 0.5).find("rank 1 | .  .  F0 -  B0 -  -  -  F1") != std::string::npos);
 }

@@ -88,11 +88,12 @@ TEST_CASE("what this version's engine cannot do yet is refused by kind") {
   }
 }
 
-TEST_CASE("experts that cannot be dealt are named with what can") {
+TEST_CASE("experts that cannot be distributed are named with what can") {
   LayoutCheckInput input = layout_input();
   input.dims.ep = 2, input.dims.dp_replicate = 2;
   CHECK(all_problems(input) ==
-        "parallel.ep = 2 deals experts, and the model has none; leave ep out, or use model.architecture = \"mixtral\"");
+        "parallel.ep = 2 distributes experts, and the model has none; leave ep out, or use model.architecture = "
+        "\"mixtral\"");
   input.shape.architecture = "mixtral", input.shape.num_local_experts = 6, input.shape.moe_intermediate_size = 30;
   CHECK(all_problems(input).empty());
   input.dims.dp_replicate = 4, input.dims.ep = 4;

@@ -1,11 +1,11 @@
 // The plans of memory and communication as functions: what makes which category larger, and what is refused. That they
-// tell the truth is shown beside the engine: tests/parallel/memory_layouts_test.cc.
+// are true is shown beside the engine: tests/parallel/memory_layouts_test.cc.
 #include "contracts/plan/memory_plan.h"
 
 #include <doctest/doctest.h>
 
 #include "contracts/plan/collective_kind.h"
-#include "contracts/plan/communication_plan.h"
+#include "tests/support/communication/communication_plan.h"
 
 using namespace longhaul;
 
@@ -138,8 +138,8 @@ TEST_CASE("experts are planned for an even spread, with a bound for any other") 
   CHECK(alone.bytes[Category::experts] > 0);
   CHECK(alone.experts_max == alone.bytes[Category::experts]);  // every row is here
   o.dims.dp_shard = 4, o.dims.ep = 4;
-  const MemoryPlan dealt = plan_training_memory(o, {}).value();
-  CHECK(dealt.experts_max > 2 * dealt.bytes[Category::experts]);
+  const MemoryPlan distributed = plan_training_memory(o, {}).value();
+  CHECK(distributed.experts_max > 2 * distributed.bytes[Category::experts]);
 }
 
 TEST_CASE("compiled products are planned where they are compiled, for experts as many as are kept") {

@@ -1,4 +1,4 @@
-// What a benchmark stage is told, and the file that it leaves.
+// What a benchmark stage is given, and the file that it leaves.
 #include "contracts/settings/stages/benchmark.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ TEST_CASE("a product's size is three numbers, and anything else is refused with 
   }
 }
 
-TEST_CASE("settings that cannot be timed are told where the stage stands") {
+TEST_CASE("settings that cannot be timed are reported where the stage stands") {
   for (const char* wrong :
        {R"({"products": ["12x"]})", R"({"precisions": ["f64"]})", R"({"seconds": 0})", R"({"messages": [1]})"}) {
     CAPTURE(wrong);

@@ -39,8 +39,8 @@ TEST_CASE("task and launch files read back as they were written") {
   Launch launch;
   launch.hosts = {"n1", "n2"}, launch.rank_host = {0, 1}, launch.epoch = 4, launch.output_dir = "/x",
   launch.dims.dp_replicate = 2, launch.launch_dir = "/l";
-  CHECK(rendezvous_folder(launch) == "/l/words");
-  launch.words_dir = "/w";
+  CHECK(rendezvous_folder(launch) == "/l/store");
+  launch.store_dir = "/w";
   CHECK(rendezvous_folder(launch) == "/w");
   write_launch(scratch.path + "/launch.toml", launch).value();
   CHECK(launch_to_value(read_launch(scratch.path + "/launch.toml").value()) == launch_to_value(launch));
@@ -98,9 +98,9 @@ TEST_CASE("a record and a claim are written once") {
   CHECK(read_record(scratch.path + "/record.json")->cause == record.cause);
   CHECK_FALSE(read_record(scratch.path + "/record.json")->saved_step);  // of a lead that does not say it
   record.saved_step = -1;
-  CHECK(record_from_text(record_text(record), "told")->saved_step == -1);
+  CHECK(record_from_text(record_text(record), "reported")->saved_step == -1);
   record.saved_step = 240;
-  CHECK(record_from_text(record_text(record), "told")->saved_step == 240);
+  CHECK(record_from_text(record_text(record), "reported")->saved_step == 240);
   LeadClaim claim{"k", "here", {123, 456}, 789, "1234"};
   write_claim(scratch.path + "/claim.json", claim).value();
   CHECK(write_claim(scratch.path + "/claim.json", claim).error().code == ErrorCode::conflict);

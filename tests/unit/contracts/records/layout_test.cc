@@ -115,7 +115,7 @@ TEST_CASE("the shards of every layout tile the experts, and those that hold the 
   CHECK(layouts > 50);
 }
 
-TEST_CASE("ranks are dealt to experts within a micro-batch first, then over replicas") {
+TEST_CASE("ranks are assigned to experts within a micro-batch first, then over replicas") {
   ParallelDims d;
   d.tp = 2, d.dp_shard = 4, d.dp_replicate = 2, d.ep = 4;
   const ExpertDims over = expert_dims_of(d).value();

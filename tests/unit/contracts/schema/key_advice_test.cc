@@ -63,6 +63,12 @@ TEST_CASE("a key as other programs call it is answered with ours") {
 
 TEST_CASE("spelling decides after that, and a key that nothing is like gets ten keys and the page") {
   says("pretrain", "stepps = 1", "did you mean 'steps'?");
+  says("pretrain", "Steps = 1", "did you mean 'steps'?");
+  says("pretrain", "eval_every = 1", "did you mean 'eval_every_steps'?");
+  says("pretrain", "checkpoint = { every = 1 }", "did you mean 'every_steps'?");
+  says("pretrain", "optimizer = { schedule = 1 }", "did you mean 'lr_schedule'?");
+  says("sft", "adapter = { r = 1 }", "did you mean 'rank'? (with adapter.kind = \"lora\")");
+  says("pretrain", "save_every_n_steps = 1", "did you mean 'checkpoint.every_steps'?");
   says("pretrain", "warmup_step = 1", "did you mean 'optimizer.warmup_steps'?");
   const std::string said = said_of("pretrain", "zzzzzz = 1");
   CAPTURE(said);
@@ -71,6 +77,11 @@ TEST_CASE("spelling decides after that, and a key that nothing is like gets ten 
   CHECK(split(list.substr(0, list.find(" and ")), ',').size() == 10);
   // Keys that share a part of the name come first.
   says("pretrain", "batch_whatever_that_is = 1", "known keys: micro_batch_size, global_batch_size, batch_rampup, ");
+}
+
+TEST_CASE("a command in one text is shown as the list of its words") {
+  says("command", "argv = \"python3 train.py --lr 1e-3\"",
+       "write argv = [\"python3\", \"train.py\", \"--lr\", \"1e-3\"]");
 }
 
 TEST_CASE("every key that a synonym leads to is there, and no name is there twice") {

@@ -42,6 +42,34 @@ TEST_CASE("the clipped surrogate has NeMo-RL's values, and no slope beyond the b
   CHECK(one_token(settings, -1, -1, low).loss == doctest::Approx(0.8));
 }
 
+// NeMo-RL's test of the dual clip: advantages 1, -1, -4, ratios 0.5, 1, 10, c = 3.
+TEST_CASE("a ratio of an answer with a negative advantage counts up to the dual bound, with NeMo-RL's values") {
+  AlignSettings settings = policy_settings();
+  const double far = std::log(10.0) - 1;
+  CHECK(one_token(settings, -4, -1, far).loss == doctest::Approx(40));
+  settings.rollout.dual_clip = 3;
+  CHECK(one_token(settings, 1, -1, std::log(0.5) - 1).loss == doctest::Approx(-0.5));
+  CHECK(one_token(settings, -1, -1, -1).loss == doctest::Approx(1));
+  const PolicyLoss bounded = one_token(settings, -4, -1, far);
+  CHECK(bounded.loss == doctest::Approx(12));
+  CHECK(bounded.slopes[0] == 0);
+  CHECK(bounded.clipped == 1);
+}
+
+TEST_CASE("tokens with advantages of their own are weighed by these") {
+  const AlignSettings settings = policy_settings();
+  const double model[] = {-1, -2, -0.3}, drawn[] = {-1.1, -1.9, -0.9}, advantages[] = {1, -0.5, 2};
+  const PolicyLoss together = policy_loss(settings, {model, drawn, {}, 7, advantages});
+  double loss = 0;
+  for (std::size_t t = 0; t < 3; ++t) {
+    const PolicyLoss one = one_token(settings, advantages[t], drawn[t], model[t]);
+    loss += one.loss;
+    CHECK(together.slopes[t] == one.slopes[0]);
+  }
+  CHECK(together.loss == doctest::Approx(loss));
+  CHECK(together.clipped == 1);
+}
+
 TEST_CASE("the divergence is k3, with NeMo-RL's values where it does not end exponents") {
   const double model[] = {-1, -1}, drawn[] = {-1, -1}, reference[] = {0, -15};
   const PolicyLoss loss = policy_loss(policy_settings(0.5), {model, drawn, reference, 0});

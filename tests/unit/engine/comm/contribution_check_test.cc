@@ -8,7 +8,7 @@
 
 using namespace longhaul;
 
-TEST_CASE("checksums of contributions tell a sender from a receiver from the way between") {
+TEST_CASE("checksums of contributions distinguish a sender from a receiver from the way between") {
   const auto all_of = [](auto&& received) {
     std::vector<ContributionPair> pairs;
     for (int from = 0; from < 4; ++from)

@@ -24,7 +24,7 @@ double process_bytes(const std::string& field) {
 struct BadRun {
   CurateReport report;
   std::string error, documents, rejected, removed;
-  double seconds = 0, peak_bytes = 0;  // above what the process held before; 0 where the system does not tell
+  double seconds = 0, peak_bytes = 0;  // above what the process held before; 0 where the system does not show it
 };
 
 BadRun bad_run(const std::string& path, std::int64_t page_bytes_max) {

@@ -61,7 +61,7 @@ class FakeTextModel : public TextModel {
   Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits,
                  std::vector<std::int32_t>& drawn) override {
     if (step_ms_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(step_ms_));
-    if (fail_next.exchange(false)) return make_error(ErrorCode::internal, "the fake was told to fail");
+    if (fail_next.exchange(false)) return make_error(ErrorCode::internal, "the fake was asked to fail");
     ++steps;
     largest_batch = std::max(largest_batch, static_cast<int>(steps_in.size()));
     logits.clear();

@@ -11,6 +11,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/model/store/parameter_store.h"
 #include "tests/support/scratch.h"
+#include "tests/support/write_model_folder.h"
 
 namespace longhaul::test {
 
@@ -21,7 +22,7 @@ struct InferenceFolder {
     ModelFolderOptions options;
     options.dtype = dtype;
     options.config.eos_token_ids = {1, 2};
-    const Status status = write_model_folder(path, store, options);
+    const Status status = testing::write_model_folder(path, store, options);
     REQUIRE(status.ok());
   }
   ~InferenceFolder() { [[maybe_unused]] const Status removed = remove_tree(path); }

@@ -8,8 +8,8 @@
 #include "engine/model/layers/rope_of.h"
 #include "engine/model/store/parameter_store.h"
 #include "engine/ops/experts/moe_dispatch.h"
-#include "engine/ops/reference/moe_reference.h"
-#include "engine/ops/reference/reference.h"
+#include "tests/support/reference/moe_reference.h"
+#include "tests/support/reference/reference.h"
 
 namespace longhaul::test {
 
@@ -28,7 +28,7 @@ inline ModelShape tiny_shape(bool tied = true) {
   return shape;
 }
 
-// A tiny Mixtral: its router has something to tell apart.
+// A tiny Mixtral: its router has something to distinguish.
 inline ModelShape tiny_mixtral_shape() {
   ModelShape shape = tiny_shape();
   shape.architecture = "mixtral";

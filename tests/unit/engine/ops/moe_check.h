@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/ops/experts/moe_router.h"
-#include "engine/ops/reference/moe_reference.h"
+#include "tests/support/reference/moe_reference.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 namespace longhaul::moe_check {

@@ -17,9 +17,9 @@
 #include "base/text/text.h"
 #include "engine/core/tensor/compute_context.h"
 #include "engine/core/tensor/tensor.h"
-#include "engine/ops/reference/reference.h"
 #include "tests/support/emulated_gpu/staged_ops.h"
 #include "tests/support/emulated_gpu/test_gpu.h"
+#include "tests/support/reference/reference.h"
 
 namespace longhaul::op_check {
 
@@ -154,7 +154,7 @@ inline std::vector<std::pair<Index, Backend>> with_backends(std::initializer_lis
   return pairs;
 }
 
-// Operations take memory of the host, on a GPU as well; attentions there take the own kernels, unless told otherwise.
+// Operations take memory of the host, on a GPU as well; attentions there take the own kernels, unless asked otherwise.
 class OpContext {
  public:
   OpContext(int threads, Backend on) : cpu_(threads, on.level) {
@@ -164,8 +164,8 @@ class OpContext {
     staged_ = std::make_unique<testing::StagedOps>(gpu_->device(), gpu_->ops());
     on_gpu_ = std::make_unique<ComputeContext>(gpu_->device(), *staged_);
   }
-  void use_attention(const AttentionSettings& settings, TellAttention tell) {
-    if (gpu_) REQUIRE(gpu_->use_attention(settings, std::move(tell)).ok());
+  void use_attention(const AttentionSettings& settings, AttentionObserver observer) {
+    if (gpu_) REQUIRE(gpu_->use_attention(settings, std::move(observer)).ok());
   }
   operator const ComputeContext&() const { return on_gpu_ ? *on_gpu_ : cpu_; }  // NOLINT: implicit on purpose
 

@@ -1,5 +1,5 @@
 // The reference is held against itself: analytic gradients against finite differences of the forward pass.
-#include "engine/ops/reference/reference.h"
+#include "tests/support/reference/reference.h"
 
 #include "tests/unit/engine/ops/op_check.h"
 

@@ -57,7 +57,7 @@ TEST_CASE("an algorithm is asked for once for each case, and again for another o
   CHECK(asked() == 6);
 }
 
-TEST_CASE("memory that begins elsewhere is another case: an algorithm counts on what it was told") {
+TEST_CASE("memory that begins elsewhere is another case: an algorithm counts on what it was promised") {
   testing::StandInGpu gpu;
   DeviceMemory memory(gpu.device(), 1 << 16);
   const auto at = [&](std::int64_t offset) { return View(memory.data() + offset, DType::bf16, Shape{64 * 16}); };

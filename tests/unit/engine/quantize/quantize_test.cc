@@ -55,6 +55,13 @@ void write_int8_model(const std::string& folder, const ModelShape& shape) {
   REQUIRE(writer->finish().ok());
 }
 
+void dequantize_int8(const Int8Matrix& matrix, std::span<float> out) {
+  for (std::int64_t i = 0; i < matrix.rows * matrix.columns; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    out[at] = matrix.scales[static_cast<std::size_t>(i / matrix.columns)] * static_cast<float>(matrix.q[at]);
+  }
+}
+
 // What the weights of a matrix become and mean.
 std::vector<float> quantized_and_back(WeightCodes codes, std::span<const float> weight, std::int64_t rows,
                                       std::int64_t columns) {

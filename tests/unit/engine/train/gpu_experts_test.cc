@@ -41,14 +41,18 @@ Curve train_on_gpu(test::SetupOptions options, DType dtype, int steps) {
   return train(options, dtype, steps);
 }
 
-void check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit) {
-  const Curve host = train(options, dtype, steps), gpu = train_on_gpu(options, dtype, steps);
+void compare_curves(const Curve& host, const Curve& gpu, double limit) {
   for (std::size_t i = 0; i < host.losses.size(); ++i) {
     CAPTURE(i);
     CHECK(std::abs(gpu.losses[i] - host.losses[i]) <= limit * host.losses[i]);
     CHECK(std::abs(gpu.balance[i] - host.balance[i]) <= 10 * limit * std::abs(host.balance[i]));
     CHECK(std::abs(gpu.spread[i] - host.spread[i]) <= 10 * limit * std::abs(host.spread[i]));
   }
+}
+
+void check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit) {
+  const Curve host = train(options, dtype, steps);
+  compare_curves(host, train_on_gpu(options, dtype, steps), limit);
   CHECK(host.losses.back() < host.losses.front());  // something was learnt
 }
 
@@ -109,6 +113,17 @@ TEST_CASE("routers and practices on a GPU give the processor's curve") {
   for (const Practice& practice : practices()) {
     CAPTURE(std::string(practice.name));
     check_same_curve(practice.options, DType::f32, 6, 1e-4);
+  }
+}
+
+TEST_CASE("padding counts for nothing on a GPU as on the processor, whatever the router's practice is") {
+  std::vector<Practice> all = practices();
+  all.push_back({"the auxiliary loss", mixtral()});
+  for (Practice& practice : all) {
+    CAPTURE(std::string(practice.name));
+    practice.options.padded = true;
+    const Curve host = train(practice.options, DType::f32, 3);
+    compare_curves(host, train_on_gpu(practice.options, DType::f32, 3), 1e-4);
   }
 }
 

@@ -32,6 +32,10 @@ class MadeUpSource final : public BatchSource {
         out.targets.push_back(masked ? -1 : token(i + 1));
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
+      for (std::int64_t i = 0; padded && i < k % 3 * 4; ++i) {  // at its end; a third of the samples have none
+        const auto last = out.ids.size() - 1 - static_cast<std::size_t>(i);
+        out.ids[last] = 0, out.targets[last] = padding_target, out.weights[last] = 0.0F;
+      }
       if (bad_sample >= 0 && k == bad_sample) out.weights[out.weights.size() - 3] = NAN;
       std::int32_t begin = 0;
       for (std::int64_t i = 0; packed && i < length_; ++i) {
@@ -46,6 +50,7 @@ class MadeUpSource final : public BatchSource {
   std::int64_t samples_per_epoch() const override { return distinct_; }
   bool unreadable = false;
   bool packed = false;                                   // several documents in a sequence, which do not see each other
+  bool padded = false;                                   // samples are shorter than their row
   std::int64_t unreadable_from = std::int64_t{1} << 60;  // this sample and those behind it
   std::int64_t bad_sample = -1;                          // its loss is no number
 
@@ -89,6 +94,7 @@ struct SetupOptions {
   MoeSettings moe;
   double adam_eps = 1e-8;
   bool packed = false;  // several documents in a sequence
+  bool padded = false;  // samples are shorter than their row
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
   BatchRampup rampup;
   std::int64_t global_batch = 16;  // of train_rank
@@ -121,7 +127,7 @@ struct TrainingSetup {
         model(*stages.front()),
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options, &memory) {
-    source.packed = setup.packed;
+    source.packed = setup.packed, source.padded = setup.padded;
     initialize_parameters(context, frozen ? *frozen : store, 1);
     if (adapted) adapted->initialize(2);
     store.refresh_compute_copy(context);

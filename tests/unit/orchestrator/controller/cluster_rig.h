@@ -66,16 +66,16 @@ struct ClusterRig {
     const PendingActs acts = pending_acts(ledger);
     if (submissions_answered)
       for (const PendingAct& act : acts.submit)
-        tell(FactKind::submitted, act.stage->id, act.attempt->number, "job", "j" + act.attempt->key);
+        write_fact(FactKind::submitted, act.stage->id, act.attempt->number, "job", "j" + act.attempt->key);
     for (const PendingAct& act : acts.cancel)
       if (cancels_answered && !act.attempt->job.empty())
-        tell(FactKind::cancel_sent, act.stage->id, act.attempt->number);
-    for (const PendingAct& act : acts.release) tell(FactKind::released, act.stage->id, act.attempt->number);
+        write_fact(FactKind::cancel_sent, act.stage->id, act.attempt->number);
+    for (const PendingAct& act : acts.release) write_fact(FactKind::released, act.stage->id, act.attempt->number);
     CHECK_MESSAGE(ledger.refused.empty(), (ledger.refused.empty() ? "" : ledger.refused[0]));
     return join(words, ", ");
   }
-  void tell(FactKind kind, const std::string& stage, int attempt, const std::string& field = {},
-            const std::string& text = {}) {
+  void write_fact(FactKind kind, const std::string& stage, int attempt, const std::string& field = {},
+                  const std::string& text = {}) {
     Fact fact{kind, stage, attempt, Value::make_table(), seen.now_ms};
     if (!field.empty()) fact.fields.set(field, text);
     ledger.apply(fact);

@@ -178,7 +178,7 @@ TEST_CASE("a driver in the foreground is said before anything is submitted, with
   CHECK(driver_line({"lead", "x"}) == "driver: lead: x\n");
 }
 
-TEST_CASE("lines that Slurm has disabled are told from those that drive, and from none") {
+TEST_CASE("lines that Slurm has disabled are distinguished from those that drive, and from none") {
   const std::string lines = "#SCRON --time=01:00:00\n*/5 * * * * /r/driver/tick.sh\n";
   const std::string table = with_scrontab_lines("5 4 * * * backup\n", "w-1", lines);
   const auto state = [](const std::string& text) { return scrontab_state(text, "w-1", "/r/driver/tick.sh"); };

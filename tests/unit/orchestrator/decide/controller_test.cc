@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 
 #include "base/files/files.h"
 #include "base/process/process.h"
@@ -288,6 +289,17 @@ TEST_CASE("runs are found by name, prefix, path and age; errors list what is the
   CHECK(list_directory(runs)->size() == 2);
 }
 
+TEST_CASE("a folder of which it cannot be known whether it is a run is one: what it refers to is no garbage") {
+  ControllerRig rig;
+  rig.stage("a", "true");
+  const std::string first = rig.create(), runs = rig.root + "/runs", loop = runs + "/test-later", none = runs + "/none";
+  REQUIRE(::symlink(loop.c_str(), loop.c_str()) == 0);  // every question below a link to itself is answered by an error
+  REQUIRE(::symlink("/nowhere", none.c_str()) == 0);
+  const auto listed = list_runs(runs);
+  REQUIRE(listed.ok());
+  CHECK(std::set<std::string>(listed->begin(), listed->end()) == std::set<std::string>{first, loop});
+}
+
 TEST_CASE("a run takes along what its programs load from the package that they came in") {
   ControllerRig rig;
   const std::string prefix = rig.root + "/a prefix";
@@ -325,7 +337,7 @@ TEST_CASE("raw input: a large file is known by its size, its time and both ends"
   CHECK(digest_with(bytes - 1, 'b') != end);
   CHECK(digest_with(bytes - (64 << 10), 'a') != digest_with(bytes - (64 << 10), 'b'));
   CHECK(digest_with(0, 'a', bytes + 1) != same);
-  // Between the ends its time tells, and nothing else.
+  // Between the ends its time shows it, and nothing else.
   CHECK(digest_with(bytes / 2, 'a') == digest_with(bytes / 2, 'b'));
   const std::string before = *digest_raw_input({path});
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0);

@@ -98,7 +98,7 @@ TEST_CASE("without a successor, a job whose wall time is over is followed by a n
   refused.round();
   refused.run("p");
   refused.round(false);
-  refused.tell(FactKind::refused, "p", 2, "cause", "no such QOS");
+  refused.write_fact(FactKind::refused, "p", 2, "cause", "no such QOS");
   refused.end_at_wall_time("p", 7);
   CHECK(refused.round() == "retry p#1, submit p#3");
 }
@@ -122,7 +122,7 @@ TEST_CASE("a successor that has no use any more is cancelled, and the run ends o
     ClusterRig rig = running_chain();
     rig.seen.requests = {chain_request("cancel")};
     CHECK(rig.round() == "request, cancel_job p#1, cancel_job p#2");
-    rig.end("p", "cancelled", "told to stop");
+    rig.end("p", "cancelled", "asked to stop");
     CHECK(rig.round() == "cancelled p#1, run_ended");
     CHECK(rig.ledger.state == RunState::cancelled);
   }
@@ -155,13 +155,13 @@ TEST_CASE("a successor whose submission has no answer is looked for when its sta
       CHECK(acts.submit[0].attempt->cancel_wanted);
     }
     if (was_submitted) {
-      rig.tell(FactKind::submitted, "p", 2, "job", "77");
+      rig.write_fact(FactKind::submitted, "p", 2, "job", "77");
       CHECK(pending_acts(rig.ledger).submit.empty());
       REQUIRE(pending_acts(rig.ledger).cancel.size() == 1);
       CHECK(pending_acts(rig.ledger).cancel[0].attempt->job == "77");
-      rig.tell(FactKind::cancel_sent, "p", 2);
+      rig.write_fact(FactKind::cancel_sent, "p", 2);
     } else {
-      rig.tell(FactKind::refused, "p", 2, "cause", "cancelled before it was submitted");
+      rig.write_fact(FactKind::refused, "p", 2, "cause", "cancelled before it was submitted");
     }
     CHECK(rig.round() == "run_ended");
     CHECK(rig.of("p").state == StageState::succeeded);
@@ -180,8 +180,8 @@ TEST_CASE("a resume waits for what is still to be cancelled, and then uses no nu
   rig.seen.requests = {chain_request("resume")};
   CHECK(rig.round(false) == "request");
   CHECK_FALSE(rig.fact(FactKind::request).fields.get_bool("accepted"));
-  rig.tell(FactKind::submitted, "p", 2, "job", "77");
-  rig.tell(FactKind::cancel_sent, "p", 2);
+  rig.write_fact(FactKind::submitted, "p", 2, "job", "77");
+  rig.write_fact(FactKind::cancel_sent, "p", 2);
   rig.seen.requests = {chain_request("resume")};
   CHECK(rig.round() == "request, reset p");
   // The cancelled successor was number 2: Slurm still shows its key as cancelled.

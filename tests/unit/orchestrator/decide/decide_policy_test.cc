@@ -146,7 +146,7 @@ TEST_CASE("every budget ends a run that saves nothing new, and a further checkpo
       {"infrastructure", 3, [](ClusterRig& rig, int n) { rig.lose_node("p", format("n{}", n)); }},
       {"preemptions", 100,
        [](ClusterRig& rig, int) {
-         JobInfo& info = rig.end("p", "cancelled", "told to stop (SIGTERM)");
+         JobInfo& info = rig.end("p", "cancelled", "asked to stop (SIGTERM)");
          info.record->scheduler_job = "7";
          info.end = SchedulerEnd::preempted;
        }},
@@ -254,9 +254,9 @@ TEST_CASE("a held job is not let go twice before the first answer, nor when it i
   rig.ledger.apply(rig.decided[0]);  // and nobody acts upon it
   CHECK(decide(rig.plan, rig.rules, rig.ledger, rig.seen, "run").empty());
   CHECK(pending_acts(rig.ledger).release.size() == 1);
-  rig.tell(FactKind::cancel_job, "p", 1);
+  rig.write_fact(FactKind::cancel_job, "p", 1);
   CHECK(pending_acts(rig.ledger).release.empty());
-  rig.tell(FactKind::released, "p", 1);
+  rig.write_fact(FactKind::released, "p", 1);
   CHECK(decide(rig.plan, rig.rules, rig.ledger, rig.seen, "run").empty());
 }
 
@@ -401,12 +401,12 @@ TEST_CASE("a cancelled intent that nobody answered ends as cancelled, whether it
     CHECK(pending_acts(rig.ledger).submit[0].attempt->cancel_wanted);
     CHECK(rig.round(false) == "");
     if (was_submitted) {
-      rig.tell(FactKind::submitted, "p", 1, "job", "77");
+      rig.write_fact(FactKind::submitted, "p", 1, "job", "77");
       CHECK(rig.round() == "");
       CHECK(rig.of("p").newest()->cancel_sent);
       rig.end("p", "cancelled", "cancelled before it started");
     } else {
-      rig.tell(FactKind::refused, "p", 1, "cause", "cancelled before it was submitted");
+      rig.write_fact(FactKind::refused, "p", 1, "cause", "cancelled before it was submitted");
     }
     CHECK(rig.round() == "cancelled p#1, run_ended");
     CHECK(rig.ledger.state == RunState::cancelled);
@@ -433,10 +433,10 @@ TEST_CASE("a submission that the scheduler refuses is a fault of the request and
   ClusterRig rig;
   rig.stage("p").common.retries = 1;
   rig.round(false);
-  rig.tell(FactKind::refused, "p", 1, "cause", "Invalid account");
+  rig.write_fact(FactKind::refused, "p", 1, "cause", "Invalid account");
   CHECK(rig.round(false) == "retry p#1, submit p#2");
   CHECK(rig.of("p").attempts[0].fault == "not_started");
-  rig.tell(FactKind::refused, "p", 2, "cause", "Invalid account");
+  rig.write_fact(FactKind::refused, "p", 2, "cause", "Invalid account");
   CHECK(rig.round() == "failed p#2, run_ended");
   CHECK(rig.of("p").cause == "Invalid account");
 }
@@ -447,7 +447,7 @@ TEST_CASE("a job that a person cancels in the scheduler is not tried again behin
   rig.round();
   rig.run("p");
   rig.round();
-  JobInfo& info = rig.end("p", "cancelled", "told to stop (SIGTERM)");
+  JobInfo& info = rig.end("p", "cancelled", "asked to stop (SIGTERM)");
   info.record->scheduler_job = "77";
   CHECK(rig.round() == "");  // why, only the scheduler knows
   info.end = SchedulerEnd::cancelled;
@@ -467,15 +467,15 @@ TEST_CASE(
   rig.seen.requests = {{"1.json", "cancel"}};
   rig.cancels_answered = false;
   CHECK(rig.round() == "request, cancel_job p#1");
-  rig.tell(FactKind::cancel_sent, "p", 1);
+  rig.write_fact(FactKind::cancel_sent, "p", 1);
   CHECK(pending_acts(rig.ledger).cancel.empty());
   SUBCASE("Slurm ends it for the host") {
     rig.lose_node("p", "n2");
     CHECK(rig.round() == "cancelled p#1, run_ended");
     CHECK(rig.of("p").cause == "cancelled on request");
   }
-  SUBCASE("its lead was told to stop, and Slurm speaks of the host") {
-    rig.end("p", "cancelled", "told to stop (SIGTERM), after node n2 is gone").end = SchedulerEnd::node_fail;
+  SUBCASE("its lead was asked to stop, and Slurm speaks of the host") {
+    rig.end("p", "cancelled", "asked to stop (SIGTERM), after node n2 is gone").end = SchedulerEnd::node_fail;
     CHECK(rig.round() == "cancelled p#1, run_ended");
     CHECK(rig.of("p").cause == "cancelled on request");
   }
@@ -484,7 +484,7 @@ TEST_CASE(
     info.state = JobState::queued, info.restarts = 1;
     CHECK(rig.round() == "requeued p#1");
     CHECK(pending_acts(rig.ledger).cancel.size() == 1);
-    rig.tell(FactKind::cancel_sent, "p", 1);
+    rig.write_fact(FactKind::cancel_sent, "p", 1);
     CHECK(rig.round() == "");
   }
 }
@@ -492,17 +492,17 @@ TEST_CASE(
 TEST_CASE("a lead's clock that is wrong by hours changes no duration and no budget") {
   constexpr std::int64_t hour_ms = 3'600'000;
   for (const std::int64_t wrong_ms : {std::int64_t{0}, 20 * hour_ms, -20 * hour_ms})
-    for (const bool told_by_slurm : {false, true})
+    for (const bool reported_by_slurm : {false, true})
       for (const bool well : {false, true}) {
         CAPTURE(wrong_ms);
-        CAPTURE(told_by_slurm);
+        CAPTURE(reported_by_slurm);
         CAPTURE(well);
         ClusterRig rig;
         rig.stage("train");
         rig.round();
         const std::int64_t begun_ms = rig.seen.now_ms;
         rig.run("train");
-        if (!told_by_slurm) rig.job("train").started_ms += wrong_ms;
+        if (!reported_by_slurm) rig.job("train").started_ms += wrong_ms;
         rig.round();
         rig.pass_s(6 * 60);
         const std::int64_t ended_ms = rig.seen.now_ms;

@@ -218,7 +218,7 @@ TEST_CASE("cancel ends what runs, keeps what is done, submits nothing more; a jo
   CHECK(rig.round() == "ready a, submit a");
 }
 
-TEST_CASE("a job told to stop by somebody else is tried again, not taken for our cancellation") {
+TEST_CASE("a job asked to stop by somebody else is tried again, not taken for our cancellation") {
   DecideRig rig({decide_stage("a", {}, "stop", 1)});
   rig.round();
   rig.end("a", "cancelled");
@@ -290,6 +290,18 @@ TEST_CASE("best picks the variant by its figure; variants without it, or failed 
     input.best_is_max = true;
     CHECK(*choose_source(input, undefined.ledger) == "v3");
   }
+  // Of equal figures the first of the matrix, whichever ended first.
+  DecideRig equal = variants();
+  equal.end("v3", "succeeded", 0, 1.5);
+  equal.end("v2", "succeeded", 0, 1.5);
+  equal.end("v1", "succeeded", 0, 1.25);
+  equal.round();
+  CHECK(*choose_source(input, equal.ledger) == "v2");  // the largest
+  DecideRig smallest = variants();
+  for (const char* variant : {"v3", "v2", "v1"}) smallest.end(variant, "succeeded", 0, 1.5);
+  smallest.round();
+  input.best_is_max = false;
+  CHECK(*choose_source(input, smallest.ledger) == "v1");
   DecideRig all_undefined = variants();
   for (const char* variant : {"v1", "v2", "v3"}) all_undefined.end(variant, "succeeded", 0, std::nan(""));
   all_undefined.round();

@@ -177,7 +177,7 @@ TEST_CASE("the next job after a lost host does not wait for hosts that it exclud
   CHECK(rig.of("p").newest()->exclude.empty());
   CHECK(pending_acts(rig.ledger).lift.size() == 1);
   CHECK(rig.round() == "");  // once is enough
-  rig.tell(FactKind::exclusions_lifted, "p", 3);
+  rig.write_fact(FactKind::exclusions_lifted, "p", 3);
   CHECK(pending_acts(rig.ledger).lift.empty());
   CHECK(rig.round() == "");
 }
@@ -189,7 +189,7 @@ TEST_CASE("a job that is refused for what it leaves out is asked for with it, an
   rig.round();
   rig.lose_node("p", "n2");
   CHECK(rig.round(false) == "retry p#1, submit p#2");
-  rig.tell(FactKind::refused, "p", 2, "cause", "Requested node configuration is not available");
+  rig.write_fact(FactKind::refused, "p", 2, "cause", "Requested node configuration is not available");
   CHECK(rig.round() == "retry p#2, submit p#3");
   CHECK(rig.of("p").newest()->exclude.empty());
   CHECK(rig.fact(FactKind::submit).text("why") == "the scheduler refused a job without n2");

@@ -38,14 +38,14 @@ TEST_CASE(
   for (const Refusal refusal : {Refusal::busy, Refusal::limit, Refusal::unknown}) {
     CAPTURE(to_string(refusal));
     CHECK(act_on_refusal(refusal, {}, 1'000, day_ms) == RefusalAct::say);
-    const HeldUp said{to_string(refusal), "words", "", 1'000};
+    const HeldUp said{to_string(refusal), "message", "", 1'000};
     CHECK(act_on_refusal(refusal, said, 1'000 + day_ms - 1, day_ms) == RefusalAct::nothing);
     const RefusalAct late = act_on_refusal(refusal, said, 1'000 + day_ms, day_ms);
     CHECK(late == (refusal == Refusal::unknown ? RefusalAct::fail : RefusalAct::nothing));
-    const HeldUp other{"queue", "words", "", 1'000};
+    const HeldUp other{"queue", "message", "", 1'000};
     CHECK(act_on_refusal(refusal, other, 2'000, day_ms) == RefusalAct::say);
   }
-  // A limit that has become an unknown word is given its time from the first refusal on.
+  // A limit that has become an unknown name is given its time from the first refusal on.
   CHECK(act_on_refusal(Refusal::unknown, {"limit", "w", "", 1'000}, 1'000 + day_ms, day_ms) == RefusalAct::fail);
   for (const Refusal refusal : {Refusal::silence, Refusal::never})
     CHECK(act_on_refusal(refusal, {"unknown", "w", "", 1'000}, 1'000 + day_ms, day_ms) == RefusalAct::nothing);
@@ -53,7 +53,7 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE("refused for now: the ledger remembers the first time and the newest words, until the job is accepted") {
+TEST_CASE("refused for now: the ledger remembers the first time and the newest message, until the job is accepted") {
   ClusterRig rig;
   rig.stage("p");
   rig.round(false);
@@ -67,7 +67,7 @@ TEST_CASE("refused for now: the ledger remembers the first time and the newest w
   CHECK(rig.of("p").newest()->held_up.since_ms == 5'000);
   CHECK(rig.of("p").newest()->held_up.by == "unknown");
   CHECK(rig.ledger.refused.empty());
-  rig.tell(FactKind::submitted, "p", 1, "job", "7");
+  rig.write_fact(FactKind::submitted, "p", 1, "job", "7");
   CHECK(rig.of("p").newest()->held_up.by.empty());
 }
 

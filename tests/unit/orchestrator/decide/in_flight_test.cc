@@ -76,7 +76,7 @@ TEST_CASE("a ledger knows who drove the newest epochs, and in which an attempt w
   CHECK(overtaken_in_flight_ms(ledger, old, {299, 1}, "", no, no));
 }
 
-TEST_CASE("for how long those who may be at a submission have been overtaken, any host's clock tells by itself") {
+TEST_CASE("for how long those who may be at a submission have been overtaken, any host's clock shows by itself") {
   RunLedger ledger({"p"});
   const auto claim = [&](const std::string& host, std::int64_t monotonic_ms) {
     Fact fact{FactKind::epoch, {}, 0, Value::make_table(), 0};

@@ -37,7 +37,7 @@ const char* fault_of(const JobInfo& info, bool we_cancelled = false) {
 
 }  // namespace
 
-TEST_CASE("without a record the scheduler's word decides, and where it has none the job is lost") {
+TEST_CASE("without a record the scheduler's answer decides, and where it has none the job is lost") {
   const std::pair<SchedulerEnd, const char*> cases[] = {
       {SchedulerEnd::none, "lost"},
       {SchedulerEnd::completed, "lost"},
@@ -64,7 +64,7 @@ TEST_CASE("without a record the scheduler's word decides, and where it has none 
   CHECK(judge_end(lost_job(SchedulerEnd::node_fail), true, false)->cause == "its lead left no record");
 }
 
-TEST_CASE("a record is trusted first, but what it cannot know the scheduler tells") {
+TEST_CASE("a record is trusted first, but what it cannot know the scheduler reports") {
   struct Case {
     const char* what;
     JobInfo info;
@@ -78,7 +78,7 @@ TEST_CASE("a record is trusted first, but what it cannot know the scheduler tell
       {"a kill of unknown origin", ended_job("failed", SIGKILL), false, "killed"},
       {"a kill for its memory", ended_job("failed", SIGKILL, SchedulerEnd::out_of_memory), false, "out_of_memory"},
       {"ranks that died with a node", ended_job("failed", 0, SchedulerEnd::node_fail), false, "node_fail"},
-      {"told to stop, and nobody says why yet", ended_job("cancelled"), false, "not known yet"},
+      {"asked to stop, and nobody says why yet", ended_job("cancelled"), false, "not known yet"},
       {"a rank that saw SIGTERM first", ended_job("failed", SIGTERM), false, "not known yet"},
       {"preempted", ended_job("cancelled", 0, SchedulerEnd::preempted), false, "preempted"},
       {"a rank that saw the preemption first", ended_job("failed", SIGTERM, SchedulerEnd::preempted), false,
@@ -101,7 +101,7 @@ TEST_CASE("a record is trusted first, but what it cannot know the scheduler tell
   CHECK(preempted->cause == "rank 0 ended (preempted)");
 }
 
-TEST_CASE("where there is no scheduler, a job that was told to stop was interrupted: nobody will say more") {
+TEST_CASE("where there is no scheduler, a job that was asked to stop was interrupted: nobody will say more") {
   JobInfo info = ended_job("cancelled");
   info.record->scheduler_job.clear();
   CHECK(std::string(fault_of(info)) == "interrupted");
@@ -114,7 +114,7 @@ TEST_CASE("exit codes mean something only of the engine") {
   CHECK(judge_end(info, false, false)->fault == FaultClass::program);
 }
 
-TEST_CASE("the end of a job tells its times, how far it came, and its node if it was the only one") {
+TEST_CASE("the end of a job reports its times, how far it came, and its node if it was the only one") {
   JobInfo info = ended_job("failed");
   info.started_ms = 1;
   info.record->started_ms = 1000;
@@ -131,7 +131,7 @@ TEST_CASE("the end of a job tells its times, how far it came, and its node if it
   info.nodes = "n7";
   CHECK(judge_end(info, true, false)->node == "n7");
   info.nodes.clear();
-  info.record->nodes = "n9";  // the lead's own word
+  info.record->nodes = "n9";  // the lead's own record
   CHECK(judge_end(info, true, false)->node == "n9");
   const auto lost = judge_end(lost_job(SchedulerEnd::node_fail), true, false);
   CHECK(lost->started_ms == 5);

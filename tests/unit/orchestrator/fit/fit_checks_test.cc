@@ -376,7 +376,7 @@ TEST_CASE("fit: memory of ranks on processors, and of a server's slots") {
   CHECK(says(refused, {"w.toml:14:9", "stage.deploy does not fit: a server with slots = 1000 needs", "slots = "}));
 }
 
-TEST_CASE("fit: all of it is told at once, sorted by place, and every check has a name of its own") {
+TEST_CASE("fit: all of it is reported at once, sorted by place, and every check has a name of its own") {
   FittedWorkflow fitted = here(
       "ranks = 8\ntime_limit = \"10s\"\n[stage.deploy]\nkind = \"deploy\"\nmax_tokens = 4000\n"
       "inputs = { model = \"@pretrain\" }\n");

@@ -62,7 +62,8 @@ FitOutcome outcome_at(const std::string& text, const std::string& path, const st
   const FittedWorkflow fitted(text, path, site, sets);
   for (const TrainingForecast& f : fitted.forecasts) {
     const bool of_rollouts = f.problem.find("generates what it learns from") != std::string::npos;  // said by name
-    CHECK_MESSAGE((f.problem.empty() || of_rollouts), f.problem);
+    const bool of_rewards = f.problem.find("trains a reward model") != std::string::npos;           // the same
+    CHECK_MESSAGE((f.problem.empty() || of_rollouts || of_rewards), f.problem);
   }
   Diagnostics all = fitted.of_jobs;
   all.merge(fitted.report().refused());
@@ -74,7 +75,8 @@ FitOutcome outcome_at(const std::string& text, const std::string& path, const st
 TEST_CASE("every shipped workflow and every recipe fits at the sites that its head names") {
   std::set<std::string> recipes_used, sites;
   int forecasts = 0;
-  for (const char* folder : {"workflows", "workflows/examples", "workflows/examples/pytorch"}) {
+  for (const char* folder :
+       {"workflows", "workflows/examples", "workflows/examples/pytorch", "workflows/examples/existing-scripts"}) {
     const std::vector<std::string> names = list_directory(join_path(source, folder)).value();
     for (const std::string& name : names) {
       if (!ends_with(name, ".toml")) continue;

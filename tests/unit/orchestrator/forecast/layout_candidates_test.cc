@@ -114,7 +114,7 @@ TEST_CASE("what a stage says about its own layout does not stay beside a layout 
   CHECK(now.recompute.layers == 0);
   CHECK(now.optimizer.offload == "none");
 
-  SUBCASE("layers dealt by hand stay with as many stages, a disk of the node with moments off the GPU") {
+  SUBCASE("layers distributed by hand stay with as many stages, a disk of the node with moments off the GPU") {
     plain.dims.pp = 2, plain.dims.tp = 4, plain.offload_moments = true;
     plain.recompute.attention = true;
     const auto two = stage_with(stage, written_over(stage.settings, plain, true));

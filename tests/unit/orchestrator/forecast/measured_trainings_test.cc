@@ -47,7 +47,7 @@ TEST_CASE("what a tune stage measured is found again at the same site by the sam
   CHECK(load_measured(folder.path() + "/nowhere", "mn5", "a = 1").trainings.empty());
 }
 
-TEST_CASE("the same stage told twice counts once, and the newest of a device are kept") {
+TEST_CASE("the same stage given twice counts once, and the newest of a device are kept") {
   const testing::Scratch folder;
   const std::vector<Trial> candidates = {trial("a", 0.5)};
   for (int twice = 0; twice < 2; ++twice) REQUIRE(keep(folder.path(), "run-0", 1000, candidates, {0.5}).ok());

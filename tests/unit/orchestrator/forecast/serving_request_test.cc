@@ -102,7 +102,7 @@ TEST_CASE("a plan says what its server holds and brings; int8 holds less than bf
   CHECK(page.find("Servers, as predicted") != std::string::npos);
 }
 
-TEST_CASE("slots that do not fit are told by how much, with the number that does") {
+TEST_CASE("of slots that do not fit it is said by how much, with the number that does") {
   const RunPlan plan = plan_of("slots = 1000");
   const auto made = plan_serving_forecasts(plan, gpu_site("NVIDIA H100 80GB"), constants());
   CHECK(!made[0].fits());

@@ -76,7 +76,7 @@ TEST_CASE("container mounts: what the user shows at its own path is not mounted 
   CHECK(not_mounted(needed, {"/scratch:/elsewhere", "/dat:/dat"}) == needed);
 }
 
-TEST_CASE("container mounts: every runtime is told of them in its own words") {
+TEST_CASE("container mounts: every runtime is given them in its own options") {
   Folders f;
   const std::string run = f.made("run");
   const OwnFolders own{run, {}, {}, {}};

@@ -303,11 +303,11 @@ TEST_CASE("a stage longer than a job may be becomes a chain, or is refused where
   CHECK(!good_plan(site, job_stage("evaluate", "")).chain);
   CHECK(good_plan(site, job_stage("command", "time_limit = \"30d\"\njob = { resumable = \"yes\" }")).chain);
   CHECK(!good_plan(site, job_stage("command", "time_limit = \"3d\"")).chain);
-  const std::string told = refusal(site, job_stage("command", "time_limit = \"30d\""));
-  CHECK(has(told,
+  const std::string reported = refusal(site, job_stage("command", "time_limit = \"30d\""));
+  CHECK(has(reported,
             "w.toml:1:14: error: stage.s.time_limit = 30-00:00:00: a job of the class 'prod' of site 'acc' ends "
             "after 3-00:00:00"));
-  CHECK(has(told, "job.resumable = \"yes\""));
+  CHECK(has(reported, "job.resumable = \"yes\""));
   CHECK(has(refusal(site, job_stage("pretrain", "time_limit = \"30d\"\njob = { resumable = \"no\" }")),
             "cannot go on in another job"));
   CHECK(has(refusal(site, job_stage("tokenize", "job = { resumable = \"yes\" }")), "keeps no state between jobs"));
@@ -398,7 +398,7 @@ TEST_CASE("one rank needs no launcher, but a container of srun does") {
 
 TEST_CASE("jobs that a site would refuse are refused first, with place and remedy") {
   const Site site = job_site(acc_site);
-  const auto told = [&](const std::string& text) { return refusal(site, job_stage("pretrain", text)); };
+  const auto reported = [&](const std::string& text) { return refusal(site, job_stage("pretrain", text)); };
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"ranks = 260\nnodes = 65",
        "w.toml:2:9: error: stage.s.nodes = 65: a job of the class 'prod' of site 'acc' has at most 64 nodes"},
@@ -435,7 +435,7 @@ TEST_CASE("jobs that a site would refuse are refused first, with place and remed
   };
   for (const auto& [text, says] : cases) {
     CAPTURE(text);
-    const std::string answer = told(text);
+    const std::string answer = reported(text);
     CHECK_MESSAGE(has(answer, says), answer);
   }
   const Site whole = job_site(replace_all(acc_site, "forbid", "exclusive = true\nforbid"));
@@ -449,7 +449,7 @@ TEST_CASE("jobs that a site would refuse are refused first, with place and remed
   plan.stages = {job_stage("pretrain", ""), job_stage("sft", ""), job_stage("evaluate", "")};
   Diagnostics diagnostics;
   CHECK(plan_jobs(poor, plan, diagnostics).size() == 3);
-  CHECK(diagnostics.size() == 1);  // told once
+  CHECK(diagnostics.size() == 1);  // reported once
 }
 
 }  // namespace longhaul

@@ -152,7 +152,7 @@ TEST_CASE("modules before 4, which answer 0 whatever came of it, are judged by w
   CHECK_FALSE(loads("hidden"));
 }
 
-TEST_CASE("a script tells the launcher, the chain and the origin of each directive") {
+TEST_CASE("a script reports the launcher, the chain and the origin of each directive") {
   ScriptFolder folder;
   JobPlan plan = odd_plan();
   plan.chain = true;

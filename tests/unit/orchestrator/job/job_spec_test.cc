@@ -121,7 +121,7 @@ TEST_CASE("attempt directives: a first attempt asks for what the plan does") {
   CHECK(attempt_directives({}, spec_plan()).empty());
 }
 
-TEST_CASE("attempt directives: nodes to avoid are the workflow's and the attempt's, in one line that tells both") {
+TEST_CASE("attempt directives: nodes to avoid are the workflow's and the attempt's, in one line that reports both") {
   LedgerAttempt attempt;
   attempt.exclude = {"n3", "n5"};
   JobPlan plan = spec_plan();

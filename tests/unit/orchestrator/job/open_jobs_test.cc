@@ -1,4 +1,4 @@
-// Which jobs a controller waits for, and when a record alone tells that one has ended.
+// Which jobs a controller waits for, and when a record alone says that one has ended.
 #include "orchestrator/job/open_jobs.h"
 
 #include <doctest/doctest.h>
@@ -113,7 +113,7 @@ TEST_CASE("a record ends a job only in the life that the log knows of, and while
   // Queued again, as the log knows: the record of its first life says nothing any more.
   job.restarts = 1;
   CHECK_FALSE(end_by_record(job));
-  // Queued again, as nobody has told us yet: what has begun there is not over.
+  // Queued again, as nobody has reported yet: what has begun there is not over.
   job.restarts = 0;
   leave_claim_of_life(scratch.path(), 1);
   CHECK_FALSE(end_by_record(job));

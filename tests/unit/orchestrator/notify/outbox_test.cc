@@ -85,7 +85,7 @@ TEST_CASE("messages: facts become news once, with ids that another controller fi
   CHECK(ids.size() == events.size());
   CHECK(one.no_progress("a", 1, 60, 5, 0).id == two.no_progress("a", 1, 90, 5, 9).id);
   CHECK(one.no_progress("a", 1, 60, 5, 0).id != one.no_progress("a", 1, 60, 6, 0).id);
-  // What holds a stage up is told once for each time and cause, however often it is looked at.
+  // What holds a stage up is reported once for each time and cause, however often it is looked at.
   const Message held_up = one.held_up("a", 1, "QOSMaxSubmitJobPerUserLimit", "it passes", 1'000, 661'000);
   CHECK(held_up.event == "stage_held_up");
   CHECK(held_up.id == two.held_up("a", 1, "QOSMaxSubmitJobPerUserLimit", "it passes", 1'000, 999'000).id);
@@ -194,6 +194,34 @@ TEST_CASE("outbox: a message left again after it was sent goes no second time") 
   REQUIRE(deliver_outbox(folder.path, notify_config_by_env(), hook_environment(), clock, options).ok());
   CHECK(posts == 1);
   CHECK(outbox_backlog(folder.path).waiting == 0);
+}
+
+TEST_CASE("outbox: while it is not known whether a message was sent, none goes, and none is left twice") {
+  const NotifyFolder folder;
+  REQUIRE(post_message(folder.path, some_message("m1")).ok());
+  REQUIRE(post_message(folder.path, some_message("held")).ok());
+  const std::string held = join_path(folder.path, "notify/sending/held.json");
+  REQUIRE(::rename(join_path(folder.path, "notify/outbox/held.json").c_str(), held.c_str()) == 0);
+  const timespec old[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, held.c_str(), old, 0) == 0);
+  // A link to itself: every question below it is answered by an error.
+  const std::string sent = join_path(folder.path, "notify/sent");
+  REQUIRE(::rmdir(sent.c_str()) == 0);
+  REQUIRE(::symlink(sent.c_str(), sent.c_str()) == 0);
+  int posts = 0;
+  DeliveryOptions options;
+  options.poster = [&](const HttpPost&) -> Result<HttpAnswer> { return ++posts, HttpAnswer{204, 0}; };
+  SystemClock clock;
+  (void)deliver_outbox(folder.path, notify_config_by_env(), hook_environment(), clock, options).ok();
+  CHECK(posts == 0);
+  CHECK(file_exists(join_path(folder.path, "notify/outbox/m1.json")));
+  CHECK(file_exists(held));
+  CHECK(!post_message(folder.path, some_message("m2")).ok());
+  CHECK(!file_exists(join_path(folder.path, "notify/outbox/m2.json")));
+  REQUIRE(::unlink(sent.c_str()) == 0);
+  REQUIRE(::mkdir(sent.c_str(), 0755) == 0);
+  CHECK(deliver_outbox(folder.path, notify_config_by_env(), hook_environment(), clock, options)->sent == 2);
+  CHECK(posts == 2);
 }
 
 TEST_CASE("outbox: senders at the same time share the messages, and an abandoned one is taken back") {

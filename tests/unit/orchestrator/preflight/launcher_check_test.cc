@@ -60,9 +60,10 @@ TEST_CASE("a plugin that srun does not have is refused by name, where the site s
   };
   const std::vector<std::string> known = {"none", "pmi2", "pmix"};
   const std::vector<JobPlan> jobs = {launched_by({"srun", "--mpi=none"}), launched_by({"srun", "--mpi=pspmix"})};
-  const std::string told = problems("pspmix", jobs, known);
-  CHECK(told.find("here.toml:4:7: error: launcher.mpi = \"pspmix\": srun takes no --mpi=pspmix") != std::string::npos);
-  CHECK(told.find("did you mean 'pmix'? there are: none, pmi2, pmix") != std::string::npos);
+  const std::string reported = problems("pspmix", jobs, known);
+  CHECK(reported.find("here.toml:4:7: error: launcher.mpi = \"pspmix\": srun takes no --mpi=pspmix") !=
+        std::string::npos);
+  CHECK(reported.find("did you mean 'pmix'? there are: none, pmi2, pmix") != std::string::npos);
   CHECK(problems("pspmix", jobs, {"none", "pspmix"}).empty());
   CHECK(problems("pspmix", jobs, {}).empty());          // nobody knows
   CHECK(problems("pspmix", {jobs[0]}, known).empty());  // nobody needs it

@@ -50,7 +50,7 @@ struct AskedCluster {
   }
   std::vector<std::string> problems() const {
     Diagnostics diagnostics;
-    ClusterWord word{partitions, reservations, answers, {}};
+    ClusterAnswers word{partitions, reservations, answers, {}};
     word.slurm.private_data = private_data;
     not_looked_at = check_against_cluster(plan, jobs, word, diagnostics);
     std::vector<std::string> messages;
@@ -59,7 +59,7 @@ struct AskedCluster {
   }
 };
 
-// A `module` before all others in PATH, which loads what it is told here, and only in this order.
+// A `module` before all others in PATH, which loads what is given here, and only in this order.
 struct MadeUpModules {
   testing::Scratch scratch;
   std::string path_before = std::getenv("PATH");
@@ -94,7 +94,7 @@ TEST_CASE("preflight: what fits the cluster passes, whichever of the named parti
   CHECK(asked.problems().empty());
 }
 
-TEST_CASE("preflight: each thing that the cluster does not have is told, with place and remedy") {
+TEST_CASE("preflight: each thing that the cluster does not have is reported, with place and remedy") {
   AskedCluster asked;
   asked.job("mian", 1, 60);
   asked.job("", 5, 60);
@@ -137,7 +137,7 @@ TEST_CASE("preflight: what Slurm does not show to everybody is not taken for wha
   CHECK(asked.not_looked_at[2].find("the default partition is not among those") == 0);
 }
 
-TEST_CASE("preflight: a problem of a thousand stages is told once; a cluster without partitions says nothing") {
+TEST_CASE("preflight: a problem of a thousand stages is reported once; a cluster without partitions says nothing") {
   AskedCluster asked;
   for (int i = 0; i < 1000; ++i) asked.job("gone", 1, 60);
   CHECK(asked.problems().size() == 1);
@@ -240,18 +240,18 @@ TEST_CASE("preflight: asked of Slurm itself; one that does not answer has said n
   AskedCluster asked;
   asked.job("mian", 1, 60);
   asked.job("", 1, 60).directives.push_back({"reservation", "school", "workflow: stage.s.job.reservation"});
-  Diagnostics told;
-  REQUIRE(check_with_slurm(*port, asked.plan, asked.jobs, "/runs", told).ok());
-  REQUIRE(told.size() == 2);
-  CHECK(told.errors()[0].what.find("no partition 'mian'") != std::string::npos);
-  CHECK(told.errors()[1].what.find("no reservation 'school'") != std::string::npos);
+  Diagnostics reported;
+  REQUIRE(check_with_slurm(*port, asked.plan, asked.jobs, "/runs", reported).ok());
+  REQUIRE(reported.size() == 2);
+  CHECK(reported.errors()[0].what.find("no partition 'mian'") != std::string::npos);
+  CHECK(reported.errors()[1].what.find("no reservation 'school'") != std::string::npos);
   slurm.down_until_ms = clock.wall_ms() + 1000;
   Diagnostics silent;
   CHECK(check_with_slurm(*port, asked.plan, asked.jobs, "/runs", silent).error().code == ErrorCode::unavailable);
   CHECK(silent.empty());
 }
 
-TEST_CASE("preflight: a module that does not load is told where it is asked for, after those that come before it") {
+TEST_CASE("preflight: a module that does not load is reported where it is asked for, after those that come before it") {
   MadeUpModules modules("cuda/12|nccl");
   Site site;
   site.config.modules = {"cuda/12"};
@@ -267,7 +267,7 @@ TEST_CASE("preflight: a module that does not load is told where it is asked for,
   CHECK(modules.asked() == "cuda/12\nnccl\ncuda/12\npytorch/2 $(touch pwned)\n");  // equal lists are tried once
 }
 
-TEST_CASE("preflight: a module that older modules do not load is told with their words, though they answer 0") {
+TEST_CASE("preflight: a module that older modules do not load is reported with their output, though they answer 0") {
   ::setenv("BASH_ENV", LONGHAUL_SOURCE_DIR "/tests/support/tcl_modules_3.sh", 1);
   Site site;
   RunPlan plan;
@@ -281,7 +281,7 @@ TEST_CASE("preflight: a module that older modules do not load is told with their
                   ": ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda/13'"));
 }
 
-TEST_CASE("preflight: a module that the site asks for is told at its place in the site file") {
+TEST_CASE("preflight: a module that the site asks for is reported at its place in the site file") {
   MadeUpModules modules("nothing");
   Site site;
   site.config.modules = {"cuda/12"};

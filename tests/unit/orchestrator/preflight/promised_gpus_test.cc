@@ -23,7 +23,7 @@ Site promising_site(const std::string& more) {
   return *site;
 }
 
-std::string told_of_promises(const Site& site, int ranks, const std::string& gres, int asked = -1) {
+std::string promise_problems(const Site& site, int ranks, const std::string& gres, int asked = -1) {
   RunPlan plan;
   plan.stages.resize(2);
   for (PlannedStage& stage : plan.stages) {
@@ -51,19 +51,19 @@ bool promise_text_has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a site file that promises more GPUs than the nodes have is named with place and remedy, once") {
   const Site site = promising_site("");
-  const std::string told = told_of_promises(site, 8, "gpu:a100:4(S:0-1)");
-  CAPTURE(told);
+  const std::string reported = promise_problems(site, 8, "gpu:a100:4(S:0-1)");
+  CAPTURE(reported);
   CHECK(
-      promise_text_has(told,
+      promise_text_has(reported,
                        "acc.toml:6:8: error: site 'acc': node.gpus = 8, and the nodes of partition main have at most 4 "
                        "GPUs, as slurmctld says; write 4; `longhaul doctor --site acc`"));
-  CHECK(promise_text_has(told, "1 error"));
-  CHECK(told_of_promises(site, 4, "gpu:a100:4") == "");  // a job that asks for no more than there are
-  CHECK(told_of_promises(site, 8, "gpu:8") == "");
-  CHECK(promise_text_has(told_of_promises(site, 1, ""), "the nodes of partition main have no GPUs"));
-  const std::string of_class = told_of_promises(promising_site("gpus_per_node = 6\n"), 8, "gpu:4");
+  CHECK(promise_text_has(reported, "1 error"));
+  CHECK(promise_problems(site, 4, "gpu:a100:4") == "");  // a job that asks for no more than there are
+  CHECK(promise_problems(site, 8, "gpu:8") == "");
+  CHECK(promise_text_has(promise_problems(site, 1, ""), "the nodes of partition main have no GPUs"));
+  const std::string of_class = promise_problems(promising_site("gpus_per_node = 6\n"), 8, "gpu:4");
   CHECK(promise_text_has(of_class, "acc.toml:11:17: error: site 'acc': classes.prod.gpus_per_node = 6"));
-  const std::string of_stage = told_of_promises(site, 2, "gpu:1", 2);
+  const std::string of_stage = promise_problems(site, 2, "gpu:1", 2);
   CHECK(promise_text_has(of_stage, "w.toml:3:1: error: stage.train.job.gpus_per_node = 2"));
 }
 
@@ -71,10 +71,10 @@ TEST_CASE("of jobs that a filter routes, and of nodes that come with their GPUs,
   const Site routed = promising_site("[classes.by_qos]\nqos = \"gpu\"\n");
   Site by_qos = routed;
   by_qos.config.default_class = "by_qos";
-  CHECK(told_of_promises(by_qos, 8, "gpu:1") == "");
+  CHECK(promise_problems(by_qos, 8, "gpu:1") == "");
   Site whole = promising_site("");
   whole.config.ask.gpu_request = "none";
-  CHECK(told_of_promises(whole, 8, "gpu:1") == "");
+  CHECK(promise_problems(whole, 8, "gpu:1") == "");
 }
 
 }  // namespace longhaul

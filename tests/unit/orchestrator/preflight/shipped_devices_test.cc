@@ -31,7 +31,8 @@ class ShippedDeviceFiles final : public FileView {
 
 std::vector<std::string> workflows_shipped() {
   std::vector<std::string> paths;
-  for (const char* folder : {"workflows", "workflows/examples", "workflows/examples/pytorch"}) {
+  for (const char* folder :
+       {"workflows", "workflows/examples", "workflows/examples/pytorch", "workflows/examples/existing-scripts"}) {
     const auto names = list_directory(join_path(shipped_root, folder));
     REQUIRE(names.ok());
     for (const std::string& name : *names)

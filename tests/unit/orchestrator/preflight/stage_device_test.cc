@@ -243,7 +243,7 @@ TEST_CASE("an engine without CUDA: trainings in jobs with GPUs are refused, what
   CHECK(plan.device("measure") == "cpu");
   CHECK(job_of(site, plan.stage("measure")).job_class == "cpu");
   CHECK(decide_all(pretrain_stage, site, engine_with(EngineCuda::none), true).device("pretrain") == "gpu");
-  // Of one that does not answer here, the start of a rank will tell.
+  // Of one that does not answer here, the start of a rank will show it.
   const DecidedPlan unknown = decide_all(pretrain_stage + measure, site, engine_with(EngineCuda::unknown));
   CHECK(unknown.problems == "");
   CHECK(unknown.device("pretrain") == "gpu");

@@ -90,4 +90,14 @@ TEST_CASE("an input within an artifact is that part of it, and has to be there")
   CHECK(prepare_stage(planned, ledger, "").key != there.key);
 }
 
+TEST_CASE("who waits for raw inputs hears of each file that was read") {
+  const testing::Scratch scratch;
+  REQUIRE(make_directories(scratch.file("texts/below")).ok());
+  for (const char* name : {"texts/a", "texts/below/b", "c"}) REQUIRE(write_file_atomic(scratch.file(name), name).ok());
+  std::vector<std::size_t> counts;
+  const auto read = [&](std::size_t files) { counts.push_back(files); };
+  CHECK(digest_raw_input({scratch.file("texts"), scratch.file("c")}, nullptr, read).ok());
+  CHECK(counts == std::vector<std::size_t>{1, 2, 3});
+}
+
 }  // namespace longhaul

@@ -96,7 +96,7 @@ TEST_CASE("files of a raw input are named one by one, and counted where there ar
   CHECK(changes(then, cut) == "input documents: changed");
 }
 
-TEST_CASE("no more than three changes are told, and long texts are not quoted") {
+TEST_CASE("no more than three changes are reported, and long texts are not quoted") {
   StageSeen now = stage_seen();
   for (const char* key : {"steps", "seed", "sequence_length", "global_batch_size", "micro_batch_size"})
     now.task.settings.set(key, 7);

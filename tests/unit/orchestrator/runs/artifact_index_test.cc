@@ -111,7 +111,7 @@ TEST_CASE("trust: an artifact of the site's group is verified in depth, once, an
   CHECK(cached_text("tokens", "/x", maker_uid, false) == "tokens is cached: /x, of uid 40001, not verified yet");
   CHECK(find_artifact(rig.root, rig.key, looking)->verified);  // remembered
 
-  // Of the same size, so that only the digest tells.
+  // Of the same size, so that only the digest shows it.
   const std::string weights = join_path(rig.folder, "model/weights");
   REQUIRE(write_file_atomic(weights, "evil weights").ok());
   rig.give(weights, maker_uid);

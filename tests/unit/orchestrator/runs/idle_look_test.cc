@@ -109,7 +109,7 @@ TEST_CASE("a tick that finds nothing to do claims no epoch; news of any kind doe
   CHECK(rig.count("submitted") == 2);
 }
 
-TEST_CASE("a record that could not be written is believed as its lead tells it, and the stage goes on") {
+TEST_CASE("a record that could not be written is believed as its lead reports it, and the stage goes on") {
   IdleRig rig;
   rig.make_up_slurm();
   const std::string run = rig.create("true");
@@ -125,9 +125,9 @@ TEST_CASE("a record that could not be written is believed as its lead tells it, 
   const auto read = read_epochs(run);
   for (const Fact& fact : read->facts)
     if (fact.kind == FactKind::submit) options.unwritten_record->key = fact.text("key");
-  const auto told = tick_until_quiet(run, options, 20'000, rig.clock, rig.log, rig.stop);
-  REQUIRE_MESSAGE(told.ok(), (told.ok() ? "" : told.error().message()));
-  CHECK(told->state == RunState::failed);
+  const auto reported = tick_until_quiet(run, options, 20'000, rig.clock, rig.log, rig.stop);
+  REQUIRE_MESSAGE(reported.ok(), (reported.ok() ? "" : reported.error().message()));
+  CHECK(reported->state == RunState::failed);
   CHECK(read_run_status(run)->find("p")->cause == "cannot write x: No space left on device");
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("rounds that meet an error of the file system are made again until it 
   }
 }
 
-TEST_CASE("an error that stays is told when the patience is over") {
+TEST_CASE("an error that stays is reported when the patience is over") {
   IdleRig rig;
   const std::string run = rig.create("true");
   REQUIRE(remove_tree(run + "/requests").ok());

@@ -183,7 +183,7 @@ TEST_CASE("nobody gives a milestone up before somebody has looked after the trai
   CHECK(rig.ledger().state == RunState::failed);
 }
 
-TEST_CASE("a training that was told to end early promised no later milestone") {
+TEST_CASE("a training that was asked to end early promised no later milestone") {
   MilestoneRig rig;
   rig.round();
   rig.publish(20);
@@ -253,15 +253,15 @@ struct MilestoneFolders {
 
 TEST_CASE("published milestones are found, registered, and found again by the run that takes the training from there") {
   MilestoneFolders one;
-  const MilestoneScanner lookout(one.run, one.frozen);
-  CHECK(lookout.look(one.ledger).at("pretrain").empty());
+  const MilestoneScanner scanner(one.run, one.frozen);
+  CHECK(scanner.look(one.ledger).at("pretrain").empty());
   const std::string folder = one.publish(20);
   one.publish(40, "another key");  // left by a training with other inputs
-  auto seen = lookout.look(one.ledger).at("pretrain");
+  auto seen = scanner.look(one.ledger).at("pretrain");
   REQUIRE(seen.size() == 1);
   CHECK(seen.at(20).folder == folder);
   one.take(seen);
-  CHECK(lookout.look(one.ledger).at("pretrain").empty());
+  CHECK(scanner.look(one.ledger).at("pretrain").empty());
   CHECK(find_artifact(one.frozen.artifact_root, milestone_key("K", 20), artifact_trust(""))->folder == folder);
 
   // The task of a consumer names the milestone, and its key follows from the milestone's content.

@@ -62,7 +62,7 @@ TEST_CASE("metrics of a run: in its folder and in the site's, now and then, and 
   CHECK(names->size() == 1);  // nothing is left beside it
 }
 
-TEST_CASE("metrics of a run: a site's folder that is not there stops nothing, and is told once") {
+TEST_CASE("metrics of a run: a site's folder that is not there stops nothing, and is reported once") {
   MetricsRun run;
   RunMetrics metrics(run.folder.path(), "the-run", run.clock, run.log);
   for (int i = 0; i < 3; ++i) {

@@ -84,7 +84,7 @@ TEST_CASE("the digest of what a stage keeps differs exactly when something was s
   const std::string first = *digest_saved_state(state);
   CHECK(!first.empty());
   CHECK(*digest_saved_state(state) == first);
-  // Written anew with the same size: its time tells.
+  // Written anew with the same size: its time shows it.
   const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 5}};
   REQUIRE(::utimensat(AT_FDCWD, (state + "/step-10/weights").c_str(), times, 0) == 0);
   const std::string touched = *digest_saved_state(state);

@@ -70,7 +70,8 @@ TEST_CASE("striping: folders of checkpoints have it before the first file, where
   CHECK(rig.asked().find("setstripe --stripe-size 1048576 " + rig.scratch.file("runs/")) != std::string::npos);
 }
 
-TEST_CASE("striping: what cannot be had refuses the run by the key's name, with the words of lfs, and leaves nothing") {
+TEST_CASE(
+    "striping: what cannot be had refuses the run by the key's name, with the message of lfs, and leaves nothing") {
   StripingRig rig;
   rig.lfs(
       "echo 'error: setstripe: /x is not on a Lustre filesystem: Inappropriate ioctl for device (25)' >&2; exit 25");

@@ -295,9 +295,9 @@ void FakeSlurm::lose_with_its_number(const std::string& id) {
   lose(id);
 }
 
-void FakeSlurm::hold_by_person(const std::string& id) {
+void FakeSlurm::hold_by_person(const std::string& id, const std::string& reason) {
   for (Job* job : find(id)) {
-    job->shown.reason = "JobHeldUser";
+    job->shown.reason = reason;
     job->shown.held = true;
   }
 }
@@ -331,11 +331,12 @@ class FakeSlurmPort final : public SlurmPort {
   Result<std::vector<SlurmJob>> jobs() override {
     slurm_.advance();
     if (auto error = slurm_.not_answering()) return *error;
-    ++slurm_.queries_;
+    ++slurm_.queries_, ++slurm_.questions_;
     return slurm_.shown_jobs();
   }
   Result<std::vector<SlurmJob>> job(const std::string& id) override {
     slurm_.advance();
+    ++slurm_.questions_;
     if (auto error = slurm_.not_answering()) return *error;
     const std::string number = id.substr(0, id.find('_'));
     std::vector<SlurmJob> found;
@@ -354,6 +355,7 @@ class FakeSlurmPort final : public SlurmPort {
   }
   Result<std::vector<SlurmJob>> accounted(const std::vector<std::string>& ids) override {
     slurm_.advance();
+    ++slurm_.questions_;
     if (!slurm_.options_.accounting || slurm_.accounting_down)
       return make_error(ErrorCode::unavailable, "Slurm accounting storage is disabled");
     std::vector<SlurmJob> found;

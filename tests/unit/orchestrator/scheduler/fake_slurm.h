@@ -56,8 +56,8 @@ class FakeSlurm {
   std::optional<std::string> wrong_answer;         // to the next submission, which is accepted
   std::string skipped;                             // what a wrapper prints beside answers
   bool answers_for_nothing = false;                // ... and which is not
-  std::set<std::string> of_other_users;            // numbers of jobs that only job() tells of
-  std::int64_t clock_off_s = 0;                    // of slurmctld: of all times that it tells
+  std::set<std::string> of_other_users;            // numbers of jobs that only job() reports
+  std::int64_t clock_off_s = 0;                    // of slurmctld: of all times that it gives
   std::map<std::string, std::string> node_states;  // "n2" -> "DOWN+NOT_RESPONDING"; the others are idle
   // slurmctld crashed before it saved: the job is unknown, wherever it was.
   void lose(const std::string& id);
@@ -67,9 +67,9 @@ class FakeSlurm {
   void fail_launch_and_hold(const std::string& id);
   // The same before it saved the number: the next submission gets it.
   void lose_with_its_number(const std::string& id);
-  // `scontrol hold` by its owner.
-  void hold_by_person(const std::string& id);
-  // Told to end, and not yet gone from its nodes.
+  // `scontrol hold` by its owner; JobHeldAdmin: by an administrator.
+  void hold_by_person(const std::string& id, const std::string& reason = "JobHeldUser");
+  // Asked to end, and not yet gone from its nodes.
   void begin_to_end(const std::string& id, const std::string& ends_as);
 
   // Counted by slurmctld itself, by the comment (without one: the name) that was asked for.
@@ -77,8 +77,9 @@ class FakeSlurm {
   // Jobs that wait or run.
   int live() const;
   int starts() const { return starts_; }
-  int queries() const { return queries_; }  // jobs(): whole lists
-  int cancels() const { return cancels_; }  // asked for
+  int queries() const { return queries_; }      // jobs(): whole lists
+  int questions() const { return questions_; }  // whole lists, single jobs and accounting
+  int cancels() const { return cancels_; }      // asked for
   int will_runs() const { return will_runs_; }
 
  private:
@@ -115,7 +116,7 @@ class FakeSlurm {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<std::string, int> submissions_;
   std::int64_t next_number_ = 1;
-  int starts_ = 0, queries_ = 0, cancels_ = 0, will_runs_ = 0;
+  int starts_ = 0, queries_ = 0, questions_ = 0, cancels_ = 0, will_runs_ = 0;
 };
 
 }  // namespace longhaul

@@ -114,7 +114,7 @@ inline void slurm_port_reads_the_cluster(SlurmPortRig& rig) {
   CHECK(will_run->nodes.find('n') == 0);
 }
 
-inline void slurm_port_submits_and_tells_ends(SlurmPortRig& rig) {
+inline void slurm_port_submits_and_reports_ends(SlurmPortRig& rig) {
   // A window: in order, and one refusal does not touch the others.
   const std::string odd = "a|b 'c' \"d\" $(e) `f` %k \\ \xc3\xbc; \x1f\x1e,=";
   auto bad = rig.job("bad", 10, 0);
@@ -221,7 +221,7 @@ inline void slurm_port_knows_arrays(SlurmPortRig& rig) {
   CHECK(ids[0].error().code == ErrorCode::invalid_input);
 }
 
-inline void slurm_port_tells_dependencies(SlurmPortRig& rig) {
+inline void slurm_port_reports_dependencies(SlurmPortRig& rig) {
   const std::string first = rig.submit(rig.job("first", 60'000, 0));
   rig.wait_state(first, "RUNNING");
   const std::string second = rig.submit(rig.with(rig.job("second", 10, 0), "dependency", "afterany:" + first));
@@ -245,10 +245,10 @@ inline void slurm_port_tells_dependencies(SlurmPortRig& rig) {
 
 inline void slurm_port_contract(SlurmPortRig& rig) {
   slurm_port_reads_the_cluster(rig);
-  slurm_port_submits_and_tells_ends(rig);
+  slurm_port_submits_and_reports_ends(rig);
   slurm_port_holds_requeues_and_cancels(rig);
   slurm_port_knows_arrays(rig);
-  slurm_port_tells_dependencies(rig);
+  slurm_port_reports_dependencies(rig);
 }
 
 }  // namespace longhaul::testing

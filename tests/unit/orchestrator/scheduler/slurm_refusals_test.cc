@@ -25,7 +25,7 @@ TEST_CASE("slurm: a submission that was refused is not looked for, and is accept
   CHECK(world.slurm.submissions("k") == 1);
 }
 
-TEST_CASE("slurm: why a job does not start by itself is told with what can be done") {
+TEST_CASE("slurm: why a job does not start by itself is reported with what can be done") {
   SlurmWorld world({.nodes = 1});
   world.slurm.play = [](const std::string&, int) { return long_play(1); };
   REQUIRE(world.scheduler->submit_one(world.job("first")).ok());
@@ -40,7 +40,7 @@ TEST_CASE("slurm: why a job does not start by itself is told with what can be do
 }
 
 TEST_CASE(
-    "slurm: a job whose lead has written that it was told to stop is cancelled at once where nobody can say by whom") {
+    "slurm: a job whose lead has written that it was asked to stop is cancelled at once where nobody can say by whom") {
   struct Case {
     bool accounting, last_look;
     JobState state;
@@ -66,7 +66,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("slurm: a cancellation by another user is told from one by the run's own, where accounting says it") {
+TEST_CASE(
+    "slurm: a cancellation by another user is distinguished from one by the run's own, where accounting says it") {
   struct Case {
     long long by;
     bool noted;  // the run has asked for it

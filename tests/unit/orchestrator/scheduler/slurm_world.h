@@ -47,7 +47,7 @@ struct SlurmWorld {
             .work_dir = scratch.path(),
             .wanted_ms = clock.wall_ms()};
   }
-  // As the log tells of it when its submission was just answered.
+  // As the log reports it when its submission was just answered.
   OpenJob open(const std::string& key, const std::string& id) {
     OpenJob made{key, id, scratch.file(key)};
     made.folder = made.attempt_dir;

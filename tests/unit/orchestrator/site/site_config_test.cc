@@ -104,10 +104,20 @@ TEST_CASE("values of the command line win, with the same checks") {
   CHECK(site->config.classes.at(0).partition == "p");
   CHECK(site->config.classes.at(0).qos == "q");
   CHECK(site->origin_of("account") == "--set site: account");
-  for (const char* wrong : {"account=y", "account", "=1", "a=1\nb=2", "account=\"a\"\n[x]"})
+  CHECK(load_site("a", {folder.path}, {"account=y-2"})->config.account == "y-2");  // a word can mean nothing else
+  for (const char* wrong : {"account=y z", "account", "=1", "a=1\nb=2", "account=\"a\"\n[x]"})
     CHECK(load_site("a", {folder.path}, {wrong}).error().code == ErrorCode::invalid_input);
   CHECK(load_site("a", {folder.path}, {"acount=\"y\""}).error().message().find("did you mean 'account'?") !=
         std::string::npos);
+}
+
+TEST_CASE("a site that is not there: names that begin so, or a file of that name here") {
+  SiteFolder folder;
+  folder.write("tall-booster.toml", "scheduler = \"slurm\"\n");
+  const auto said = [&](const std::string& name) { return load_site(name, {folder.path}).error().message(); };
+  CHECK(said("tall").find("did you mean 'tall-booster'? known sites: ") != std::string::npos);
+  CHECK(said("tall-boster").find("did you mean 'tall-booster'?") != std::string::npos);
+  CHECK(said("other").find("did you mean") == std::string::npos);
 }
 
 TEST_CASE("a figure without its unit is named with its place and with what may have been meant") {

@@ -140,7 +140,7 @@ TEST_CASE("resolved.toml: places in the workflow survive, whatever its file is c
     CHECK(back->plan.stages[0].where.line == place.line);
     CHECK(back->plan.stages[0].where.column == place.column);
   }
-  // A plan whose places were cut short by hand still tells the file.
+  // A plan whose places were cut short by hand still reports the file.
   FrozenRun run = run_with_everything();
   run.plan.stages[0].where = {"only-a-name", 1, 1};
   const auto back = read_frozen_text(replace_all(frozen_run_text(run), "only-a-name:1:1", "only-a-name"));
@@ -149,7 +149,7 @@ TEST_CASE("resolved.toml: places in the workflow survive, whatever its file is c
   CHECK(back->plan.stages[0].where.line == 0);
 }
 
-TEST_CASE("resolved.toml: the header alone tells everything but the plan") {
+TEST_CASE("resolved.toml: the header alone reports everything but the plan") {
   const FrozenRun run = run_with_everything();
   const testing::Scratch scratch;
   REQUIRE(write_file_atomic(scratch.file("resolved.toml"), frozen_run_text(run)).ok());

@@ -1,5 +1,5 @@
-// Lines that say how long they are and where they stand: any change is seen, and what was never whole is told from what
-// was damaged.
+// Lines that say how long they are and where they stand: any change is seen, and what was never whole is distinguished
+// from what was damaged.
 #include "orchestrator/state/sealed_line.h"
 
 #include <doctest/doctest.h>

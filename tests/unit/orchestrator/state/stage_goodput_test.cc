@@ -41,7 +41,7 @@ struct GoodputRun {
   }
   ~GoodputRun() { (void)remove_tree(path).ok(); }
 
-  void tell(std::int64_t at_ms, FactKind kind, int attempt, const std::string& stage = "pretrain") {
+  void write_fact(std::int64_t at_ms, FactKind kind, int attempt, const std::string& stage = "pretrain") {
     clock.advance_ms(at_ms - clock.wall_ms());
     std::vector<Fact> news = {{kind, stage, attempt, Value::make_table(), 0}};
     REQUIRE(log->append(news, clock).ok());
@@ -71,7 +71,7 @@ std::string line_at(std::int64_t at_ms, const std::string& kind, const std::stri
 
 TEST_CASE("a training over two jobs, one fault within the first") {
   GoodputRun run;
-  run.tell(1'000'000, FactKind::submit, 1);
+  run.write_fact(1'000'000, FactKind::submit, 1);
   run.attempt(1, 1'060'000, 1'200'000,
               line_at(1'061'000, "launched") + line_at(1'070'000, "ready", ",\"step\":0,\"load_s\":2") +
                   line_at(1'080'000, "metric", ",\"step\":1") + line_at(1'090'000, "metric", ",\"step\":2") +
@@ -79,10 +79,10 @@ TEST_CASE("a training over two jobs, one fault within the first") {
                   line_at(1'092'000, "ranks_ended") + line_at(1'093'000, "launched") +
                   line_at(1'100'000, "ready", ",\"step\":1,\"load_s\":1") +
                   line_at(1'110'000, "metric", ",\"step\":2") + line_at(1'120'000, "metric", ",\"step\":3"));
-  run.tell(1'210'000, FactKind::submit, 2);
+  run.write_fact(1'210'000, FactKind::submit, 2);
   run.attempt(2, 1'230'000, 0,
               line_at(1'240'000, "ready", ",\"step\":3") + line_at(1'260'000, "metric", ",\"step\":5"));
-  run.tell(1'000'500, FactKind::submit, 1, "report");
+  run.write_fact(1'000'500, FactKind::submit, 1, "report");
   run.attempt(1, 1'001'000, 1'002'000, line_at(1'001'500, "launched"), "report");
   const auto goodput = read_goodput(run.path, 1'300'000);
   REQUIRE_MESSAGE(goodput.ok(), goodput.error().message());
@@ -90,7 +90,7 @@ TEST_CASE("a training over two jobs, one fault within the first") {
   const GoodputLedger& ledger = (*goodput)[0].ledger;
   CHECK((*goodput)[0].stage == "pretrain");
   CHECK(ledger.total_ms() == 300'000);
-  // 20 + 10 + 80 until the job's end, of which nobody was told anything else; 60 in the second job.
+  // 20 + 10 + 80 until the job's end, of which nobody knew anything else; 60 in the second job.
   CHECK(ledger.ms(TimeClass::training) == 20'000 + 90'000 + 60'000);
   CHECK(ledger.ms(TimeClass::recompute) == 10'000);
   CHECK(ledger.ms(TimeClass::queue) == 60'000 + 20'000);
@@ -114,8 +114,8 @@ TEST_CASE("the time of a lead whose clock is wrong by hours is counted as it was
   for (const std::int64_t ahead_ms : {0, 72'000'000, -500'000}) {
     CAPTURE(ahead_ms);
     GoodputRun run;
-    run.tell(1'000'000, FactKind::submit, 1);
-    run.tell(1'060'000, FactKind::started, 1);
+    run.write_fact(1'000'000, FactKind::submit, 1);
+    run.write_fact(1'060'000, FactKind::started, 1);
     const auto at = [&](std::int64_t ms) { return ms + ahead_ms; };
     run.attempt(1, at(1'060'000), at(1'200'000),
                 line_at(at(1'061'000), "launched") + line_at(at(1'070'000), "ready", ",\"step\":0,\"load_s\":2") +
@@ -155,13 +155,13 @@ TEST_CASE(
   CHECK(warnings[1].over);
 }
 
-TEST_CASE("a slow rank is told of where there is a host to go to, and on one host when it lasts") {
+TEST_CASE("a slow rank is reported where there is a host to go to, and on one host when it lasts") {
   const auto event = [](std::int64_t at, const std::string& kind) {
     WarningEvent warning;
     warning.kind = kind, warning.fault_class = "slow_rank", warning.rank = 1, warning.step = 100;
     return Event{at, kind, 0, to_value(warning)};
   };
-  const auto told = [&](const Event& launched, std::int64_t lasted_ms, bool over) {
+  const auto reported = [&](const Event& launched, std::int64_t lasted_ms, bool over) {
     std::vector<Event> events = {launched, event(1'000, "straggler")};
     if (over) events.push_back(event(1'000 + lasted_ms, "straggler_over"));
     const auto warnings = warnings_of(1, events);
@@ -174,17 +174,17 @@ TEST_CASE("a slow rank is told of where there is a host to go to, and on one hos
   two.fields.set("hosts", ValueArray{Value("n1"), Value("n2")});
   for (const bool over : {false, true}) {
     CAPTURE(over);
-    CHECK_FALSE(told(alone, straggler_lasts_ms - 1, over));
-    CHECK(told(alone, straggler_lasts_ms, over));
-    CHECK(told(with_spare, 20'000, over));
-    CHECK(told(two, 20'000, over));
+    CHECK_FALSE(reported(alone, straggler_lasts_ms - 1, over));
+    CHECK(reported(alone, straggler_lasts_ms, over));
+    CHECK(reported(with_spare, 20'000, over));
+    CHECK(reported(two, 20'000, over));
   }
   WarningEvent spike;
   spike.kind = "loss_spike";
   CHECK(calls_for_action({1'000, 1, spike, false, 0, false}, 1'001));
 
   GoodputRun run;
-  run.tell(1'000'000, FactKind::submit, 1);
+  run.write_fact(1'000'000, FactKind::submit, 1);
   const std::string slow = ",\"class\":\"slow_rank\",\"rank_of\":0";
   run.attempt(1, 1'060'000, 0,
               line_at(1'061'000, "launched") + line_at(1'070'000, "ready", ",\"step\":0") +
@@ -204,7 +204,7 @@ TEST_CASE(
     CAPTURE(local);
     GoodputRun run;
     REQUIRE(write_file_atomic(run.path + "/site.toml", format("scheduler = \"{}\"\n", local ? "local" : "slurm")).ok());
-    run.tell(1'000'000, FactKind::submit, 1);
+    run.write_fact(1'000'000, FactKind::submit, 1);
     run.attempt(1, 1'060'000, 0,
                 line_at(1'061'000, "launched") + line_at(1'070'000, "preparing", ",\"what\":\"reference scores\"") +
                     line_at(1'110'000, "ready", ",\"step\":0,\"load_s\":2") +
@@ -243,7 +243,7 @@ TEST_CASE("a host without an agent stays so until another one reports from it, w
   CHECK(goodput_text({stage}).find("n2    of n2") != std::string::npos);
 }
 
-TEST_CASE("GPUs that nobody watches stay so whatever ranks do, and until the hosts told of are watched") {
+TEST_CASE("GPUs that nobody watches stay so whatever ranks do, and until the hosts reported are watched") {
   const auto event = [](std::int64_t at, const std::string& kind, const std::string& host) {
     WarningEvent warning;
     warning.kind = kind, warning.fault_class = "health_silent", warning.host = host, warning.text = "nobody watches";
@@ -293,13 +293,13 @@ TEST_CASE("what was found wrong with hosts is shown once for each host, class an
 
 TEST_CASE("what allocations were held after their last rank is summed over the jobs of a training, and shown") {
   GoodputRun run;
-  run.tell(1'000'000, FactKind::submit, 1);
+  run.write_fact(1'000'000, FactKind::submit, 1);
   run.attempt(
       1, 1'010'000, 1'040'000,
       line_at(1'011'000, "launched") + line_at(1'030'000, "metric", ",\"step\":1") +
           line_at(1'052'000, "allocation_held", ",\"held_s\":12,\"gpu_minutes\":1.6,\"gpus\":8,\"left\":\"followed\""));
-  run.tell(1'045'000, FactKind::retry, 1);
-  run.tell(1'045'000, FactKind::submit, 2);
+  run.write_fact(1'045'000, FactKind::retry, 1);
+  run.write_fact(1'045'000, FactKind::submit, 2);
   run.attempt(2, 1'050'000, 1'080'000,
               line_at(1'051'000, "launched") + line_at(1'070'000, "metric", ",\"step\":2") +
                   line_at(1'083'000, "allocation_held", ",\"held_s\":3,\"gpu_minutes\":0.4,\"left\":\"done\""));
@@ -333,12 +333,12 @@ std::vector<Event> parsed(const std::string& lines) {
 
 TEST_CASE("the death of a lead, known to the controller alone, costs what any other fault costs") {
   GoodputRun run;
-  run.tell(1'000'000, FactKind::submit, 1);
+  run.write_fact(1'000'000, FactKind::submit, 1);
   run.attempt(1, 1'010'000, 0,
               line_at(1'011'000, "launched") + line_at(1'020'000, "ready", ",\"step\":0,\"load_s\":1") +
                   line_at(1'030'000, "metric", ",\"step\":1") + line_at(1'040'000, "metric", ",\"step\":2"));
-  run.tell(1'045'000, FactKind::retry, 1);
-  run.tell(1'045'000, FactKind::submit, 2);
+  run.write_fact(1'045'000, FactKind::retry, 1);
+  run.write_fact(1'045'000, FactKind::submit, 2);
   run.attempt(2, 1'050'000, 0,
               line_at(1'051'000, "launched") + line_at(1'060'000, "ready", ",\"step\":1,\"load_s\":2") +
                   line_at(1'070'000, "metric", ",\"step\":2") + line_at(1'080'000, "metric", ",\"step\":3"));
@@ -358,30 +358,30 @@ TEST_CASE("the death of a lead, known to the controller alone, costs what any ot
   CHECK(cost.total_ms() == 5'000 + 5'000 + 8'000 + 2'000 + 10'000);  // detect, queue, start, load, recompute
 }
 
-TEST_CASE("an end of a job is a fault of the controller's where no lead has told of it, and where it is one") {
+TEST_CASE("an end of a job is a fault of the controller's where no lead has reported it, and where it is one") {
   const std::string steps = line_at(10'000, "launched") + line_at(20'000, "metric", ",\"step\":4");
-  const auto told = [&](FactKind kind, const char* fault, const std::string& more = "") {
+  const auto reported = [&](FactKind kind, const char* fault, const std::string& more = "") {
     return facts_of_end(bad_end_at(30'000, kind, fault), parsed(steps + more)).size();
   };
-  CHECK(told(FactKind::retry, "lost") == 2);
-  CHECK(told(FactKind::go_on, "node_fail") == 2);
-  CHECK(told(FactKind::failed, "lost") == 2);
-  CHECK(told(FactKind::requeued, "") == 2);
-  CHECK(told(FactKind::retry, "wall_time") == 0);
-  CHECK(told(FactKind::failed, "cancelled_there") == 0);
-  CHECK(told(FactKind::cancelled, "lost") == 0);
-  CHECK(told(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"new_job\"")) == 0);
-  CHECK(told(FactKind::failed, "crash", line_at(25'000, "fault", ",\"tier\":\"stop\"")) == 0);
-  CHECK(told(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"in_job\"")) == 2);
-  CHECK(told(FactKind::retry, "lost",
-             line_at(25'000, "fault", ",\"tier\":\"new_job\"") + line_at(26'000, "launched")) == 2);
+  CHECK(reported(FactKind::retry, "lost") == 2);
+  CHECK(reported(FactKind::go_on, "node_fail") == 2);
+  CHECK(reported(FactKind::failed, "lost") == 2);
+  CHECK(reported(FactKind::requeued, "") == 2);
+  CHECK(reported(FactKind::retry, "wall_time") == 0);
+  CHECK(reported(FactKind::failed, "cancelled_there") == 0);
+  CHECK(reported(FactKind::cancelled, "lost") == 0);
+  CHECK(reported(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"new_job\"")) == 0);
+  CHECK(reported(FactKind::failed, "crash", line_at(25'000, "fault", ",\"tier\":\"stop\"")) == 0);
+  CHECK(reported(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"in_job\"")) == 2);
+  CHECK(reported(FactKind::retry, "lost",
+                 line_at(25'000, "fault", ",\"tier\":\"new_job\"") + line_at(26'000, "launched")) == 2);
   CHECK(facts_of_end(bad_end_at(30'000, FactKind::retry, "lost"), {}).empty());
   const auto facts = facts_of_end(bad_end_at(30'000, FactKind::retry, "lost"), parsed(steps));
   CHECK(facts[0].part_ms == 10'000);
   CHECK(facts[0].step == 4);
 }
 
-TEST_CASE("a recovery by another job goes from the last sign of life to the first step, with the queue in between") {
+TEST_CASE("a recovery by another job goes from the last heartbeat to the first step, with the queue in between") {
   const auto before = parsed(line_at(10'000, "launched") + line_at(20'000, "metric", ",\"step\":4"));
   const auto after = parsed(line_at(41'000, "launched") + line_at(47'000, "ready", ",\"step\":2,\"load_s\":2") +
                             line_at(50'000, "metric", ",\"step\":3") + line_at(53'000, "metric", ",\"step\":4"));

@@ -296,7 +296,7 @@ TEST_CASE("cancel ends the trials with the run; resume goes on with those that h
   CHECK(rig.found().settings.find("optimizer")->get_number("lr") == 0.004);
 }
 
-TEST_CASE("a damaged round is set aside by name and made again; a checkpoint that is gone is told") {
+TEST_CASE("a damaged round is set aside by name and made again; a checkpoint that is gone is reported") {
   SearchRig rig(four_rates);
   ::setenv("SEARCH_SLOW", "1", 1);
   rig.tick_until([&](const RunStatus&) { return rig.trained().size() >= 5; });  // a job of the second rung
@@ -341,7 +341,7 @@ TEST_CASE("trials that a rung has left behind give their checkpoints back, those
   CHECK(rig.saved().empty());
 }
 
-TEST_CASE("one that was left behind trains again from its beginning where all before it fail, and that is told") {
+TEST_CASE("one that was left behind trains again from its beginning where all before it fail, and that is reported") {
   SearchRig rig("0.0031, 0.0032, 0.01, 0.03", "finalists = 1\neta = 4\n");
   CHECK(rig.drive_to_end().state == RunState::succeeded);
   CHECK(rig.found().settings.find("optimizer")->get_number("lr") == 0.01);

@@ -65,7 +65,7 @@ TEST_CASE("steps after the warm-up are measured, each once, and what is no numbe
   CHECK(result.what == "2 metrics of it are no numbers");
 }
 
-TEST_CASE("a trial without events has no result, and one that was told to end early is stopped") {
+TEST_CASE("a trial without events has no result, and one that was asked to end early is stopped") {
   LeftBehind left;
   CHECK(left.result("").step_seconds.empty());
   left.stage.figures.set("steps_planned", 20);
@@ -76,7 +76,7 @@ TEST_CASE("a trial without events has no result, and one that was told to end ea
   CHECK(left.result(metric_line(3, "100")).outcome == TrialOutcome::running);
 }
 
-TEST_CASE("how a trial failed is told by its lead, or else by how its job ended") {
+TEST_CASE("how a trial failed is reported by its lead, or else by how its job ended") {
   LeftBehind left;
   left.stage.state = StageState::failed;
   left.stage.cause = "rank 1 stands still in section micro_batch";

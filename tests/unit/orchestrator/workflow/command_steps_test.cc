@@ -118,7 +118,7 @@ TEST_CASE("programs of steps count for the key, their sizes do not; one program 
   CHECK(!steps_plan("[stage.one]\nkind = \"command\"\nscript = 'x'\n").stages[0].settings.find("step"));
 }
 
-TEST_CASE("every problem of steps is told at its place") {
+TEST_CASE("every problem of steps is reported at its place") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[stage.p]\nkind = \"curate\"\ninputs = { documents = \"x\" }\n[stage.p.step.a]\nscript = 'x'\n",
        "w.toml:6:1: error: stage.p.step: a curate stage is one program; only the kind 'command' has steps\n1 error"},
@@ -164,11 +164,11 @@ TEST_CASE("every problem of steps is told at its place") {
   };
   for (const auto& [text, says] : cases) {
     CAPTURE(text);
-    const std::string told = steps_problems(text);
+    const std::string reported = steps_problems(text);
     if (ends_with(says, "1 error"))
-      CHECK(told == says);
+      CHECK(reported == says);
     else
-      CHECK_MESSAGE(starts_with(told, says), told);
+      CHECK_MESSAGE(starts_with(reported, says), reported);
   }
 }
 

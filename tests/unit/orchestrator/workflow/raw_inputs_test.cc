@@ -128,10 +128,36 @@ TEST_CASE("inputs: the first rows of tuning data are objects of a known form") {
   says(R"({"what": 1})", "rows.jsonl:1: error: no known form; its keys are: what");
   says(R"({"input": "a"})", "'output' is missing");
   says(good, "which no answers are compared", "align");
+  const std::string pair = R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": 2, "category": "d"})";
+  CHECK(said_of(pair, "reward") == "0 errors");
+  says(pair, "'margin' is not used: by how much the chosen answer is better", "align");
   // A row that goes on beyond what may be read, and rows beyond the limit, are the stage's to judge.
   CHECK(said_of(good + "\n{\"input\": \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "sft", {.row_bytes = 40}) ==
         "0 errors");
   CHECK(said_of(good + "\nnot json", "sft", {.rows = 1}) == "0 errors");
+}
+
+TEST_CASE("inputs: questions of an evaluate stage are rows of the form that its task reads") {
+  const auto said_of = [](const std::string& name, const std::string& path, const std::string& row, const char* task) {
+    Case questions;
+    questions.file(name, row);
+    questions.stage("a", "evaluate", "data", path);
+    questions.plan.stages.back().settings.set("tasks", ValueArray{Value(task)});
+    return questions.said();
+  };
+  const std::string answer = R"({"prompt": "a", "completion": "b"})";
+  const std::string pair = R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
+  CHECK(said_of("mine.jsonl", "mine.jsonl", answer, "answer_loss") == "0 errors");
+  CHECK(said_of("q/answers.jsonl", "q", answer, "answer_loss") == "0 errors");
+  CHECK(said_of("q/pairs.jsonl", "q", pair, "preference") == "0 errors");
+  CHECK(said_of("mine.jsonl", "mine.jsonl", R"({"prompt": "a", "answer": "b"})", "answer_loss")
+            .find("mine.jsonl:1: error: 'completion' is missing") != std::string::npos);
+  CHECK(said_of("mine.jsonl", "mine.jsonl", answer, "preference") != "0 errors");
+  CHECK(
+      said_of("q/mine.jsonl", "q", answer, "answer_loss")
+          .find("q holds none of answers.jsonl, heldout.jsonl, which the task \"answer_loss\" reads; name the file") !=
+      std::string::npos);
+  CHECK(said_of("mine.jsonl", "mine.jsonl", "x", "bits_per_byte") == "0 errors");  // which reads none
 }
 
 TEST_CASE("inputs: rows of align are those of its method") {
@@ -151,6 +177,36 @@ TEST_CASE("inputs: rows of align are those of its method") {
   CHECK(said_of("dpo", labelled).find("whose answer is good or bad by itself") != std::string::npos);
   CHECK(said_of("dpo", prompt).find("rows.jsonl:1: error:") != std::string::npos);
   CHECK(said_of("grpo", R"({"question": "a"})").find("neither 'prompt' nor 'messages'") != std::string::npos);
+}
+
+TEST_CASE("inputs: tasks that evaluate names are read whole, and only those") {
+  Case tasks;
+  tasks.file("tasks/good.yaml",
+             "task: good\ndataset_path: text\ndataset_kwargs: {data_files: {test: good.txt}}\ntest_split: test\n"
+             "output_type: loglikelihood_rolling\ndoc_to_target: text\n");
+  tasks.file("tasks/good.txt", "x\n");
+  tasks.file("tasks/bad.yaml", "task: bad\nprocess_docs: !function utils.f\n");
+  tasks.stage("a", "evaluate", "harness", "tasks");
+  const auto ask = [&](std::vector<std::string> names) {
+    Value list = Value::make_array();
+    for (std::string& name : names) list.push_back(std::move(name));
+    tasks.plan.stages.back().settings.set("tasks", std::move(list));
+  };
+  ask({"good", "bits_per_byte"});
+  CHECK(tasks.said() == "0 errors");
+  ask({"good", "goot"});
+  check_says(tasks, "my.toml:7:1: error: stage.a: no file of ");
+  check_says(tasks, "did you mean 'good'?");
+  ask({"bad"});
+  check_says(tasks, "bad.yaml:2:15: error: the tag !function (utils.f) is not read");
+  check_says(tasks, "bad.yaml:1:7: error: dataset_path is missing");
+  tasks.file("tasks/code.yaml",
+             "task: code\ndataset_path: text\ndataset_kwargs: {data_files: {test: good.txt}}\ntest_split: test\n"
+             "unsafe_code: true\ndoc_to_text: text\ndoc_to_target: text\nmetric_list: [{metric: pass_at_k}]\n");
+  ask({"code"});
+  check_says(tasks, "code.yaml:1:7: error: the task code runs programs that the model wrote");
+  tasks.plan.stages.back().settings.set("run_code", true);
+  CHECK(tasks.said() == "0 errors");
 }
 
 TEST_CASE("inputs: tokens and a corpus of one's own have the files that make them so") {

@@ -1,6 +1,9 @@
 // Every workflow that the project ships, and every example of its guide, is right.
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
@@ -46,20 +49,40 @@ TEST_CASE("shipped workflows are valid") {
   CHECK(count >= 4);
 }
 
-TEST_CASE("the guide's examples are valid") {
-  const std::string path = LONGHAUL_SOURCE_DIR "/docs/workflows.md";
-  const std::string guide = read_file(path).value();
-  int count = 0;
-  for (std::size_t at = guide.find("```toml\n"); at != std::string::npos; at = guide.find("```toml\n", at)) {
-    at += 8;
-    const std::size_t end = guide.find("```", at);
+namespace {
+
+// The TOML that a page shows: a block without [workflow] goes on from the one before it.
+std::vector<std::string> shown_workflows(const std::string& page) {
+  const std::string begin = "\n```toml\n";
+  std::vector<std::string> found;
+  for (std::size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {
+    at += begin.size();
+    const std::size_t end = page.find("\n```", at);
     REQUIRE(end != std::string::npos);
-    const std::string example = guide.substr(at, end - at);
-    CAPTURE(example);
-    CHECK(shipped_problems(example, path) == "");
-    ++count;
+    const std::string block = page.substr(at, end - at) + "\n";
+    const bool goes_on = !found.empty() && block.find("[workflow]") == std::string::npos;
+    found.push_back(goes_on ? found.back() + block : block);
   }
-  CHECK(count >= 4);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("every workflow that README and the pages show is valid") {
+  int count = 0;
+  const std::string docs = LONGHAUL_SOURCE_DIR "/docs";
+  std::vector<std::string> pages = {LONGHAUL_SOURCE_DIR "/README.md"};
+  const auto names = list_directory(docs);
+  REQUIRE(names.ok());
+  for (const std::string& name : *names)
+    if (ends_with(name, ".md")) pages.push_back(join_path(docs, name));
+  for (const std::string& path : pages)
+    for (const std::string& example : shown_workflows(read_file(path).value())) {
+      CAPTURE(example);
+      CHECK(shipped_problems(example, path) == "");
+      ++count;
+    }
+  CHECK(count >= 16);
 }
 
 }  // namespace longhaul

@@ -134,7 +134,7 @@ TEST_CASE("beat lines: bytes in any pieces become the same lines") {
   }
 }
 
-TEST_CASE("beat lines: a line without end holds bounded memory, is told once, and the next line counts again") {
+TEST_CASE("beat lines: a line without end holds bounded memory, is reported once, and the next line counts again") {
   for (const std::size_t length : {beat_line_max, beat_line_max + 1, std::size_t{100'000}}) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{100}, std::size_t{200'000}}) {
       CAPTURE(length);
@@ -152,25 +152,25 @@ TEST_CASE("beat lines: a line without end holds bounded memory, is told once, an
   }
 }
 
-TEST_CASE("beat lines: each order is told once, with a number that acknowledges it and none after it") {
+TEST_CASE("beat lines: each order is sent once, with a number that acknowledges it and none after it") {
   const longhaul::testing::Scratch folder;
   HeartbeatPage page = page_for_lines(folder);
-  BeatOrders told;
-  CHECK(order_lines(told, beat_orders(page)).empty());
+  BeatOrders reported;
+  CHECK(order_lines(reported, beat_orders(page)).empty());
   page.order_checkpoint();
-  CHECK(order_lines(told, beat_orders(page)) == std::vector<std::string>{"order 1 checkpoint\n"});
-  told = beat_orders(page);
-  CHECK(order_lines(told, beat_orders(page)).empty());
+  CHECK(order_lines(reported, beat_orders(page)) == std::vector<std::string>{"order 1 checkpoint\n"});
+  reported = beat_orders(page);
+  CHECK(order_lines(reported, beat_orders(page)).empty());
   page.order_stop_after(500);
   page.order_checkpoint();
-  CHECK(order_lines(told, beat_orders(page)) ==
+  CHECK(order_lines(reported, beat_orders(page)) ==
         std::vector<std::string>{"order 2 stop_after 500\n", "order 3 checkpoint\n"});
-  told = beat_orders(page);
+  reported = beat_orders(page);
   page.order_stop_after(500);  // the same again: whoever gave it waits for its answer
-  CHECK(order_lines(told, beat_orders(page)) == std::vector<std::string>{"order 4 stop_after 500\n"});
+  CHECK(order_lines(reported, beat_orders(page)) == std::vector<std::string>{"order 4 stop_after 500\n"});
   page.order_learning_rate(2.5e-4);
   page.order_checkpoint_interval(50);
-  // Somebody new is told what holds, but not of a checkpoint that was made.
+  // Somebody new is sent what holds, but not of a checkpoint that was made.
   BeatOrders fresh;
   fresh.checkpoints = 2;
   CHECK(order_lines(fresh, beat_orders(page)) == std::vector<std::string>{"order 4 checkpoint_interval 50\n",

@@ -31,7 +31,7 @@ inline HangTimeouts drawn_timeouts() {
 
 // Two ranks at least, on two hosts at least. One draw after the other: in what order a compiler draws arguments of a
 // call is its own affair.
-inline Layout drawn_layout(std::mt19937_64& random, bool tells_waits) {
+inline Layout drawn_layout(std::mt19937_64& random, bool reports_waits) {
   const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<std::uint64_t>(bound)); };
   Layout layout;
   do {
@@ -39,7 +39,7 @@ inline Layout drawn_layout(std::mt19937_64& random, bool tells_waits) {
     layout.ranks_per_host = 1 << below(4);
   } while (layout.world() < 2 || layout.world() > 32 || layout.hosts() < 2);
   layout.micro_batches = 1 + below(4);
-  layout.overlap = below(2) == 0, layout.rendezvous = below(2) == 0, layout.tells_waits = tells_waits;
+  layout.overlap = below(2) == 0, layout.rendezvous = below(2) == 0, layout.reports_waits = reports_waits;
   return layout;
 }
 
@@ -49,9 +49,9 @@ struct Outcome {
   std::string text;
 };
 
-inline Outcome one_fault(std::mt19937_64& random, Fault fault, bool tells_waits) {
+inline Outcome one_fault(std::mt19937_64& random, Fault fault, bool reports_waits) {
   const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<std::uint64_t>(bound)); };
-  const Layout layout = drawn_layout(random, tells_waits);
+  const Layout layout = drawn_layout(random, reports_waits);
   Training training(layout, random());
   const int victim = below(layout.world());
   const int part = below(6 * layout.micro_batches + 4), step = 12 + below(3);
@@ -106,13 +106,13 @@ struct Tally {
   std::map<std::string, std::pair<int, int>> by_kind;  // named, of
 };
 
-inline Tally many_faults(int count, bool tells_waits, std::uint64_t seed,
+inline Tally many_faults(int count, bool reports_waits, std::uint64_t seed,
                          const std::function<void(const std::string&)>& not_named) {
   std::mt19937_64 random(seed);
   Tally all;
   for (int i = 0; i < count; ++i) {
     const auto fault = static_cast<Fault>(i % 6);
-    const Outcome outcome = one_fault(random, fault, tells_waits);
+    const Outcome outcome = one_fault(random, fault, reports_waits);
     ++all.faults, all.named += outcome.named, all.early += outcome.early;
     all.slowest_s = std::max(all.slowest_s, outcome.after_s);
     auto& [named, of] = all.by_kind[to_string(fault)];

@@ -31,7 +31,7 @@ struct Layout {
   int tp = 1, pp = 1, dp = 1, ranks_per_host = 1, micro_batches = 2, layers = 2;
   bool overlap = false;     // the sum over dp is started before the last computation
   bool rendezvous = false;  // a message is away only when its receiver has taken it
-  bool tells_waits = true;
+  bool reports_waits = true;
   int world() const { return tp * pp * dp; }
   int hosts() const { return (world() + ranks_per_host - 1) / ranks_per_host; }
   std::string text() const {
@@ -56,7 +56,7 @@ class Training {
       for (int axis = 0; axis < 3; ++axis)
         rank.beat.communicators.push_back({format("{}@{}", names[axis], rank.groups[axis]), 0, 0});
       rank.beat.communicators.push_back({"world", 0, 0});
-      if (layout.tells_waits) rank.beat.waits_in = beat_waits_nowhere;
+      if (layout.reports_waits) rank.beat.waits_in = beat_waits_nowhere;
     }
     reports_.resize(static_cast<std::size_t>(layout.hosts()));
   }
@@ -167,7 +167,7 @@ class Training {
     return stall_begun_ms_ >= 0 && !has_stood_still();
   }
   void wait_in(Rank& rank, int axis, int peer) {
-    if (!layout_.tells_waits) return;
+    if (!layout_.reports_waits) return;
     rank.beat.waits_in = axis, rank.beat.waits_for = peer;
     if (axis >= 0) ++rank.beat.polls;
   }

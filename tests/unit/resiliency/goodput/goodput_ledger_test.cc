@@ -1,4 +1,4 @@
-// The accounting of time: a run told second by second, then sums over random facts.
+// The accounting of time: a run given second by second, then sums over random facts.
 #include "resiliency/goodput/goodput_ledger.h"
 
 #include <doctest/doctest.h>
@@ -165,7 +165,7 @@ TEST_CASE("a step that was left out is a fault that interrupts nothing and costs
 }
 
 TEST_CASE(
-    "a roll-back costs its load and what is done again up to the step that it came from; the lead's word adds "
+    "a roll-back costs its load and what is done again up to the step that it came from; the lead's event adds "
     "nothing") {
   const auto event = [](std::int64_t s, const char* kind, std::initializer_list<std::pair<const char*, Value>> fields) {
     Event one{s * 1000, kind, 0, Value::make_table()};
@@ -190,7 +190,7 @@ TEST_CASE(
   CHECK(ledger.costs()[0].total_ms() == 27'000);
 }
 
-TEST_CASE("a save that is told of late is taken from the training that follows, and never from anything else") {
+TEST_CASE("a save that is reported late is taken from the training that follows, and never from anything else") {
   CHECK(breakdown(fold_facts({at(0, Kind::launched), at(0, Kind::ready, 0), at(10, Kind::step, 1),
                               at(10, Kind::stalled, 1, 7), at(15, Kind::step, 2), at(25, Kind::step, 3)},
                              25)) == "training 18, checkpoint_stall 7");
@@ -248,25 +248,25 @@ TEST_CASE("the classes add up to the run's length, whatever the facts are") {
 
 TEST_CASE("an attempt's events become facts") {
   std::vector<Event> events;
-  const auto tell = [&](double second, const char* kind, const std::string& fields) {
+  const auto write_event = [&](double second, const char* kind, const std::string& fields) {
     const auto event = parse_event(format("{{\"ms\":{},\"kind\":\"{}\",\"rank\":0{}}}", second * 1000, kind, fields));
     REQUIRE(event.ok());
     events.push_back(*event);
   };
-  tell(12, "launched", ",\"launch\":1");
-  tell(20, "ready", ",\"step\":0,\"load_s\":3.5");
-  tell(21, "message", ",\"level\":\"info\",\"text\":\"hello\"");
-  tell(30, "metric", ",\"step\":1,\"loss\":2.5");
-  tell(31, "checkpoint", ",\"step\":1,\"stall_s\":1.5");
-  tell(40, "metric", ",\"step\":2,\"loss\":2.4");
-  tell(45, "fault", ",\"launch\":1,\"class\":\"killed\",\"tier\":\"in_job\",\"step\":2,\"detect_s\":0.5");
-  tell(46, "ranks_ended", ",\"launch\":1,\"status\":\"signal 9\"");
-  tell(46.5, "launched", ",\"launch\":2");
-  tell(50, "ready", ",\"step\":1,\"load_s\":1");
-  tell(59, "metric", ",\"step\":2,\"loss\":2.4");
-  tell(60, "recovered", ",\"launch\":2,\"total_s\":14");
-  tell(69, "metric", ",\"step\":3,\"loss\":2.3");
-  tell(70, "ranks_ended", ",\"launch\":2,\"status\":\"exit code 0\"");
+  write_event(12, "launched", ",\"launch\":1");
+  write_event(20, "ready", ",\"step\":0,\"load_s\":3.5");
+  write_event(21, "message", ",\"level\":\"info\",\"text\":\"hello\"");
+  write_event(30, "metric", ",\"step\":1,\"loss\":2.5");
+  write_event(31, "checkpoint", ",\"step\":1,\"stall_s\":1.5");
+  write_event(40, "metric", ",\"step\":2,\"loss\":2.4");
+  write_event(45, "fault", ",\"launch\":1,\"class\":\"killed\",\"tier\":\"in_job\",\"step\":2,\"detect_s\":0.5");
+  write_event(46, "ranks_ended", ",\"launch\":1,\"status\":\"signal 9\"");
+  write_event(46.5, "launched", ",\"launch\":2");
+  write_event(50, "ready", ",\"step\":1,\"load_s\":1");
+  write_event(59, "metric", ",\"step\":2,\"loss\":2.4");
+  write_event(60, "recovered", ",\"launch\":2,\"total_s\":14");
+  write_event(69, "metric", ",\"step\":3,\"loss\":2.3");
+  write_event(70, "ranks_ended", ",\"launch\":2,\"status\":\"exit code 0\"");
   GoodputLedger ledger(1000);
   for (const GoodputFact& fact : facts_of({2000, 11'000, 72'000}, events)) ledger.add(fact);
   ledger.advance_to(75'000);

@@ -31,7 +31,7 @@ std::string classes_of(const HealthFindings& findings) {
 
 }  // namespace
 
-TEST_CASE("a sound GPU has no findings, and neither has one that tells nothing") {
+TEST_CASE("a sound GPU has no findings, and neither has one that reports nothing") {
   const GpuReading sound = sound_gpu();
   CHECK(classes_of(judge_gpu(sound, nullptr, nullptr)) == "");
   CHECK(classes_of(judge_gpu(sound, &sound, nullptr)) == "");
@@ -55,7 +55,7 @@ TEST_CASE("each thing that is wrong has its class") {
       {"eleven rows", [](GpuReading& g) { g.remapped_rows = 11; }, "gpu_memory_degrading", "gpu_memory_degrading"},
       {"old errors are a warning, new ones a fault", [](GpuReading& g) { g.uncorrected = 1; }, "gpu_memory_degrading",
        "gpu_memory_error"},
-      {"counted twice, told once", [](GpuReading& g) { g.uncorrected = g.uncorrected_ever = 1; },
+      {"counted twice, reported once", [](GpuReading& g) { g.uncorrected = g.uncorrected_ever = 1; },
        "gpu_memory_degrading", "gpu_memory_error"},
       {"of another driver's time", [](GpuReading& g) { g.uncorrected_ever = 1; }, "", "gpu_memory_degrading"},
       {"heat", [](GpuReading& g) { g.clock_reasons = 0x44; }, "gpu_slowed", "gpu_slowed"},

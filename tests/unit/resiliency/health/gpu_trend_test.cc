@@ -30,7 +30,7 @@ std::string found_in(const HealthFindings& findings) {
 
 }  // namespace
 
-TEST_CASE("gpu trend: a GPU that works, and one that tells nothing, have no findings") {
+TEST_CASE("gpu trend: a GPU that works, and one that reports nothing, have no findings") {
   GpuTrend working, silent;
   for (int i = 0; i < 50; ++i) {
     CHECK(found_in(working.add(working_gpu(), i * look_ms)) == "");
@@ -38,7 +38,7 @@ TEST_CASE("gpu trend: a GPU that works, and one that tells nothing, have no find
   }
 }
 
-TEST_CASE("gpu trend: corrected errors are told when ten came within an hour, and not when they come slowly") {
+TEST_CASE("gpu trend: corrected errors are reported when ten came within an hour, and not when they come slowly") {
   GpuTrend trend;
   GpuReading gpu = working_gpu();
   gpu.corrected = gpu.corrected_ever = 500;  // what was before the first look counts for nothing
@@ -46,10 +46,10 @@ TEST_CASE("gpu trend: corrected errors are told when ten came within an hour, an
   gpu.corrected = gpu.corrected_ever = 509;
   CHECK(found_in(trend.add(gpu, look_ms)) == "");
   gpu.corrected = gpu.corrected_ever = 510;
-  const HealthFindings told = trend.add(gpu, 2 * look_ms);
-  CHECK(found_in(told) == "ecc gpu_memory_degrading warning");
-  CHECK(told.at(0).device == "GPU 2");
-  CHECK(told.at(0).what == "10 corrected memory errors within 1h 00m, 510 in its life");
+  const HealthFindings reported = trend.add(gpu, 2 * look_ms);
+  CHECK(found_in(reported) == "ecc gpu_memory_degrading warning");
+  CHECK(reported.at(0).device == "GPU 2");
+  CHECK(reported.at(0).what == "10 corrected memory errors within 1h 00m, 510 in its life");
   // An hour after the nine the tenth is alone.
   CHECK(found_in(trend.add(gpu, look_ms + 3'600'000)) == "ecc gpu_memory_degrading warning");
   CHECK(found_in(trend.add(gpu, look_ms + 3'600'001)) == "");
@@ -60,7 +60,7 @@ TEST_CASE("gpu trend: corrected errors are told when ten came within an hour, an
   }
 }
 
-TEST_CASE("gpu trend: the count of a GPU's life tells of errors that a driver, loaded anew, has not counted") {
+TEST_CASE("gpu trend: the count of a GPU's life reports errors that a driver, loaded anew, has not counted") {
   GpuTrend trend;
   GpuReading gpu = working_gpu();
   gpu.corrected = 400, gpu.corrected_ever = 1'000;
@@ -69,7 +69,7 @@ TEST_CASE("gpu trend: the count of a GPU's life tells of errors that a driver, l
   CHECK(found_in(trend.add(gpu, look_ms)) == "ecc gpu_memory_degrading warning");
 }
 
-TEST_CASE("gpu trend: checksum errors of links are told from a hundred a second on") {
+TEST_CASE("gpu trend: checksum errors of links are reported from a hundred a second on") {
   GpuTrend trend;
   GpuReading gpu = working_gpu();
   CHECK(found_in(trend.add(gpu, 0)) == "");
@@ -85,24 +85,24 @@ TEST_CASE("gpu trend: checksum errors of links are told from a hundred a second 
 TEST_CASE("gpu trend: links with errors in more than half of the readings are a fault") {
   GpuTrend trend;
   GpuReading gpu = working_gpu();
-  std::string told;
+  std::string reported;
   for (int i = 0; i <= 16; ++i) {
-    CHECK(told == "");
+    CHECK(reported == "");
     gpu.nvlink_replays = i;
-    told = found_in(trend.add(gpu, i * look_ms));
+    reported = found_in(trend.add(gpu, i * look_ms));
   }
-  CHECK(told == "nvlink nvlink error");
+  CHECK(reported == "nvlink nvlink error");
 }
 
-TEST_CASE("gpu trend: a low clock is told after three looks of a busy GPU that says no reason, and only then") {
+TEST_CASE("gpu trend: a low clock is reported after three looks of a busy GPU that says no reason, and only then") {
   const auto after_looks = [](int looks, auto change) {
     GpuTrend trend;
     GpuReading gpu = working_gpu();
     gpu.sm_clock_mhz = 1'484;  // 74.9 % of the maximum
     change(gpu);
-    std::string told;
-    for (int i = 0; i < looks; ++i) told = found_in(trend.add(gpu, i * look_ms));
-    return told;
+    std::string reported;
+    for (int i = 0; i < looks; ++i) reported = found_in(trend.add(gpu, i * look_ms));
+    return reported;
   };
   const auto as_it_is = [](GpuReading&) {};
   CHECK(after_looks(2, as_it_is) == "");
@@ -111,7 +111,7 @@ TEST_CASE("gpu trend: a low clock is told after three looks of a busy GPU that s
   CHECK(after_looks(9, [](GpuReading& g) { g.busy_pct = 49; }) == "");
   CHECK(after_looks(9, [](GpuReading& g) { g.busy_pct.reset(); }) == "");
   CHECK(after_looks(9, [](GpuReading& g) { g.clock_reasons.reset(); }) == "");
-  // Idle, locked by an administrator's setting, at its power limit: reasons that it tells.
+  // Idle, locked by an administrator's setting, at its power limit: reasons that it gives.
   for (const unsigned long long reason : {0x1, 0x2, 0x4})
     CHECK(after_looks(9, [&](GpuReading& g) { g.clock_reasons = reason; }) == "");
   GpuTrend trend;
@@ -127,10 +127,10 @@ TEST_CASE("gpu trend: power at its limit for three looks is a note, for it is no
   gpu.power_mw = 700'000;
   CHECK(found_in(trend.add(gpu, 0)) == "");
   CHECK(found_in(trend.add(gpu, look_ms)) == "");
-  const HealthFindings told = trend.add(gpu, 2 * look_ms);
-  CHECK(found_in(told) == "gpu_power gpu_event note");
-  CHECK(told.at(0).what == "it draws 700 W, and may draw 700 W: its limit sets its speed");
-  CHECK(fit_to_work(told));
+  const HealthFindings reported = trend.add(gpu, 2 * look_ms);
+  CHECK(found_in(reported) == "gpu_power gpu_event note");
+  CHECK(reported.at(0).what == "it draws 700 W, and may draw 700 W: its limit sets its speed");
+  CHECK(fit_to_work(reported));
   gpu.power_mw = 699'999;
   CHECK(found_in(trend.add(gpu, 3 * look_ms)) == "");
   gpu.power_limit_mw = 0;  // none

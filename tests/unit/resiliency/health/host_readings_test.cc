@@ -62,7 +62,7 @@ TEST_CASE("little memory, waiting for memory, and kills are findings") {
   CHECK(judge_memory({1000, 30, 0.0, 7}, &calm).empty());
 }
 
-TEST_CASE("ports of real devices are read, and what becomes of them is told") {
+TEST_CASE("ports of real devices are read, and what becomes of them is reported") {
   testing::Scratch scratch;
   const std::string net = scratch.path() + "/net/", ib = scratch.path() + "/infiniband/mlx5_0/ports/1/";
   put(net + "lo/operstate", "unknown\n");
@@ -100,7 +100,7 @@ TEST_CASE("a clock is off only by more than the way there and back explains") {
   CHECK(judge_clock(10'000, 8'000, 2'000)->what == "the clock is at least 2.0 s ahead");
 }
 
-TEST_CASE("variables that are seldom meant are told with what they do") {
+TEST_CASE("variables that are seldom meant are reported with what they do") {
   CHECK(judge_environment({{"HOME", "/x"},
                            {"NCCL_DEBUG", "WARN"},
                            {"CUDA_LAUNCH_BLOCKING", "0"},
@@ -120,7 +120,7 @@ TEST_CASE("variables that are seldom meant are told with what they do") {
   CHECK(judge_environment({{"OMP_NUM_THREADS", "9"}}, 0).empty());
 }
 
-TEST_CASE("a file system that answers tells its room; a missing folder is a fault") {
+TEST_CASE("a file system that answers reports its room; a missing folder is a fault") {
   testing::Scratch scratch;
   FileSystemProbe here(scratch.path()), missing(scratch.path() + "/none");
   const FileSystemReading reading = here.look(10'000);
@@ -131,7 +131,7 @@ TEST_CASE("a file system that answers tells its room; a missing folder is a faul
   CHECK(names_of(judge_file_system(missing.look(10'000))) == scratch.path() + "/none file_system");
 }
 
-TEST_CASE("one that does not answer costs its deadline, is told, and is asked again once the child is gone") {
+TEST_CASE("one that does not answer costs its deadline, is reported, and is asked again once the child is gone") {
   const testing::Scratch scratch;
   const std::string server = scratch.path() + "/server";
   FileSystemProbe probe(server, ask_where_it_is);
@@ -166,7 +166,7 @@ TEST_CASE("room is judged by share and by size") {
   CHECK(judge_shared_memory({"/dev/shm", true, 0, 0, 1 << 30, 1 << 30, 0, 0}).empty());
 }
 
-TEST_CASE("a site's own check: exit code 0 is healthy, what it says otherwise is told, and it has a deadline") {
+TEST_CASE("a site's own check: exit code 0 is healthy, what it says otherwise is reported, and it has a deadline") {
   HostHealthOptions options;
   options.nvml_path = options.shm_path = "";
   options.class_root = options.proc_root = "/nonexistent";

@@ -49,7 +49,7 @@ class NvmlUnderTest {
   testing::Scratch scratch_;
 };
 
-// now >= before, where both are told.
+// now >= before, where both are reported.
 template <class Number>
 bool not_below(const std::optional<Number>& now, const std::optional<Number>& before) {
   return !now || !before || *now >= *before;
@@ -74,12 +74,12 @@ TEST_CASE("nvml contract: every GPU has an identity of its own, in the order of 
   CHECK(places.size() == gpus.size());
 }
 
-TEST_CASE("nvml contract: what is told has its unit, and parts are no more than the whole") {
+TEST_CASE("nvml contract: what is reported has its unit, and parts are no more than the whole") {
   const NvmlUnderTest nvml;
   NvmlLibrary library = nvml.open();
   for (const GpuReading& gpu : library.read()) {
     CAPTURE(gpu.uuid);
-    // Every GPU that is made for this work tells these; without them the checks above them would be blind.
+    // Every GPU that is made for this work reports these; without them the checks above them would be blind.
     REQUIRE(gpu.temperature_c);
     REQUIRE(gpu.power_mw);
     REQUIRE(gpu.sm_clock_mhz);

@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "resiliency/health/host_health.h"
 #include "resiliency/inject/gpu_script.h"
+#include "tests/support/observations.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -54,7 +55,7 @@ std::string seen_by(HostHealth& host) {
 
 }  // namespace
 
-TEST_CASE("a library that is not there is told apart from one that does not work, and from another library") {
+TEST_CASE("a library that is not there is distinguished from one that does not work, and from another library") {
   const auto absent = NvmlLibrary::open("/nonexistent/libnvidia-ml.so.1");
   REQUIRE(!absent.ok());
   CHECK(absent.error().code == ErrorCode::not_found);
@@ -68,7 +69,7 @@ TEST_CASE("a library that is not there is told apart from one that does not work
   CHECK(other.error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("what a device tells is read, and what it does not tell is absent") {
+TEST_CASE("what a device reports is read, and what it does not report is absent") {
   NvmlScript script(
       "at 0 devices 2\n"
       "at 0 device 1 temperature 71\nat 0 device 1 slowdown 87\nat 0 device 1 power 650000\n"
@@ -168,26 +169,26 @@ TEST_CASE(
   CHECK(seen_by(mismatch) == " gpu_driver");
 }
 
-TEST_CASE("a host's looks judge its processes by the newest word of who is the job's, and not before one") {
+TEST_CASE("a host's looks judge its processes by the newest message of who is the job's, and not before one") {
   const int own = static_cast<int>(::getpid()), other = static_cast<int>(::getppid());
   NvmlScript script("at 0 devices 1\nat 0 device 0 process " + std::to_string(own) + "\nat 0 device 0 process " +
                     std::to_string(other) + "\nat 0 device 0 process 2147483647\n");
   HostHealthOptions options = gpus_only(1);
   options.proc_root = "/proc";
   options.foreign_settle_ms = 300;
-  std::optional<std::set<int>> told;
+  std::optional<std::set<int>> reported;
   int asked = 0;
-  options.job_pids = [&] { return ++asked, told; };
+  options.job_pids = [&] { return ++asked, reported; };
   HostHealth host(options);
   CHECK(seen_by(host).find("gpu_in_use") == std::string::npos);
-  told = {own};  // with all that it has started; who is not shown here is let pass
+  reported = {own};  // with all that it has started; who is not shown here is let pass
   const std::string seen = seen_by(host);
   CHECK(seen.find("GPU 0 gpu_in_use") != std::string::npos);
   CHECK(seen.find("gpu_in_use") == seen.rfind("gpu_in_use"));
   asked = 0;
   CHECK(seen_by(host).find("gpu_in_use") != std::string::npos);
   CHECK(asked == 1);  // it is known by now: no second sight
-  told = {own, other};
+  reported = {own, other};
   CHECK(seen_by(host).find("gpu_in_use") == std::string::npos);
 }
 
@@ -218,12 +219,12 @@ TEST_CASE("a host waits for the driver's events, which name the device and the X
   CHECK(seen_by(host) == "");
   CHECK(host.wait(20).empty());
   script.add("at 0 device 1 xid 79\n");
-  const HealthFindings told = host.wait(2000);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].fault == FaultClass::gpu_lost);
-  CHECK(told[0].device == "GPU 1");
-  CHECK(told[0].xid == 79);
-  CHECK(observe_health(told[0], "n1", 5).what == observe_xid("n1", 1, 79, 5).what);
+  const HealthFindings reported = host.wait(2000);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].fault == FaultClass::gpu_lost);
+  CHECK(reported[0].device == "GPU 1");
+  CHECK(reported[0].xid == 79);
+  CHECK(observe_health(reported[0], "n1", 5).what == testing::observe_xid("n1", 1, 79, 5).what);
 }
 
 TEST_CASE("an injected XID and a storm of memory errors are what the simulated devices then say") {
@@ -261,7 +262,7 @@ TEST_CASE("an injected XID and a storm of memory errors are what the simulated d
   CHECK(append_to_gpu_script("", lines, now_ms).error().hint.find("FAKE_NVML_SCRIPT") != std::string::npos);
 }
 
-TEST_CASE("a storm of memory errors grows for as long as it lasts, and is told in a bounded number of lines") {
+TEST_CASE("a storm of memory errors grows for as long as it lasts, and is reported in a bounded number of lines") {
   FaultRequest storm{"ecc_storm", 0};
   storm.lasts = {3};
   CHECK(gpu_fault_lines(storm, 2) ==

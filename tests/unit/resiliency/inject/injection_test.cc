@@ -59,8 +59,8 @@ TEST_CASE("faults are due by step of the launch or by time of the stage, once") 
   // The next launch: only what comes in every launch, and when it is as far again.
   CHECK(book.due(100, 2, 4).empty());
   CHECK(ids_of(book.due(100, 2, 5)) == Ids{"at-2"});
-  book.add({"told-1", {"SIGKILL", 3}});
-  CHECK(ids_of(book.due(100, 2, -1)) == Ids{"told-1"});
+  book.add({"ordered-1", {"SIGKILL", 3}});
+  CHECK(ids_of(book.due(100, 2, -1)) == Ids{"ordered-1"});
 }
 
 }  // namespace longhaul

@@ -52,7 +52,7 @@ TEST_CASE("a scenario is read, with defaults for what it does not say") {
   CHECK(scenario->mtbf_s() == doctest::Approx(6 * 3600));
 }
 
-TEST_CASE("every problem of a scenario is told with its place") {
+TEST_CASE("every problem of a scenario is reported with its place") {
   const std::string text = problems_of(
       "[scenario]\nname = \"x\"\ntrails = 5\n[cluster]\ngpus = \"many\"\n[training]\nlength = 54\n[fault.a]\n"
       "count = -1\nscope = \"gpus\"\n");
@@ -64,7 +64,7 @@ TEST_CASE("every problem of a scenario is told with its place") {
     CHECK_MESSAGE(text.find(part) != std::string::npos, part << " is not in " << text);
 }
 
-TEST_CASE("values that are right alone and wrong together are told as well") {
+TEST_CASE("values that are right alone and wrong together are reported as well") {
   const std::string text = problems_of(
       "[scenario]\nname = \"x\"\n[cluster]\ngpus = 100\ngpus_per_host = 8\n[training]\nlength = \"1d\"\nreplicas = 2\n"
       "replicas_min = 3\n[saves]\nglobal = { enabled = false }\n[scaling]\nmeasured_hosts = 1\n[measured]\n"

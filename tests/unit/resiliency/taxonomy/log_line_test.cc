@@ -9,7 +9,7 @@ using F = FaultClass;
 using R = LineRole;
 }  // namespace
 
-TEST_CASE("a line that tells the cause is a root, the echo of another's fault a cascade") {
+TEST_CASE("a line that reports the cause is a root, the echo of another's fault a cascade") {
   struct Case {
     const char* line;
     F fault;
@@ -41,6 +41,9 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
       {"MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", F::mpi_error, R::confirmation},
       {"mpirun noticed that process rank 1 with PID 7 on node a exited on signal 9", F::program, R::confirmation},
       {"prterun noticed that process rank 1 with PID 7 on node a exited on", F::program, R::confirmation},
+      {"slurmstepd-n1: error:  mpi/pmix_v4: _slurm_send: n1 [0]: pmixp_server.c:1581: Cannot send message to /x, size "
+       "= 74",
+       F::ranks_not_started, R::root},
       {"[mpiexec@n1] match_arg (utils/args/args.c:163): unrecognized argument mca", F::ranks_not_started, R::root},
       {"srun: error: n1: task 3: Exited with exit code 1", F::program, R::confirmation},
       {"slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-03-02T04:11:09 ***", F::interrupted, R::cascade},
@@ -57,11 +60,12 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
       {"./a.out: error while loading shared libraries: libx.so.1: cannot open shared object file", F::cannot_execute,
        R::root},
       {"RuntimeError: The server socket has failed to listen: Address already in use", F::port_in_use, R::root},
-      {"longhaul-engine rank 1: stage train: rank 2: told to stop by SIGTERM: stopped after step 20 of 60; a "
+      {"longhaul-engine rank 1: stage train: rank 2: asked to stop by SIGTERM: stopped after step 20 of 60; a "
        "checkpoint "
        "of it was saved",
        F::interrupted, R::root},
-      {"longhaul-engine rank 1: told to stop", F::interrupted, R::cascade},
+      {"longhaul-engine rank 1: asked to stop", F::interrupted, R::cascade},
+      {"longhaul-engine rank 1: told to stop", F::interrupted, R::cascade},  // of an older program
       {"longhaul-engine: rank 2 left: its process ended", F::connection_lost, R::cascade},
       {"longhaul-engine rank 2: step 7: silent corruption: the sum of the gradients of step 7", F::silent_corruption,
        R::root},

@@ -1,4 +1,4 @@
-// Which of many ranks' last words tells the cause.
+// Which of many ranks' failure lines gives the cause.
 #include "resiliency/taxonomy/log_root.h"
 
 #include <doctest/doctest.h>

@@ -7,7 +7,6 @@
 
 #include "resiliency/taxonomy/exit_class.h"
 #include "resiliency/taxonomy/fault_table.h"
-#include "resiliency/taxonomy/scheduler_class.h"
 #include "resiliency/taxonomy/xid_class.h"
 
 namespace longhaul {
@@ -36,7 +35,7 @@ TEST_CASE("exit codes that programs have agreed on hold for everybody, the engin
 TEST_CASE("every signal has a class") {
   CHECK(class_of_signal(0) == FaultClass::none);
   CHECK(class_of_signal(SIGKILL) == FaultClass::killed);
-  for (const int told : {SIGTERM, SIGINT, SIGHUP}) CHECK(class_of_signal(told) == FaultClass::interrupted);
+  for (const int reported : {SIGTERM, SIGINT, SIGHUP}) CHECK(class_of_signal(reported) == FaultClass::interrupted);
   for (const int raised : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
     CHECK(class_of_signal(raised) == FaultClass::crash);
 }
@@ -86,33 +85,6 @@ TEST_CASE("any recovery action but none is a fault") {
   for (const int action : {1, 2, 3, 4, 5, 6, 99}) {
     CAPTURE(action);
     CHECK(info_of(class_of_recovery_action(action)).accuses == Accusation::sure);
-  }
-}
-
-TEST_CASE("Slurm's words, whole or as sacct cuts them") {
-  const std::pair<const char*, FaultClass> cases[] = {
-      {"COMPLETED", FaultClass::none},
-      {"FAILED", FaultClass::program},
-      {"TIMEOUT", FaultClass::wall_time},
-      {"DEADLINE", FaultClass::time_limit},
-      {"NODE_FAIL", FaultClass::node_fail},
-      {"BOOT_FAIL", FaultClass::boot_fail},
-      {"PREEMPTED", FaultClass::preempted},
-      {"OUT_OF_MEMORY", FaultClass::out_of_memory},
-      {"OUT_OF_ME+", FaultClass::out_of_memory},
-      {"CANCELLED", FaultClass::cancelled_there},
-      {"CANCELLED by 1000", FaultClass::cancelled_there},
-      {"CANCELLED+", FaultClass::cancelled_there},
-  };
-  for (const auto& [state, fault] : cases) {
-    CAPTURE(state);
-    REQUIRE(class_of_scheduler_state(state, false).has_value());
-    CHECK(*class_of_scheduler_state(state, false) == fault);
-  }
-  CHECK(class_of_scheduler_state("CANCELLED by 0", true) == FaultClass::cancelled);
-  for (const char* not_ended : {"RUNNING", "PENDING", "COMPLETING", "", "OUT", "WHATEVER_I+"}) {
-    CAPTURE(not_ended);
-    CHECK(!class_of_scheduler_state(not_ended, false));
   }
 }
 

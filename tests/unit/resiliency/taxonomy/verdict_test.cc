@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "base/digest/philox.h"
-#include "resiliency/taxonomy/scheduler_class.h"
+#include "tests/support/observations.h"
 
 namespace longhaul {
 namespace {
@@ -16,10 +16,10 @@ Observation from_log(int rank, const std::string& host, const std::string& text,
   return observe_log(*root_of({{rank, host, text, ended_ms}}));
 }
 Observation killed_by(int rank, const std::string& host, int signal_number, std::int64_t at_ms = 0) {
-  return observe_exit(rank, host, 0, signal_number, true, at_ms);
+  return testing::observe_exit(rank, host, 0, signal_number, true, at_ms);
 }
 Observation exited(int rank, const std::string& host, int code, std::int64_t at_ms = 0) {
-  return observe_exit(rank, host, code, 0, true, at_ms);
+  return testing::observe_exit(rank, host, code, 0, true, at_ms);
 }
 
 // The verdict, in whatever order it was heard of.
@@ -50,8 +50,8 @@ TEST_CASE("a lost GPU explains the abort of its rank, the complaints of the othe
   const FaultRecord record = verdict_in_any_order({
       killed_by(5, "n1", SIGABRT, 1000),
       from_log(0, "n0", "NCCL WARN Connection closed by remote peer n1", 1100),
-      *observe_scheduler("FAILED", "", false),
-      observe_xid("n1", 3, 79, 1500),
+      testing::observe_scheduler(FaultClass::program),
+      testing::observe_xid("n1", 3, 79, 1500),
       exited(0, "n0", 1, 1100),
   });
   CHECK(record.fault == FaultClass::gpu_lost);
@@ -96,14 +96,16 @@ TEST_CASE("the log of the rank that ended says why, and so does its host's memor
 }
 
 TEST_CASE(
-    "a rank that says that it has stopped as it was told was not killed: its launcher ended those that were left") {
-  const char* const stopped = "longhaul-engine rank 1: stage s: told to stop by SIGTERM: stopped after step 20 of 60";
+    "a rank that says that it has stopped as it was asked to was not killed: its launcher ended those that were left") {
+  const char* const stopped = "longhaul-engine rank 1: stage s: asked to stop by SIGTERM: stopped after step 20 of 60";
   for (const Observation& end : {killed_by(1, "n0", SIGKILL), exited(1, "n0", 128 + SIGKILL), exited(1, "n0", 7)}) {
     const FaultRecord record = verdict_in_any_order({end, from_log(1, "n0", stopped)});
     CHECK(record.fault == FaultClass::interrupted);
     CHECK(record.rank == 1);
     CHECK(record.evidence.size() == 2);
   }
+  CHECK(verdict_in_any_order({killed_by(0, "n0", SIGKILL), from_log(0, "n0", stopped)}).fault ==
+        FaultClass::interrupted);
   // Of another rank it says nothing, and memory that ran out still comes before it.
   CHECK(verdict_in_any_order({killed_by(0, "n0", SIGKILL), from_log(1, "n0", stopped)}).fault == FaultClass::killed);
   const Observation memory{ObservationSource::health, FaultClass::out_of_memory, -1, "n0", "1 OOM kill", 1700};
@@ -122,31 +124,34 @@ TEST_CASE(
     CHECK(record.host == "n1");
     CHECK(record.evidence.size() == 2);  // hosts that say the same are one
   }
-  const Observation said = observe_detector(FaultClass::exception, 2, "n1", "rank 2 has a fault that all survived");
+  const Observation said =
+      testing::observe_detector(FaultClass::exception, 2, "n1", "rank 2 has a fault that all survived");
   const FaultRecord survived = verdict_in_any_order({silent_on("n0"), said, silent_on("n1")});
   CHECK(survived.fault == FaultClass::exception);
   CHECK(survived.rank == 2);
   // Calls that fail and waits that do not end are of its making.
   CHECK(verdict_in_any_order({silent_on("n1"), exited(2, "n1", 1)}).fault == FaultClass::file_system);
-  const Observation hang = observe_detector(FaultClass::hang, 2, "n1", "rank 2 stands still in section data");
+  const Observation hang = testing::observe_detector(FaultClass::hang, 2, "n1", "rank 2 stands still in section data");
   CHECK(verdict_in_any_order({silent_on("n1"), hang}).fault == FaultClass::file_system);
 }
 
 TEST_CASE("hang or crash: whichever came first; the kill that ends a hang is no cause") {
-  const Observation hang = observe_detector(FaultClass::hang, 2, "n0", "rank 2 stands still in section data", 1000);
+  const Observation hang =
+      testing::observe_detector(FaultClass::hang, 2, "n0", "rank 2 stands still in section data", 1000);
   CHECK(verdict_in_any_order({hang, killed_by(2, "n0", SIGKILL, 1500)}).fault == FaultClass::hang);
-  const Observation stuck = observe_detector(FaultClass::stuck_collective, 5, "n1", "rank 5 is behind", 2000);
+  const Observation stuck = testing::observe_detector(FaultClass::stuck_collective, 5, "n1", "rank 5 is behind", 2000);
   const FaultRecord record = verdict_in_any_order({stuck, killed_by(4, "n1", SIGSEGV, 1900)});
   CHECK(record.fault == FaultClass::crash);
   CHECK(record.rank == 4);
 }
 
 TEST_CASE("what somebody meant explains every death after it") {
-  for (const char* state : {"PREEMPTED", "TIMEOUT", "CANCELLED by 1000"}) {
-    CAPTURE(state);
-    const FaultRecord record = verdict_in_any_order(
-        {*observe_scheduler(state, "", false, 5000), killed_by(0, "n0", SIGKILL, 1000), observe_xid("n0", 0, 79, 900)});
-    CHECK(record.fault == *class_of_scheduler_state(state, false));
+  for (const FaultClass meant : {FaultClass::preempted, FaultClass::wall_time, FaultClass::cancelled_there}) {
+    CAPTURE(to_string(meant));
+    const FaultRecord record =
+        verdict_in_any_order({testing::observe_scheduler(meant, 5000), killed_by(0, "n0", SIGKILL, 1000),
+                              testing::observe_xid("n0", 0, 79, 900)});
+    CHECK(record.fault == meant);
     CHECK(record.host == "");
   }
 }
@@ -163,12 +168,13 @@ TEST_CASE("the codes that programs agreed on win over what else a dying program 
 }
 
 TEST_CASE("a doubtful XID is the verdict only where the end itself says nothing") {
-  const Observation xid = observe_xid("n0", 1, 43, 900);
+  const Observation xid = testing::observe_xid("n0", 1, 43, 900);
   CHECK(verdict_in_any_order({xid, exited(1, "n0", 1, 1000)}).fault == FaultClass::gpu_program);
   CHECK(verdict_in_any_order({xid, killed_by(1, "n0", SIGKILL, 1000)}).fault == FaultClass::killed);
-  CHECK(verdict_in_any_order({observe_xid("n0", 1, 45, 900), exited(1, "n0", 1, 1000)}).fault == FaultClass::program);
+  CHECK(verdict_in_any_order({testing::observe_xid("n0", 1, 45, 900), exited(1, "n0", 1, 1000)}).fault ==
+        FaultClass::program);
   // A memory error that hit this one process explains its end.
-  CHECK(verdict_in_any_order({observe_xid("n0", 1, 94, 1100), killed_by(1, "n0", SIGABRT, 1000)}).fault ==
+  CHECK(verdict_in_any_order({testing::observe_xid("n0", 1, 94, 1100), killed_by(1, "n0", SIGABRT, 1000)}).fault ==
         FaultClass::gpu_memory_contained);
 }
 

@@ -1,4 +1,4 @@
-// `longhaul-worker health`: its words, and what it prints.
+// `longhaul-worker health`: its arguments, and what it prints.
 #include "worker/agent/health_command.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 
 namespace longhaul {
 
-TEST_CASE("the words of the command become options; what is not known is refused with the usage") {
+TEST_CASE("the words of the command become options; what is not known is refused by name") {
   const auto plain = parse_health_command({}, {{"A", "b"}});
   REQUIRE(plain.ok());
   CHECK(!plain->json);
@@ -38,7 +38,8 @@ TEST_CASE("the words of the command become options; what is not known is refused
   CHECK(watch->job_pids);
   CHECK(!all->job_pids);
   CHECK(watch->options.site_check == std::vector<std::string>{"/c", "--fast", "x"});
-  CHECK(watch->options.site_check_deadline_ms == 3000);  // the later word
+  CHECK(watch->options.site_check_deadline_ms == 9000);  // its own, in whatever order
+  CHECK(watch->options.file_system_deadline_ms == 3000);
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--jsn"},
                                                                                      {"--nvml"},
                                                                                      {"--gpus", "many"},
@@ -55,7 +56,7 @@ TEST_CASE("the words of the command become options; what is not known is refused
   }
 }
 
-TEST_CASE("findings are told one a line with the remedy; warnings leave a host fit to work") {
+TEST_CASE("findings are reported one a line with the remedy; warnings leave a host fit to work") {
   const HealthFinding lost = health_finding("gpu", FaultClass::gpu_lost, "GPU 3", "the driver has lost it");
   const HealthFinding low = health_finding("memory", FaultClass::memory_low, "", "1 GiB of 64 GiB are available");
   CHECK(health_text({}, "n1", 8) == "n1: fit to work, 8 GPUs, 0 findings\n");
@@ -70,7 +71,7 @@ TEST_CASE("findings are told one a line with the remedy; warnings leave a host f
   CHECK(value.find("findings")->as_array().at(1).get_string("class") == "gpu_lost");
 }
 
-TEST_CASE("watching tells what is new, a line for each look, until nobody reads") {
+TEST_CASE("watching says what is new, a line for each look, until nobody reads") {
   HealthCommand command;
   command.options.nvml_path = command.options.shm_path = "";
   command.options.class_root = command.options.proc_root = "/nonexistent";

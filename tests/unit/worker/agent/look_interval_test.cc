@@ -15,7 +15,8 @@ std::int64_t interval_after(LookInterval& interval, std::int64_t step_ms, int st
 }  // namespace
 
 TEST_CASE(
-    "an agent that the kernel tells nothing looks four times in a step, at least three times and at most ten times a "
+    "an agent to which the kernel reports nothing looks four times in a step, at least three times and at most ten "
+    "times a "
     "second") {
   LookInterval interval;
   std::int64_t now_ms = 5'000, step = 0;
@@ -29,7 +30,7 @@ TEST_CASE(
   CHECK(interval_after(interval, 600, 1, now_ms, step) == 150);  // shorter ones count at once
   CHECK(interval_after(interval, 10'000, 40, now_ms, step) == 300);
   CHECK(interval_after(interval, 200, 1, now_ms, step) == 100);
-  CHECK(interval.ms(true) == 300);   // the kernel tells of ends
+  CHECK(interval.ms(true) == 300);   // the kernel reports ends
   interval.note(now_ms + 5'000, 3);  // started anew: nothing is known
   CHECK(interval.ms(false) == 100);
 }

@@ -18,10 +18,10 @@ struct CarrierRig {
   Logger log{"test", ""};
   StoreClient carrier{log};
   std::int64_t now_ns = 0;
-  std::string folder = scratch.file("words");
+  std::string folder = scratch.file("store");
 
-  void put(const std::string& name, const std::string& word) {
-    REQUIRE(create_file_exclusive(join_path(folder, name), word).ok());
+  void put(const std::string& name, const std::string& value) {
+    REQUIRE(create_file_exclusive(join_path(folder, name), value).ok());
   }
   void want(const std::string& name) {
     REQUIRE(write_file_renamed(join_path(wanted_entries_folder(folder), name), "").ok());
@@ -40,7 +40,7 @@ struct CarrierRig {
 
 }  // namespace
 
-TEST_CASE("trust: what is planted among the words is carried to nobody") {
+TEST_CASE("trust: what is planted among the entries is carried to nobody") {
   CarrierRig rig;
   rig.carrier.watch(4, rig.folder);
   REQUIRE(write_file_atomic(rig.scratch.file("key"), "a key of mine", 0600).ok());
@@ -49,70 +49,70 @@ TEST_CASE("trust: what is planted among the words is carried to nobody") {
   rig.put("open", "forged");
   REQUIRE(::chmod(join_path(rig.folder, "open").c_str(), 0666) == 0);
   rig.put("id", "w");
-  CHECK(rig.look().words == std::vector<StoreEntry>{{"id", "w"}});
+  CHECK(rig.look().entries == std::vector<StoreEntry>{{"id", "w"}});
   CHECK(rig.text("refused/link").find("a link of") != std::string::npos);
 }
 
-TEST_CASE("carrier: what ranks put and look for is told once, and all of it again to another lead") {
+TEST_CASE("carrier: what ranks put and look for is sent once, and all of it again to another lead") {
   CarrierRig rig;
   rig.carrier.watch(4, rig.folder);
   CHECK(rig.look().empty());
   rig.put("id", "w");
   rig.want("other");
-  rig.put("half.tmp.1.2", "no word");
+  rig.put("half.tmp.1.2", "no entry");
   const StoreMessage news = rig.look();
   CHECK(news.launch == 4);
-  CHECK(news.words == std::vector<StoreEntry>{{"id", "w"}});
+  CHECK(news.entries == std::vector<StoreEntry>{{"id", "w"}});
   CHECK(news.wanted == std::vector<std::string>{"other"});
   CHECK(rig.look().empty());
   rig.put("second", "x");
-  CHECK(rig.look().words == std::vector<StoreEntry>{{"second", "x"}});
+  CHECK(rig.look().entries == std::vector<StoreEntry>{{"second", "x"}});
 
   rig.carrier.lead_lost();
   rig.put("third", "y");
   CHECK(rig.look().empty());
-  CHECK(rig.carrier.descriptor(rig.now_ns) == -1);  // nobody to tell: nothing to wake up for
+  CHECK(rig.carrier.descriptor(rig.now_ns) == -1);  // nobody to inform: nothing to wake up for
   rig.carrier.watch(4, rig.folder);
-  CHECK(rig.look().words.size() == 3);
+  CHECK(rig.look().entries.size() == 3);
   // And another agent of this host begins where this one stood.
   StoreClient next(rig.log);
   next.watch(4, rig.folder);
   const auto again = next.look(0);
   REQUIRE(again.size() == 1);
-  CHECK(again[0].words.size() == 3);
+  CHECK(again[0].entries.size() == 3);
   CHECK(again[0].wanted == std::vector<std::string>{"other"});
 }
 
-TEST_CASE("carrier: the kernel tells of what appears, and a burst is gathered") {
+TEST_CASE("carrier: the kernel reports what appears, and a burst is gathered") {
   CarrierRig rig;
   rig.carrier.watch(1, rig.folder);
   (void)rig.look();
-  const auto told = [&] {
+  const auto reported = [&] {
     pollfd end{rig.carrier.descriptor(rig.now_ns), POLLIN, 0};
     return end.fd >= 0 && ::poll(&end, 1, 0) == 1;
   };
-  CHECK(!told());
+  CHECK(!reported());
   rig.want("id");
-  CHECK(told());
+  CHECK(reported());
   CHECK(rig.look().wanted.size() == 1);
   rig.put("a", "1");
-  CHECK(!told());  // gathered
+  CHECK(!reported());  // gathered
   CHECK(rig.carrier.next_ns() == rig.now_ns + StoreClient::gather_ms * 1'000'000);
   CHECK(rig.carrier.look(rig.now_ns).empty());
   rig.put("b", "2");
-  CHECK(rig.look().words.size() == 2);
+  CHECK(rig.look().entries.size() == 2);
   rig.look();
   CHECK(rig.carrier.next_ns() == 0);
-  CHECK(!told());
+  CHECK(!reported());
 }
 
-TEST_CASE("carrier: without the kernel's word the times of the folders say it, also within one tick of their clock") {
+TEST_CASE("carrier: without the kernel's notice the times of the folders say it, also within one tick of their clock") {
   CarrierRig rig;
   rig.carrier.watch(1, rig.folder);
   int found = 0;
   for (int i = 0; i < 200; ++i) {
     rig.put(format("w{}", i), "x");
-    found += static_cast<int>(rig.look().words.size());
+    found += static_cast<int>(rig.look().entries.size());
   }
   CHECK(found == 200);
 }
@@ -142,14 +142,14 @@ TEST_CASE("carrier: a host without ranks of the launch has no folder") {
   CHECK(list_directory(rig.scratch.path())->empty());
 }
 
-TEST_CASE("carrier: a file that is too long for a word is refused where it lies") {
+TEST_CASE("carrier: a file that is too long for a value is refused where it lies") {
   CarrierRig rig;
   rig.carrier.watch(1, rig.folder);
   rig.put("long", std::string(store_value_bytes_max + 1, 'x'));
   rig.put("whole", std::string(store_value_bytes_max, 'x'));
   const StoreMessage news = rig.look();
-  REQUIRE(news.words.size() == 1);
-  CHECK(news.words[0].name == "whole");
+  REQUIRE(news.entries.size() == 1);
+  CHECK(news.entries[0].name == "whole");
   CHECK(rig.text("refused/long") != "<none>");
 }
 

@@ -15,19 +15,19 @@
 #include "contracts/settings/stages/command.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "tests/support/scratch.h"
+#include "worker/launch/rank_arguments.h"
 #include "worker/launch/rank_files.h"
 #include "worker/launch/rank_programs.h"
-#include "worker/launch/rank_words.h"
 
 using namespace longhaul;
 
 namespace {
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 
 const std::string programs = parent_path(own_program_path());
 
-std::string words_of(const Words& launcher, const Words& container, const std::string& device = "cpu") {
+std::string words_of(const Arguments& launcher, const Arguments& container, const std::string& device = "cpu") {
   LaunchSpec spec;
   spec.attempt.launcher = launcher;
   spec.attempt.container = container;
@@ -52,7 +52,7 @@ bool has_starter() {
 }
 
 // What a container runtime does: a root of its own, in which only these folders are shown.
-void enter_root(const std::string& root, const Words& shown) {
+void enter_root(const std::string& root, const Arguments& shown) {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(77);
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(77);
   for (const std::string& folder : shown) {
@@ -67,17 +67,17 @@ struct Entered {
   std::string log;
 };
 
-Entered started_in_bare_root(const std::string& starter, const std::string& folder, const Words& program) {
+Entered started_in_bare_root(const std::string& starter, const std::string& folder, const Arguments& program) {
   const std::string root = join_path(folder, "root");
   const pid_t pid = ::fork();
   if (pid == 0) {
     enter_root(root, {programs, folder});
     ::setenv("SLURM_PROCID", "0", 1);
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) ::unsetenv(name);
-    Words words = {starter, "rank", "--log-dir", folder, "--beat-dir", join_path(folder, "beat"), "--"};
-    words.insert(words.end(), program.begin(), program.end());
+    Arguments arguments = {starter, "rank", "--log-dir", folder, "--beat-dir", join_path(folder, "beat"), "--"};
+    arguments.insert(arguments.end(), program.begin(), program.end());
     std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& word : arguments) argv.push_back(word.data());
     argv.push_back(nullptr);
     ::execv(argv[0], argv.data());
     ::_exit(errno == ENOENT ? 99 : 98);
@@ -104,6 +104,20 @@ TEST_CASE("containers: one that srun makes holds the starter; one that is a prog
   CHECK(words_of({"srun"}, {}) == "srun longhaul-worker" + rank + "train");
 }
 
+TEST_CASE("containers: a workdir is the container's, and the host need not have it") {
+  LaunchSpec spec;
+  spec.attempt.container = {"podman-hpc", "run", "--workdir=@", "x"};
+  spec.task.kind = "command";
+  CommandSettings settings;
+  settings.argv = {"train"}, settings.workdir = "/of-the-image";
+  spec.task.settings = command_fields().to_value(settings);
+  spec.launch.launch_dir = "/run/launches/1", spec.launch.output_dir = "/run/out";
+  const auto made = rank_programs(spec);
+  REQUIRE(made.ok());
+  CHECK(join(made->front().spawn.argv, " ") == "podman-hpc run --workdir=/of-the-image x train");
+  CHECK(made->front().spawn.working_directory == "/run/out");
+}
+
 TEST_CASE("containers: a starter in a root without any C library makes log and page, and becomes the program") {
   if (!has_starter()) {
     MESSAGE("skipped: no static libraries on this host, so no longhaul-rank");
@@ -111,7 +125,7 @@ TEST_CASE("containers: a starter in a root without any C library makes log and p
   }
   testing::Scratch scratch;
   const std::string starter = join_path(programs, "longhaul-rank"), folder = scratch.path();
-  // The program is the starter again, without its words: it needs no library either, and says how it is used.
+  // The program is the starter again, without its arguments: it needs no library either, and says how it is used.
   const Entered entered = started_in_bare_root(starter, folder, {starter});
   if (entered.code == 77) {
     MESSAGE("skipped: this machine allows no mount namespaces");
@@ -129,7 +143,7 @@ TEST_CASE("containers: a starter in a root without any C library makes log and p
 }
 
 TEST_CASE("ranks on GPUs are put beside them, where the site has not said where its launcher puts ranks") {
-  const auto near = [](const Words& launcher, const std::string& device) {
+  const auto near = [](const Arguments& launcher, const std::string& device) {
     return words_of(launcher, {}, device).find(" --near-gpu -- train") != std::string::npos;
   };
   CHECK(near({"srun", "--ntasks=8"}, "gpu"));
@@ -139,21 +153,22 @@ TEST_CASE("ranks on GPUs are put beside them, where the site has not said where 
   CHECK(!near({"mpirun", "-np", "8", "--bind-to", "none", "--bind-to", "numa"}, "gpu"));
 }
 
-TEST_CASE("containers: words of a starter") {
-  const Words good = {"rank", "--log-dir", "/l", "--beat-dir", "/b", "--", "train", "--", "x"};
-  const auto words = parse_rank_words(good);
-  REQUIRE(words);
-  CHECK(words->log_dir == "/l");
-  CHECK(words->beat_dir == "/b");
-  CHECK(words->program == Words{"train", "--", "x"});
-  CHECK(!words->near_gpu);
-  const auto beside = parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--", "train"});
+TEST_CASE("containers: arguments of a starter") {
+  const Arguments good = {"rank", "--log-dir", "/l", "--beat-dir", "/b", "--", "train", "--", "x"};
+  const auto arguments = parse_rank_arguments(good);
+  REQUIRE(arguments);
+  CHECK(arguments->log_dir == "/l");
+  CHECK(arguments->beat_dir == "/b");
+  CHECK(arguments->program == Arguments{"train", "--", "x"});
+  CHECK(!arguments->near_gpu);
+  const auto beside =
+      parse_rank_arguments({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--", "train"});
   REQUIRE(beside);
   CHECK(beside->near_gpu);
-  CHECK(beside->program == Words{"train"});
-  CHECK(!parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--"}));
-  CHECK(!parse_rank_words({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--"}));
-  CHECK(!parse_rank_words({}));
+  CHECK(beside->program == Arguments{"train"});
+  CHECK(!parse_rank_arguments({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--"}));
+  CHECK(!parse_rank_arguments({"rank", "--log-dir", "/l", "--beat-dir", "/b", "--near-gpu", "--"}));
+  CHECK(!parse_rank_arguments({}));
   const auto only = [](const std::string& name, const std::string& value) {
     return [=](const char* asked) { return name == asked ? value : std::string(); };
   };

@@ -1,5 +1,5 @@
 // Which CPUs a rank gets beside its GPU, on nodes of several kinds; what is read of a node; and that the kernel is
-// told.
+// asked for them.
 #include "worker/launch/rank_cpus.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 #include "tests/support/scratch.h"
 #include "worker/launch/gpu_places.h"
 #include "worker/launch/near_gpu.h"
-#include "worker/launch/rank_words.h"
+#include "worker/launch/rank_arguments.h"
 
 using namespace longhaul;
 
@@ -171,7 +171,7 @@ TEST_CASE("near gpu: which rank of its node a process is, as each launcher says 
 }
 
 // Of a process of its own, for it changes where that may run.
-TEST_CASE("near gpu: the kernel is told, and says so" * doctest::skip(own_cpus().size() < 2)) {
+TEST_CASE("near gpu: the kernel is asked, and says so" * doctest::skip(own_cpus().size() < 2)) {
   const Lists ours = own_cpus();
   const testing::Scratch root;
   make_gpu(root, "0000:07:00.0", 0, ours.back(), 1);

@@ -15,11 +15,11 @@ using Variables = std::map<std::string, std::string>;
 
 Variables place_of(const Variables& given) {
   Variables place;
-  const auto told = rank_place([&](const char* name) {
+  const auto reported = rank_place([&](const char* name) {
     const auto found = given.find(name);
     return found == given.end() ? std::string() : found->second;
   });
-  for (const auto& [name, value] : told) place[name] = value;
+  for (const auto& [name, value] : reported) place[name] = value;
   return place;
 }
 
@@ -62,6 +62,24 @@ TEST_CASE("ranks on one machine find each other as under torchrun") {
   CHECK(port == variable_of(programs[1], "MASTER_PORT"));
   CHECK(std::stoi(port) >= 20'000);
   CHECK(std::stoi(port) < 30'000);
+}
+
+TEST_CASE("a command starts where its workflow lies, in its workdir, or where its artifact is made") {
+  const auto folder_of = [](const std::string& from, const std::string& workdir) {
+    LaunchSpec spec;
+    spec.task.kind = "command";
+    CommandSettings settings;
+    settings.argv = {"train"}, settings.workdir = workdir, settings.workdir_from = from;
+    spec.task.settings = command_fields().to_value(settings);
+    spec.launch.ranks = 1, spec.launch.launch_dir = "/run/launches/1", spec.launch.output_dir = "/run/out";
+    const auto made = rank_programs(spec);
+    REQUIRE(made.ok());
+    return made->front().spawn.working_directory;
+  };
+  CHECK(folder_of("/home/me/flow", "") == "/home/me/flow");
+  CHECK(folder_of("/home/me/flow", "src") == "/home/me/flow/src");
+  CHECK(folder_of("/home/me/flow", "/scratch/me") == "/scratch/me");
+  CHECK(folder_of("", "") == "/run/out");  // a task of an earlier version, or a container
 }
 
 TEST_CASE("what the stage says of these variables itself stays") {

@@ -1,4 +1,4 @@
-// A lead looks whether it was followed before it launches again, and before it tells of an end: by the file of its
+// A lead looks whether it was followed before it launches again, and before it reports an end: by the file of its
 // address, for agents that have turned to another one do not come back to say so.
 #include <signal.h>
 
@@ -26,12 +26,12 @@ class FollowedLead : public ThreeNodes {
   std::string story() {
     std::uint64_t offset = 0;
     const auto all = read_events(attempt.events_path(), offset);
-    std::string told;
+    std::string reported;
     if (all.ok())
       for (const Event& event : *all)
         if (event.kind == "launched" || event.kind == "taken_over" || event.kind == "published")
-          told += event.kind + " ";
-    return told;
+          reported += event.kind + " ";
+    return reported;
   }
 };
 
@@ -51,7 +51,7 @@ TEST_CASE("followed: a lead that finds another one's address does not launch aga
   CHECK(rig.record().outcome == "succeeded");
 }
 
-TEST_CASE("followed: a lead that finds another one's address tells of no end and publishes nothing") {
+TEST_CASE("followed: a lead that finds another one's address reports no end and publishes nothing") {
   FollowedLead rig;
   const pid_t script = rig.lead_and_work();
   rig.name_another_lead();
@@ -76,7 +76,7 @@ TEST_CASE("followed: a lead whose address somebody has removed leads on, launche
   CHECK(again->epoch == 1);
   CHECK(again->port == before->port);
   REQUIRE(remove_tree(rig.address_path()).ok());
-  rig.finish();  // and it tells of its end
+  rig.finish();  // and it reports its end
   CHECK(rig.wait(script).success());
   CHECK(rig.record().outcome == "succeeded");
   CHECK(rig.record().launches == 2);

@@ -1,5 +1,5 @@
 // A live job that gets a step further with each of its restarts and spends its time on them: after half an hour of it
-// the lead gives the job up for another one, and tells why. The lead runs in a process of this program, by a clock that
+// the lead gives the job up for another one, and says why. The lead runs in a process of this program, by a clock that
 // leaves out the minutes in which its ranks start; agents and ranks are those of every other job.
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ struct EndedAtLast {
 };
 
 // Each launch counts steps while the test has a file `go` there, and is killed once it is gone.
-constexpr const char* steps_while_told = R"(while [ ! -e $LONGHAUL_STATE/go ]; do sleep 0.02; done
+constexpr const char* steps_until_gone = R"(while [ ! -e $LONGHAUL_STATE/go ]; do sleep 0.02; done
 exec python3 - <<'END'
 import os, pathlib, signal, socket, time
 state = pathlib.Path(os.environ["LONGHAUL_STATE"])
@@ -75,7 +75,7 @@ END)";
 TEST_CASE("floor of goodput: a live lead of a job that restarts again and again asks for another one, and says why") {
   ThreeNodes rig;
   CommandSettings settings;
-  settings.script = steps_while_told;
+  settings.script = steps_until_gone;
   rig.task.settings = command_fields().to_value(settings);
   rig.attempt.resiliency.restarts = 100;
   rig.attempt.resiliency.on_hang = "ignore";  // pages have the machine's clock, and by the lead's they stand for hours

@@ -101,8 +101,8 @@ TEST_CASE("held: a round that is made ends the job at once, whatever it may cost
   const AllocationHeld held = held_of(rig);
   CHECK(held.left == "done");
   CHECK(held.gave_back_s < 0);
-  CHECK(give_back_words("12_3", "") == std::vector<std::string>{"scontrol", "update", "JobId=12_3", "NumNodes=1"});
-  CHECK(give_back_words("12", "n7") == std::vector<std::string>{"scontrol", "update", "JobId=12", "NodeList=n7"});
+  CHECK(give_back_arguments("12_3", "") == std::vector<std::string>{"scontrol", "update", "JobId=12_3", "NumNodes=1"});
+  CHECK(give_back_arguments("12", "n7") == std::vector<std::string>{"scontrol", "update", "JobId=12", "NodeList=n7"});
 }
 
 }  // namespace longhaul

@@ -163,19 +163,20 @@ TEST_CASE("a last round that the machine refused is made again after a pause") {
   CHECK(count_of(rig.text("rounds"), "round") == 2);
 }
 
-TEST_CASE("a job whose record cannot be written has its last round, which is told what the record would say") {
+TEST_CASE("a job whose record cannot be written has its last round, which is given what the record would say") {
   LeadRig rig("exit 3");
   const std::string in_its_place = rig.attempt.record_path();
   REQUIRE(make_directories(in_its_place).ok());
-  rig.attempt.at_end = {"/bin/sh", "-c", "echo \"$0\" >> " + rig.root() + "/rounds; cat >> " + rig.root() + "/told"};
+  rig.attempt.at_end = {"/bin/sh", "-c",
+                        "echo \"$0\" >> " + rig.root() + "/rounds; cat >> " + rig.root() + "/reported"};
   CHECK(rig.wait(rig.start()).code == 1);
   CHECK(rig.text("rounds") == std::string(unwritten_record_option) + "\n");
-  const auto told = record_from_text(rig.text("told"), "told");
-  REQUIRE(told.ok());
-  CHECK(told->key == rig.attempt.key);
-  CHECK(told->outcome == "failed");
-  CHECK(told->exit_code == 3);
-  CHECK(told->ended_ms > 0);
+  const auto reported = record_from_text(rig.text("reported"), "reported");
+  REQUIRE(reported.ok());
+  CHECK(reported->key == rig.attempt.key);
+  CHECK(reported->outcome == "failed");
+  CHECK(reported->exit_code == 3);
+  CHECK(reported->ended_ms > 0);
 }
 
 TEST_CASE("room for the record is kept while a job runs, and given up for it") {

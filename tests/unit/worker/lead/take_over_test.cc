@@ -60,7 +60,7 @@ TEST_CASE("take over: the second lead dies as well, and a third one goes on") {
   rig.until_followable();
   rig.kill_lead("--held");
   rig.until([&] { return rig.events("taken_over").size() == 1; });
-  rig.clock.sleep_ms(4'000);  // the second lead tells a standby of its own what it has to know
+  rig.clock.sleep_ms(4'000);  // the second lead reports to a standby of its own what it has to know
   rig.kill_lead("--take-over");
   rig.until([&] { return rig.events("taken_over").size() == 2; });
   CHECK(read_lead_address(rig.address_path())->epoch == 3);
@@ -91,7 +91,7 @@ TEST_CASE("take over: a rank that is killed under the second lead is started aga
   CHECK(rig.record().launches == 2);
 }
 
-TEST_CASE("take over: late in a job the next lead reads what its standby was not told, not the events of weeks") {
+TEST_CASE("take over: late in a job the next lead reads what its standby was not sent, not the events of weeks") {
   ThreeNodes rig;
   std::string earlier;
   Value fields = Value::make_table();

@@ -10,7 +10,7 @@
 namespace longhaul {
 namespace {
 
-// A rank that says when it listens, and does `on_term` when it is told to stop.
+// A rank that says when it listens, and does `on_term` when it is asked to stop.
 std::string listening_rank(const std::string& on_term) {
   return "trap '" + on_term + "' TERM; echo ready > \"$LONGHAUL_STATE/ready\"; sleep 60 & wait; sleep 60";
 }
@@ -38,7 +38,7 @@ TEST_CASE("SIGUSR1: ranks save and stop, the record says wall time, and the job 
   CHECK(!file_exists(rig.attempt.out_dir()));
 }
 
-TEST_CASE("SIGUSR1: a program that completes its work when told to stop has succeeded") {
+TEST_CASE("SIGUSR1: a program that completes its work when asked to stop has succeeded") {
   LeadRig rig(listening_rank("echo done > \"$LONGHAUL_OUT/text\"; exit 0"));
   const pid_t lead = start_and_listen(rig);
   ::kill(lead, SIGUSR1);
@@ -72,7 +72,7 @@ TEST_CASE("SIGTERM, and SIGUSR1 after it: cancelled, and nothing goes on") {
   LeadRig rig(listening_rank(""));
   const pid_t lead = start_and_listen(rig);
   ::kill(lead, SIGTERM);
-  rig.until([&] { return rig.text("work/attempts/1/lead.log").find("event=told_to_stop") != std::string::npos; });
+  rig.until([&] { return rig.text("work/attempts/1/lead.log").find("event=stop_requested") != std::string::npos; });
   ::kill(lead, SIGUSR1);
   CHECK(rig.wait(lead).code == 1);
   CHECK(rig.record().outcome == "cancelled");
@@ -213,7 +213,7 @@ TEST_CASE("a training that stops in time by itself has met its wall time, and is
   }
 }
 
-TEST_CASE("a training that somebody else has told to stop has not met its wall time, and is started again") {
+TEST_CASE("a training that somebody else has asked to stop has not met its wall time, and is started again") {
   LeadRig rig(
       R"(echo '{"t":"x","ms":1,"kind":"stopped","rank":0,"step":9,"why":"asked","saved":true}' >> "$LONGHAUL_EVENTS"; exit 7)");
   rig.attempt.resiliency.restarts = 1;

@@ -139,8 +139,8 @@ TEST_CASE("faults of a workflow: what the site has a command for can be asked of
   FaultSettings settings;
   settings.allowed = true, settings.commands = site;
   CHECK(*faults_from_value(faults_to_value(settings)) == settings);
-  CHECK(fault_command_words(site.cut_network, "n2", {2.5}) == std::vector<std::string>{"/site/cut", "n2", "2.5"});
-  CHECK(fault_command_words("  a  b={host},{host} ", "n2", {5}) == std::vector<std::string>{"a", "b=n2,n2"});
+  CHECK(fault_command_arguments(site.cut_network, "n2", {2.5}) == std::vector<std::string>{"/site/cut", "n2", "2.5"});
+  CHECK(fault_command_arguments("  a  b={host},{host} ", "n2", {5}) == std::vector<std::string>{"a", "b=n2,n2"});
 }
 
 TEST_CASE("faults of a site: an unknown placeholder, and a command that does not hear whom or how long, are wrong") {

@@ -75,6 +75,38 @@ TEST_CASE("methods with rewards refuse what belongs to pairs, and the others wha
   CHECK(keys_of(s) == Keys{"reward", "reward"});
 }
 
+TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {
+  const auto keys_of = [](const AlignSettings& s) {
+    std::vector<std::string> keys;
+    for (const AlignmentProblem& one : alignment_problems(s)) keys.push_back(one.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  AlignSettings s;
+  s.method = "ppo", s.rollout.group_size = 1, s.rollout.minibatches = 4, s.rollout.epochs = 2;
+  s.ppo.kl_target = 0.05, s.ppo.kl_horizon = 1000, s.ppo.kl = "k3", s.rollout.dual_clip = 3;
+  CHECK(keys_of(s).empty());
+  CHECK(s.rollout.updates() == 8);
+  s.rollout.redraws = 1, s.rollout.ratio = "sequence", s.rollout.dual_clip = 0.5, s.rollout.advantage = "centered";
+  CHECK(keys_of(s) == Keys{"rollout", "rollout", "rollout", "rollout"});
+  s = {}, s.method = "ppo", s.beta = 0, s.ppo.kl_target = 0.05, s.ppo.kl = "k2", s.ppo.critic = "reward";
+  s.checkpoint.local_every_steps = 5, s.corruption.check = "replay", s.label_smoothing = 0.1;
+  CHECK(keys_of(s) == Keys{"label_smoothing", "corruption", "ppo", "ppo", "ppo", "checkpoint"});
+  s.reward.kind = "model", s.beta = 0.1, s.checkpoint.local_every_steps = 0, s.corruption.check = "contributions";
+  s.label_smoothing = 0;
+  CHECK(keys_of(s).empty());
+  s.ppo.kl_target = 0, s.ppo.kl_horizon = 1000;
+  CHECK(keys_of(s) == Keys{"ppo"});
+  for (const char* method : {"grpo", "dpo", "kto"}) {
+    s = {}, s.method = method, s.ppo.gamma = 0.9;
+    CHECK(keys_of(s) == Keys{"ppo"});
+  }
+  s = {}, s.method = "grpo", s.rollout.group_size = 1;
+  CHECK(keys_of(s) == Keys{"rollout"});
+  CHECK(has_critic("ppo"));
+  CHECK(!has_critic("grpo"));
+}
+
 TEST_CASE("a method with labels refuses what belongs to pairs or rewards, and the others its weights") {
   const auto keys_of = [](const AlignSettings& s) {
     std::vector<std::string> keys;
@@ -108,4 +140,25 @@ TEST_CASE("a workflow learns of every setting that its method of align does not 
         std::string::npos);
   CHECK(said.find("a.toml:3:21: error: stage.a: length_normalized = false with method = \"simpo\"") !=
         std::string::npos);
+}
+
+TEST_CASE("a reward model is given where it is the reward, and nowhere else") {
+  AlignSettings s;
+  CHECK(check_reward_input(s, false).ok());
+  CHECK(check_reward_input(s, true).error().what.find("means nothing without") != std::string::npos);
+  s.method = "grpo";
+  CHECK(check_reward_input(s, true).error().what.find("means nothing without") != std::string::npos);
+  s.reward.kind = "model";
+  CHECK(check_reward_input(s, true).ok());
+  CHECK(check_reward_input(s, false).error().what.find("without the input 'reward'") != std::string::npos);
+  CHECK(alignment_problems(s).empty());
+  const auto said = [](const std::string& inputs) {
+    const auto written = parse_toml(inputs + "method = \"grpo\"\n[reward]\nkind = \"model\"\n", "a.toml");
+    Diagnostics problems;
+    find_stage_kind("align")->resolve(*written, "stage.a", {"inputs"}, problems);
+    return problems.render("");
+  };
+  CHECK(said("inputs = { model = \"m\" }\n").find("reward.kind = \"model\" without the input 'reward'") !=
+        std::string::npos);
+  CHECK(said("inputs = { model = \"m\", reward = \"@r\" }\n").find("reward.kind") == std::string::npos);
 }

@@ -36,7 +36,7 @@ TEST_CASE("keys of a schedule that do not go together, or with the steps, are re
 }
 
 TEST_CASE("a stage that trains is refused when it is planned, at the place of its optimizer") {
-  for (const char* name : {"pretrain", "sft", "align"}) {
+  for (const char* name : {"pretrain", "sft", "align", "reward"}) {
     CAPTURE(name);
     const StageKind* kind = find_stage_kind(name);
     REQUIRE(kind);

@@ -123,7 +123,7 @@ TEST_CASE("a write that goes on is waited for however long it takes, and one tha
     dims.dp_shard = 2, dims.zero = 1;
     const int exit = in_child([&] {
       if (!load_fault_plan(plan).ok()) ::_exit(99);
-      std::atomic<int> whole{0}, failed_alike{0}, told{0};
+      std::atomic<int> whole{0}, failed_alike{0}, reported{0};
       on_threads(dims, [&](int, Mesh& mesh) {
         TrainingSetup setup(16, 20, 2, &mesh);
         CheckpointSaverOptions options;
@@ -135,11 +135,11 @@ TEST_CASE("a write that goes on is waited for however long it takes, and one tha
         if (!saver.start(mesh.world(), test::state_of(setup)).ok()) return;
         const auto saved = saver.finish(mesh.world());
         whole += saved.ok();
-        told += most > 0;
+        reported += most > 0;
         failed_alike += !saved.ok() && saved.error().code == ErrorCode::timeout &&
                         saved.error().message().find("1 of 2 ranks") != std::string::npos;
       });
-      ::_exit(10 * whole + failed_alike + (told > 0 ? 40 : 0));
+      ::_exit(10 * whole + failed_alike + (reported > 0 ? 40 : 0));
     });
     return exit;
   };

@@ -182,7 +182,7 @@ TEST_CASE("a checkpoint that is given up while a device copies leaves the memory
   CHECK(saver.finish(place.setup.mesh.world()).ok());
 }
 
-TEST_CASE("staging memory for a device is pinned; without it the training waits for the write, and it is told") {
+TEST_CASE("staging memory for a device is pinned; without it the training waits for the write, and it is reported") {
   StateOnDevice place;
   MemoryAccount account;
   CheckpointSaverOptions options = on_device(place);

@@ -44,6 +44,8 @@ TEST_CASE("written in the background or not, through the page cache or not: the 
       CHECK(saved.staged == asynchronous);
       CHECK(saved.step == 3);
       written.push_back(all_files(saved.path));
+      CHECK(saved.bytes >= 12 * static_cast<std::uint64_t>(setup.store.shape().parameter_count()));  // three of f32
+      CHECK(saved.bytes <= written.back().size());
     }
   for (const std::string& files : written) CHECK(files == written.front());
 }

@@ -12,6 +12,8 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/checkpoint/format/shard_file.h"
+#include "engine/checkpoint/global/checkpoint_reader.h"
+#include "tests/support/write_shard.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
 using namespace longhaul;
@@ -78,6 +80,32 @@ TEST_CASE("a damaged checkpoint is named and the one before it is taken") {
     // With no good one left, it does not start silently from the beginning.
     REQUIRE(remove_tree(folder.path + "/step-00000001").ok());
     CHECK(checkpoints.load_newest(again.mesh.world(), state).error().code == ErrorCode::corrupt);
+  }
+}
+
+TEST_CASE("a manifest that leaves a part of a tensor out, or has it twice, is named before anything is read") {
+  CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore checkpoints(clock, folder.path, 3);
+  test::TrainingSetup setup(8, 20);
+  train(setup, 1);
+  REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
+  const std::string path = checkpoints.path_of(1);
+  const CheckpointManifest whole = *read_checkpoint_manifest(path);
+  for (const bool twice : {false, true}) {
+    CAPTURE(twice);
+    CheckpointManifest wrong = whole;
+    const CheckpointEntry last = wrong.entries.back();
+    if (twice)
+      wrong.entries.push_back(last);
+    else
+      wrong.entries.pop_back();
+    REQUIRE(write_file_atomic(join_path(path, "checkpoint.json"), to_json_pretty(checkpoint_to_value(wrong))).ok());
+    const auto opened = CheckpointReader::open(path);
+    REQUIRE_FALSE(opened.ok());
+    CHECK(opened.error().code == ErrorCode::corrupt);
+    CHECK(opened.error().message().find("checkpoint.json") != std::string::npos);
+    CHECK(opened.error().message().find(last.tensor) != std::string::npos);
   }
 }
 
@@ -163,7 +191,7 @@ TEST_CASE("boxes of another layout are put together again") {
   }
   const std::string path = folder.path + "/step-00000002";
   REQUIRE(make_directories(path).ok());
-  REQUIRE(write_shard(path + "/a.safetensors", tensors).ok());
+  REQUIRE(testing::write_shard(path + "/a.safetensors", tensors).ok());
   REQUIRE(write_file_atomic(path + "/checkpoint.json", to_json(checkpoint_to_value(manifest))).ok());
   resume(CheckpointStore(clock, folder.path, 2), again);
   CHECK(std::equal(setup.store.masters().begin(), setup.store.masters().end(), again.store.masters().begin()));
@@ -175,7 +203,7 @@ TEST_CASE("a shard file with a broken header is refused") {
   const std::string path = folder.path + "/x.safetensors";
   const std::vector<float> values(10, 1.0F);
   const std::string_view bytes(reinterpret_cast<const char*>(values.data()), 40);
-  REQUIRE(write_shard(path, std::vector<ShardTensor>{{"a", "F32", {2, 5}, bytes}}).ok());
+  REQUIRE(testing::write_shard(path, std::vector<ShardTensor>{{"a", "F32", {2, 5}, bytes}}).ok());
   REQUIRE(ShardReader::open(path).ok());
   CHECK(ShardReader::open(path)->find("a")->bytes == bytes);
   const std::string good = *read_file(path);

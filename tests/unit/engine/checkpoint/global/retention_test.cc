@@ -141,6 +141,22 @@ TEST_CASE("retention: what cannot be listed is not removed, nor what was never f
   CHECK(file_exists(folder.path + "/step-00000000/pinned"));
 }
 
+TEST_CASE("retention: what is newer than the checkpoint just published is somebody else's, finished or not") {
+  CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore checkpoints(clock, folder.path, 1);
+  TrainingSetup setup(8, 20);
+  const auto save = [&](std::int64_t step) {
+    setup.trainer.progress().step = step;
+    REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
+  };
+  train(setup, 1);
+  save(9);
+  for (const std::int64_t step : {1, 12}) REQUIRE(make_directories(checkpoints.path_of(step)).ok());
+  save(5);
+  CHECK(*list_directory(folder.path) == Names{"latest.json", "step-00000005", "step-00000009", "step-00000012"});
+}
+
 TEST_CASE("retention: a checkpoint whose folder gives an error once is not taken for one that was never finished") {
   CheckpointFolder folder;
   const SystemClock clock;

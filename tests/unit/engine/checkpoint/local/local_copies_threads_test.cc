@@ -14,6 +14,7 @@
 #include "engine/checkpoint/local/restart_source.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/write_shard.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
 using namespace longhaul;
@@ -127,7 +128,7 @@ struct Nodes {
   std::string shard_of_checkpoint(int step) const {
     return format("{}/checkpoints/{}/{}", root.path, checkpoint_folder_name(step), "shard-00002-of-00004.safetensors");
   }
-  bool told(const std::string& what) const {
+  bool reported(const std::string& what) const {
     return std::ranges::any_of(source.passed_over,
                                [&](const std::string& why) { return why.find(what) != std::string::npos; });
   }
@@ -168,7 +169,7 @@ TEST_CASE("the state survives the loss of nodes as long as each share is whole s
   nodes.replace(2);  // and now 0 and 2 have lost both copies
   CHECK(nodes.resumed_step() == -1);
   CHECK(nodes.source.from == "");
-  CHECK(nodes.told("copies of step 2: no node has shard-00001-of-00004.safetensors"));
+  CHECK(nodes.reported("copies of step 2: no node has shard-00001-of-00004.safetensors"));
 }
 
 TEST_CASE("a damaged copy is passed over for the partner's, and then for the step before") {
@@ -181,12 +182,12 @@ TEST_CASE("a damaged copy is passed over for the partner's, and then for the ste
   CHECK(nodes.source.own_copies == 3);
   CHECK(nodes.source.partner_copies == 1);
   REQUIRE(nodes.source.passed_over.size() == 1);
-  CHECK(nodes.told("/node-3/"));
-  CHECK(nodes.told("do not have the digest"));
+  CHECK(nodes.reported("/node-3/"));
+  CHECK(nodes.reported("do not have the digest"));
   REQUIRE(remove_tree(parent_path(nodes.file_of(1, 3))).ok());
   flip_a_bit(nodes.file_of(1, 3));
   CHECK(nodes.resumed_step() == -1);
-  CHECK(nodes.told("shard-00004-of-00004.safetensors is whole on no node"));
+  CHECK(nodes.reported("shard-00004-of-00004.safetensors is whole on no node"));
 
   Nodes others;
   others.train_and_copy(2);
@@ -222,7 +223,7 @@ TEST_CASE("trust: copies on a node are for their owner alone, and what a strange
     REQUIRE(write_file_atomic(part_path, forged).ok());
     CHECK(nodes.resumed_step() == 2);
     CHECK(nodes.source.partner_copies == 1);
-    CHECK(nodes.told(part_path + " was not signed by this training"));
+    CHECK(nodes.reported(part_path + " was not signed by this training"));
   }
 
   // Somebody else was there first: what is in the folder is not looked at, and another one is made.
@@ -242,7 +243,7 @@ TEST_CASE("copies of a time line that was abandoned are refused, each by itself"
   nodes.line = TimeLine().rolled_back(1, 16, Value::make_array());
   CHECK(nodes.resumed_step() == 1);
   CHECK(nodes.source.from == "copies");
-  CHECK(nodes.told("was abandoned by a roll-back"));
+  CHECK(nodes.reported("was abandoned by a roll-back"));
   // Step 2 was made anew, but for what a node has that was away meanwhile: its rank's share is the partner's then.
   for (int holder = 0; holder < node_count - 1; ++holder) {
     const auto files = list_tree(nodes.node(holder));
@@ -258,7 +259,7 @@ TEST_CASE("copies of a time line that was abandoned are refused, each by itself"
   CHECK(nodes.resumed_step() == 2);
   CHECK(nodes.source.own_copies == 3);
   CHECK(nodes.source.partner_copies == 1);
-  CHECK(nodes.told("/node-3/"));
+  CHECK(nodes.reported("/node-3/"));
 }
 
 TEST_CASE("the newest good one of copies and checkpoints is taken, whichever is damaged") {
@@ -316,7 +317,7 @@ TEST_CASE(
   CHECK(nodes.resumed_step() == 2);
   CHECK(nodes.source.own_copies == 3);
   CHECK(nodes.source.passed_over.size() == 2);  // its own, and that of its partner
-  CHECK(nodes.told("Too many levels of symbolic links"));
+  CHECK(nodes.reported("Too many levels of symbolic links"));
   for (const std::string& file : of_step(0, 2, ".json")) refuse(file);
   CHECK(nodes.resumed_step() == 1);
   CHECK(nodes.source.from == "copies");
@@ -333,7 +334,7 @@ TEST_CASE(
   REQUIRE(::symlink(of_rank.c_str(), of_rank.c_str()) == 0);
   CHECK(others.resumed_step() == 2);
   CHECK(others.source.partner_copies == 1);
-  CHECK(others.told("cannot list " + of_rank));
+  CHECK(others.reported("cannot list " + of_rank));
 }
 
 TEST_CASE("copies of two launches that saved the same step are never put together") {
@@ -349,7 +350,7 @@ TEST_CASE("copies of two launches that saved the same step are never put togethe
   CHECK(nodes.source.partner_copies == 1);
   nodes.replace(1);
   CHECK(nodes.resumed_step() == -1);
-  CHECK(nodes.told("copies of step 2 are of different states"));
+  CHECK(nodes.reported("copies of step 2 are of different states"));
 }
 
 #if !defined(__SANITIZE_THREAD__)
@@ -401,7 +402,7 @@ TEST_CASE("a file whose bytes go away after it was opened is an error, and not t
   CheckpointFolder folder;
   const std::string path = folder.path + "/shard.safetensors", bytes(1 << 20, 'x');
   const ShardTensor tensor{"one", "I8", {1 << 20}, bytes};
-  REQUIRE(write_shard(path, {&tensor, 1}).ok());
+  REQUIRE(testing::write_shard(path, {&tensor, 1}).ok());
   const auto shard = ShardReader::open(path);
   REQUIRE(shard.ok());
   REQUIRE(read_in(shard->find("one")->bytes, path).ok());

@@ -113,7 +113,7 @@ TEST_CASE("what cannot be recorded ends the program and names itself and what wa
       ::_exit(number > 2 ? 1 : 0);  // so that the read is made
     });
   });
-  CAPTURE(end);  // qemu's emulation of a process tells of the signal itself
+  CAPTURE(end);  // qemu's emulation of a process reports the signal itself
   CHECK((end == "a signal" || end.find("uncaught target signal 11") != std::string::npos));
 }
 

@@ -109,6 +109,26 @@ TEST_CASE("whether two texts that share a band are near-duplicates is decided by
   CHECK(below >= 5);
 }
 
+TEST_CASE("two texts are compared where every row of a band is equal, and nowhere else") {
+  DedupSettings settings;
+  settings.bands = 1, settings.rows = 2, settings.similarity_min = 0;  // whoever is compared is similar
+  const std::uint32_t seed = 6;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  int both = 0, first = 0, second = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = dedup_random_text(random, 60), other = dedup_disturbed(random, text, 0.08);
+    const MinHashSignature a = minhash_signature(text, settings), b = minhash_signature(other, settings);
+    REQUIRE(a.size() == 2);
+    const bool in_first = a[0] == b[0], in_second = a[1] == b[1];
+    CHECK((find_near_duplicates({text, other}, settings, 1)[1] == 0) == (in_first && in_second));
+    both += in_first && in_second, first += in_first && !in_second, second += !in_first && in_second;
+  }
+  CHECK(both >= 5);
+  CHECK(first >= 5);
+  CHECK(second >= 5);
+}
+
 TEST_CASE("pages that differ in their digits alone are near-duplicates where digits are ignored") {
   const std::uint32_t seed = 5;
   CAPTURE(seed);

@@ -99,29 +99,6 @@ TEST_CASE("preferences as texts and as messages") {
   CHECK_FALSE(tokenize_preferences(examples, encoder, 3).ok());
 }
 
-TEST_CASE("rows: inputs, shifted targets, padding under a zero mask") {
-  const Tokenizer tokenizer = instruct_tokenizer();
-  const ChatEncoder encoder = ChatEncoder::create(tokenizer).value();
-  const auto examples = parse_instructions("{\"input\":\"a\",\"output\":\"b\"}\n{\"input\":\"" + std::string(500, '.') +
-                                               "!?\",\"output\":\"" + std::string(300, 'x') + "\"}",
-                                           "x")
-                            .value();
-  const auto tokenized = tokenize_instructions(examples, encoder, 8).value();
-  CHECK(tokenized.too_long == 1);
-  REQUIRE(tokenized.examples.size() == 1);
-  const ChatTokens* rows[] = {&tokenized.examples[0], &tokenized.examples[0]};
-  const Batch batch = pad_examples(rows, 8, encoder.end_of_text());
-  const auto& ids = tokenized.examples[0].ids;  // <|user|> a <|end|> <|assistant|> b <|end|>
-  REQUIRE(ids.size() == 6);
-  CHECK(batch.samples == 2);
-  for (std::size_t row = 0; row < 2; ++row)
-    for (std::size_t i = 0; i < 8; ++i) {
-      CHECK(batch.inputs[row * 8 + i] == (i < 5 ? ids[i] : encoder.end_of_text()));
-      CHECK(batch.targets[row * 8 + i] == (i < 5 ? ids[i + 1] : encoder.end_of_text()));
-      CHECK(batch.loss_mask[row * 8 + i] == (i == 3 || i == 4 ? 1 : 0));  // targets "b" and <|end|>
-    }
-}
-
 TEST_CASE("every example once per epoch, in an order of its own") {
   std::vector<int> count(17, 0);
   bool other_order = false;

@@ -23,6 +23,13 @@ std::vector<ChatMessage> chat_messages(const Value& list) {
   return messages;
 }
 
+std::string render_chat(const std::vector<ChatMessage>& messages, bool open) {
+  std::string text;
+  for (const ChatMessage& message : messages) text += "<|" + message.role + "|>" + message.content + end_of_turn_token;
+  if (open) text += "<|assistant|>";
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("text and ids equal what the reference renders from the template") {

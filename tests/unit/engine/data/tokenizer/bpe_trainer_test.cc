@@ -1,7 +1,9 @@
-// Vocabulary and merges equal the reference trainer's on the golden texts; threads change nothing.
+// Vocabulary and merges equal the reference trainer's on the golden texts; counting in shares changes nothing.
 #include "engine/data/tokenizer/bpe_trainer.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "base/files/files.h"
 #include "base/value/json.h"
@@ -21,6 +23,20 @@ std::vector<std::string> texts_of(const Value& list) {
   return texts;
 }
 
+// Counted in shares, as threads do it, and added up.
+WordCounts count_words(std::span<const std::string_view> documents, PretokenizerPattern pattern, int shares) {
+  const Pretokenizer pretokenizer = Pretokenizer::create({pattern_text(pattern)}).value();
+  const std::size_t each = documents.size() / static_cast<std::size_t>(shares) + 1;
+  WordCounts all;
+  for (std::size_t begin = 0; begin < documents.size(); begin += each) {
+    WordCounts share;
+    for (std::size_t i = begin; i < std::min(documents.size(), begin + each); ++i)
+      share.add(documents[i], pretokenizer);
+    all.add(share);
+  }
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("vocabulary, merges and ids equal the reference's") {
@@ -36,8 +52,8 @@ TEST_CASE("vocabulary, merges and ids equal the reference's") {
     settings.pattern = parse_pretokenizer_pattern(run.get_string("pattern")).value();
     settings.special_tokens = texts_of(*golden.find("special_tokens"));
     std::string first;
-    for (const int threads : {1, 2, 5}) {
-      const WordCounts words = count_words(documents, settings.pattern, threads).value();
+    for (const int shares : {1, 2, 5}) {
+      const WordCounts words = count_words(documents, settings.pattern, shares);
       const Tokenizer tokenizer = train_bpe(words, settings).value();
       if (first.empty()) first = tokenizer.json();
       CHECK(tokenizer.json() == first);
@@ -61,7 +77,7 @@ TEST_CASE("special tokens come first, then the bytes") {
   BpeTrainerSettings settings;
   settings.vocabulary = 300;
   settings.special_tokens = {"<|a|>", "<|b|>"};
-  const Tokenizer tokenizer = train_bpe(count_words(documents, settings.pattern, 1).value(), settings).value();
+  const Tokenizer tokenizer = train_bpe(count_words(documents, settings.pattern, 1), settings).value();
   CHECK(tokenizer.token_bytes(0) == "<|a|>");
   CHECK(tokenizer.token_bytes(2) == "!");
   CHECK(tokenizer.token_bytes(258) == "an");  // the most frequent pair
@@ -71,7 +87,7 @@ TEST_CASE("special tokens come first, then the bytes") {
 TEST_CASE("what cannot be trained is refused") {
   const std::string_view documents[] = {"banana"};
   BpeTrainerSettings settings;
-  const WordCounts words = count_words(documents, settings.pattern, 1).value();
+  const WordCounts words = count_words(documents, settings.pattern, 1);
   settings.vocabulary = 256;
   settings.special_tokens = {"<|a|>"};
   REQUIRE_FALSE(train_bpe(words, settings).ok());
@@ -82,10 +98,10 @@ TEST_CASE("what cannot be trained is refused") {
   settings.special_tokens = {"x"};
   CHECK_FALSE(train_bpe(words, settings).ok());
   settings.special_tokens.clear();
-  CHECK(train_bpe(count_words({}, settings.pattern, 2).value(), settings).error().code == ErrorCode::invalid_input);
+  CHECK(train_bpe(count_words({}, settings.pattern, 2), settings).error().code == ErrorCode::invalid_input);
 }
 
-TEST_CASE("counting is the same for any number of threads") {
+TEST_CASE("counting is the same for any number of shares") {
   std::vector<std::string> texts;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     PhiloxSequence draw(seed);
@@ -95,8 +111,8 @@ TEST_CASE("counting is the same for any number of threads") {
   BpeTrainerSettings settings;
   settings.vocabulary = 1000;
   std::string first;
-  for (const int threads : {1, 2, 3, 16, 100}) {
-    const auto words = count_words(documents, settings.pattern, threads).value();
+  for (const int shares : {1, 2, 3, 16, 100}) {
+    const auto words = count_words(documents, settings.pattern, shares);
     const std::string json = train_bpe(words, settings).value().json();
     if (first.empty()) first = json;
     CHECK(json == first);

@@ -238,7 +238,7 @@ TEST_CASE("an error of the model ends the requests of that step, not the server"
   bench.model.fail_next = true;
   bench.run();
   CHECK(a->reason == FinishReason::error);
-  CHECK(a->error.find("told to fail") != std::string::npos);
+  CHECK(a->error.find("asked to fail") != std::string::npos);
   const auto b = bench.submit(bench.request("after"));
   bench.run();
   CHECK(b->text == "after");
@@ -264,6 +264,24 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
     CHECK(a->tokens[2].top[0].token == 'x');
     CHECK(a->tokens[3].text_offset == 3);
   }
+}
+
+TEST_CASE("echo: the token that ends an answer at once is reported, so that the prompt's are all before the last") {
+  GeneratorBench bench(1);
+  bench.model.script = [](const std::string&) { return ""; };
+  auto r = bench.request("ab", 1);
+  r.echo = true, r.logprobs = 1;
+  const auto a = bench.submit(r);
+  r.echo = false;
+  const auto b = bench.submit(r);
+  bench.run();
+  CHECK(a->text == "ab");
+  CHECK(a->reason == FinishReason::stop);
+  REQUIRE(a->tokens.size() == 3);
+  CHECK(a->tokens[2].token == a->usage.end_token);
+  CHECK(*a->tokens[2].logprob == doctest::Approx(a->usage.end_logprob));
+  CHECK(a->tokens[2].top.size() == 1);
+  CHECK(b->tokens.empty());
 }
 
 TEST_CASE("requests begin in their order when there is room for the longest answer they may get, and give it back") {
@@ -323,7 +341,7 @@ TEST_CASE("a model that draws gives the same answers; log-probabilities come by 
     bench.run();
     CHECK(a->text == "the first");
     CHECK(b->text == "secondsecond");
-    CHECK(b->tokens.size() == 12);
+    CHECK(b->tokens.size() == 13);  // the end token too
     CHECK(c->text == "");
     CHECK(d->text == "and a ");
     CHECK(bench.model.drawn_tokens == (draws ? 10 + 6 : 0));  // the end token too

@@ -65,6 +65,27 @@ TEST_CASE("presence and frequency penalties count the answer only") {
   CHECK(logits == std::vector<float>{0, -1.25F, 0});
 }
 
+TEST_CASE("each penalty counts where it is the only one, whatever its size") {
+  TokenHistory history;
+  for (int i = 0; i < 3; ++i) history.add_output(1);
+  const auto logit = [&](double repetition, double presence, double frequency) {
+    std::vector<float> logits = {0, 4, 0};
+    SamplingParameters p;
+    p.repetition_penalty = repetition, p.presence_penalty = presence, p.frequency_penalty = frequency;
+    apply_penalties(logits, history, p);
+    CHECK(logits[0] == 0);
+    return logits[1];
+  };
+  CHECK(logit(1, 0, 0) == 4);
+  for (const double size : {-2.0, -1.0, 0.5, 1.0, 2.0}) {
+    CAPTURE(size);
+    CHECK(logit(1, size, 0) == static_cast<float>(4 - size));
+    CHECK(logit(1, 0, size) == static_cast<float>(4 - 3 * size));
+  }
+  CHECK(logit(0.5, 0, 0) == 8);
+  CHECK(logit(2, 0, 0) == 2);
+}
+
 TEST_CASE("the distribution after temperature, top-k and top-p is that of the definitions") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);

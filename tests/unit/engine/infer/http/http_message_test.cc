@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/digest/philox.h"
+#include "base/text/text.h"
 
 namespace longhaul {
 namespace {
@@ -107,7 +108,26 @@ TEST_CASE("limits: head, number of headers, body announced or in chunks") {
   CHECK(status_of(get_with("Transfer-Encoding: chunked\r\n") + "6\r\nabcdef\r\n5\r\n", limits) == 413);
   CHECK(status_of(get_with("Transfer-Encoding: chunked\r\n") + "fffffffffffffff\r\n", limits) == 413);
   CHECK(status_of(get_with("Transfer-Encoding: chunked\r\n") + "6\r\nabcdefX\r\n", limits) == 400);
+  const std::string before_trailer = get_with("Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n0\r\n";
+  CHECK(status_of(before_trailer + "A: " + std::string(900, 'a') + "\r\n\r\n", limits) == 0);
+  CHECK(status_of(before_trailer + "A: " + std::string(1000, 'a') + "\r\n\r\n", limits) == 431);
+  const std::string field = "A: " + std::string(400, 'a') + "\r\n";  // none is too long, all of them are
+  CHECK(status_of(before_trailer + field + field + field + "\r\n", limits) == 431);
   CHECK(status_of(get_with("Transfer-Encoding: chunked\r\n") + "\r\n", limits) == 400);
+}
+
+TEST_CASE("limits that nobody has asked for are those of docs/serving.md: 16 KiB, 100 headers, a body of 1 MiB") {
+  const auto headers = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += format("A{}: 1\r\n", i);
+    return get_with(text);
+  };
+  CHECK(status_of(get_with("A: " + std::string(16'000, 'a') + "\r\n"), {}) == 0);
+  CHECK(status_of(get_with("A: " + std::string(16'384, 'a') + "\r\n"), {}) == 431);
+  CHECK(status_of(headers(95), {}) == 0);
+  CHECK(status_of(headers(101), {}) == 431);
+  CHECK(status_of(get_with("Content-Length: 1048576\r\n"), {}) == 0);
+  CHECK(status_of(get_with("Content-Length: 1048577\r\n"), {}) == 413);
 }
 
 TEST_CASE("random bytes never do worse than an error") {

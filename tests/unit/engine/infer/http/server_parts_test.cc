@@ -157,6 +157,49 @@ TEST_CASE("requests as clients send them: long answers, begun answers, log-proba
   CHECK(number.logprobs == 2);
 }
 
+TEST_CASE("without the token nothing is answered but that the server is well") {
+  const SystemClock clock;
+  ModelServerSettings settings;
+  settings.token = "the-token-of-this-server";
+  const auto server = ModelServer::start(clock, settings);
+  REQUIRE(server.ok());
+  (*server)->attach(std::make_unique<FakeTextModel>(2));
+  const HttpTarget stranger{"127.0.0.1", (*server)->port(), ""};
+  const HttpTarget owner{"127.0.0.1", (*server)->port(), settings.token};
+  CHECK(http_get(stranger, "/health", 2'000)->status == 200);
+  for (const char* path : {"/metrics", "/v1/models", "/v1/models/model", "/", "/none"}) {
+    CAPTURE(path);
+    CHECK(http_get(stranger, path, 2'000)->status == 401);
+    CHECK(http_get(owner, path, 2'000)->status != 401);
+  }
+  for (const char* path : {"/v1/completions", "/v1/chat/completions", "/v1/score", "/health"}) {
+    CAPTURE(path);
+    CHECK(http_post_json(stranger, path, "{}", 2'000)->status == 401);
+    CHECK(http_post_json(owner, path, "{}", 2'000)->status != 401);
+  }
+}
+
+TEST_CASE("where no address is asked for a server is open to its own machine alone") {
+  const SystemClock clock;
+  const auto server = ModelServer::start(clock, {});
+  REQUIRE(server.ok());
+  const std::string port = format(":{:04X}", (*server)->port());
+  std::vector<std::string> addresses;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    const auto text = read_file(table);
+    if (!text.ok()) continue;  // a system without IPv6
+    for (const std::string& line : split(*text, '\n')) {
+      // "  0: 0100007F:1F90 00000000:0000 0A ...": the address, that of the other side, 0A for what listens.
+      const std::size_t begin = line.find(": ") + 2, listens = line.find(" 0A ");
+      const std::size_t end = line.find(' ', begin);
+      if (listens == std::string::npos || end == std::string::npos) continue;
+      const std::string address = line.substr(begin, end - begin);
+      if (address.ends_with(port)) addresses.push_back(address);
+    }
+  }
+  CHECK(addresses == std::vector<std::string>{"0100007F" + port});
+}
+
 TEST_CASE("answers are 503 while the model loads, and drain waits for what runs") {
   SystemClock clock;
   ModelServerSettings settings;
@@ -172,6 +215,9 @@ TEST_CASE("answers are 503 while the model loads, and drain waits for what runs"
   const auto reply = http_post_json(target, "/v1/completions", body, 5'000);
   REQUIRE(reply.ok());
   CHECK(parse_json(reply->body).value().find("choices")->as_array()[0].get_string("text") == "hello");
+  const auto scored = http_post_json(target, "/v1/score", body, 5'000);
+  CHECK(scored->status == 404);
+  CHECK(scored->body.find("writes text and scores none") != std::string::npos);
   CHECK((*server)->drain(2'000));
   CHECK_FALSE(http_get(target, "/health", 500).ok());
 }

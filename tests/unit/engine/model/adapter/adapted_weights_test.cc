@@ -9,6 +9,7 @@
 #include "engine/interop/peft_writer.h"
 #include "engine/model/store/adapter_merge.h"
 #include "tests/support/scratch.h"
+#include "tests/support/write_model_folder.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
@@ -139,7 +140,7 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     const testing::Scratch scratch;
     ModelFolderOptions options;
     options.config.shape = setup.frozen->shape();
-    REQUIRE(write_model_folder(scratch.file("model"), *setup.frozen, options).ok());
+    REQUIRE(testing::write_model_folder(scratch.file("model"), *setup.frozen, options).ok());
     spread_adapter(setup.store);
     auto writer = PeftWriter::create(scratch.file("adapter"), setup.store.shape(), "model");
     REQUIRE(writer.ok());

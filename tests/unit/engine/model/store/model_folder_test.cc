@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "base/digest/philox.h"
 #include "base/files/files.h"
@@ -10,6 +11,7 @@
 #include "base/value/json.h"
 #include "engine/parallel/mesh/box_copy.h"
 #include "tests/support/scratch.h"
+#include "tests/support/write_model_folder.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
@@ -77,8 +79,13 @@ TEST_CASE("boxes of parameters that a file holds transposed or put together are 
   REQUIRE(file.ok());
   for (std::size_t part = 0; part < fused.parts.size(); ++part) {
     const ParameterSpec& spec = fused.parts[part];
-    std::vector<float> whole(static_cast<std::size_t>(spec.elements()));
-    take_part(fused, part, file_tensor.values, whole);
+    // Where each element of the part stands in the file's tensor, by putting their numbers there.
+    std::vector<float> whole(static_cast<std::size_t>(spec.elements())), numbers(whole.size());
+    std::iota(numbers.begin(), numbers.end(), 0.0F);
+    std::vector<float> placed(file_tensor.values.size(), -1);
+    put_part(fused, part, numbers, placed);
+    for (std::size_t at = 0; at < placed.size(); ++at)
+      if (placed[at] >= 0) whole[static_cast<std::size_t>(placed[at])] = file_tensor.values[at];
     for (int i = 0; i < 40; ++i) {
       const Box box = some_box(random, draw, spec.shape);
       std::vector<float> read(static_cast<std::size_t>(box.elements())), expected(read.size());
@@ -121,7 +128,7 @@ TEST_CASE("above a size the weights are several files with an index, and read ba
     const std::string folder = format("{}/{}", scratch.path(), limit);
     ModelFolderOptions options;
     options.shard_bytes_max = limit;
-    REQUIRE(write_model_folder(folder, setup.store, options).ok());
+    REQUIRE(testing::write_model_folder(folder, setup.store, options).ok());
     std::size_t files = 0;
     const auto names = list_directory(folder);
     for (const std::string& name : *names) {
@@ -143,7 +150,7 @@ TEST_CASE("above a size the weights are several files with an index, and read ba
   // Written again as one file, what the index named is read no more.
   ModelFolderOptions options;
   options.shard_bytes_max = 0;
-  REQUIRE(write_model_folder(small_folder, setup.store, options).ok());
+  REQUIRE(testing::write_model_folder(small_folder, setup.store, options).ok());
   CHECK_FALSE(file_exists(join_path(small_folder, "model.safetensors.index.json")));
 }
 
@@ -158,7 +165,7 @@ TEST_CASE("a model that is written keeps its templates, all its end tokens and h
   ModelFolderOptions options;
   options.config.eos_token_ids = {5, 6}, options.config.bos_token_id = 1;
   options.tokenizer_folder = from.path();
-  REQUIRE(write_model_folder(to.path(), setup.store, options).ok());
+  REQUIRE(testing::write_model_folder(to.path(), setup.store, options).ok());
   CHECK(read_file(to.file("chat_template.jinja")).value() == "{{ x }}\n");
   CHECK(read_file(to.file("tokenizer_config.json")).value() == "{ }");
   const Value made = parse_json(read_file(to.file("generation_config.json")).value()).value();

@@ -31,10 +31,10 @@ TEST_CASE("attention by default follows the reference, and twice gives the same 
     for (const bool deterministic : {true, false}) {
       for (const Sizes& z : {Sizes{2, 70, 4, 2, 64, 70}, {1, 37, 2, 1, 128, 101}, {1, 130, 2, 2, 128, 130}}) {
         OpContext context(2, on);
-        std::vector<std::string> told;
+        std::vector<std::string> reported;
         context.use_attention({"auto", deterministic}, [&](const AttentionReport& report) {
-          told.push_back(report.asked.text() + ": " + attention_way_name(report.choice.way) + ", " +
-                         report.choice.reason);
+          reported.push_back(report.asked.text() + ": " + attention_way_name(report.choice.way) + ", " +
+                             report.choice.reason);
         });
         const std::uint64_t seed = 300 + static_cast<std::uint64_t>(z.seq);
         const Index nq = z.batch * z.seq * z.heads * z.head_dim, nkv = z.batch * z.kv_seq * z.kv_heads * z.head_dim;
@@ -56,8 +56,8 @@ TEST_CASE("attention by default follows the reference, and twice gives the same 
         };
         const Results r = run();
         std::string text = case_text("attention by default", DType::bf16, on, seed);
-        for (const std::string& way : told) text += "; " + way;
-        if (on.gpu) CHECK_MESSAGE(told.size() == 2, text);
+        for (const std::string& way : reported) text += "; " + way;
+        if (on.gpu) CHECK_MESSAGE(reported.size() == 2, text);
         const double scale = 1.0 / std::sqrt(static_cast<double>(z.head_dim));
         const reference::AttentionCase c{z.batch, z.seq, z.heads, z.kv_heads, z.head_dim, z.kv_seq, scale, {}};
         const auto want = reference::attention(c, q.exact, k.exact, v.exact);

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "engine/ops/reference/generation_reference.h"
+#include "tests/support/reference/generation_reference.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;
@@ -19,7 +19,7 @@ Values copy_of(const Values& v) {
   return copy;
 }
 
-// Pages dealt out at random to sequences of these lengths; the rest of the table is no page.
+// Pages assigned at random to sequences of these lengths; the rest of the table is no page.
 struct Batch {
   PagedShape shape;
   Ids table, lengths;

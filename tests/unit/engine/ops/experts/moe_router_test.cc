@@ -234,6 +234,46 @@ TEST_CASE("sinkhorn selects by the balanced plan, evens out the load, and does n
     }
 }
 
+TEST_CASE("sinkhorn gives tokens beside padding what it gives them alone") {
+  const Backend others[] = {{CpuLevel::best}, kBackends[std::size(kBackends) - 1]};  // the last is a GPU, if any
+  for (const Backend& on : others) {
+    CAPTURE(on.gpu);
+    const OpContext context(1, on);
+    const RouterShape shape{.tokens = 60, .experts = 8, .top_k = 2, .score = RouterScore::softmax_all};
+    const Floats z = random_floats(shape.tokens * shape.experts, 311, 2.0);
+    reference::Ids alone(120);
+    SinkhornReport of_alone, of_both;
+    moe_select_sinkhorn(context, shape, z.f32, {}, alone, &of_alone);
+    std::vector<float> both;
+    std::vector<bool> is_padding;
+    for (Index t = 0; t < shape.tokens; ++t) {
+      for (int i = 0; i < (t % 7 == 0 ? 2 : 0); ++i) {
+        both.insert(both.end(), 8, -std::numeric_limits<float>::infinity());
+        is_padding.push_back(true);
+      }
+      both.insert(both.end(), z.f32.begin() + t * 8, z.f32.begin() + (t + 1) * 8);
+      is_padding.push_back(false);
+    }
+    RouterShape more = shape;
+    more.tokens = static_cast<Index>(is_padding.size());
+    reference::Ids chosen(2 * is_padding.size());
+    moe_select_sinkhorn(context, more, both, {}, chosen, &of_both);
+    CHECK(of_both.iterations == of_alone.iterations);
+    reference::Ids of_tokens;
+    for (std::size_t t = 0; t < is_padding.size(); ++t) {
+      if (is_padding[t])
+        CHECK((chosen[2 * t] == 0 && chosen[2 * t + 1] == 1));
+      else
+        of_tokens.insert(of_tokens.end(), {chosen[2 * t], chosen[2 * t + 1]});
+    }
+    CHECK(of_tokens == alone);
+    const RouterShape none{.tokens = 2, .experts = 8, .top_k = 2};
+    reference::Ids of_none(4);
+    moe_select_sinkhorn(context, none, std::vector<float>(16, -std::numeric_limits<float>::infinity()), {}, of_none);
+    CHECK(of_none == reference::Ids{0, 1, 0, 1});
+  }
+}
+
 TEST_CASE("statistics: counts, sums, both balance losses and the z loss follow the reference, with their gradients") {
   for (const Backend& on : kBackends) {
     for_routers(on.gpu ? 1 : 3, [&](const Router& router, std::uint64_t seed) {

@@ -177,7 +177,7 @@ TEST_CASE("a GPU's kernels quantise into the processor's bits, in place too") {
 #endif
 
 // What a layer's safety is judged by: the noise of a product is the sum of its operands'.
-TEST_CASE("the noise of a product is foretold by that of its operands") {
+TEST_CASE("the noise of a product is forecast by that of its operands") {
   const std::uint64_t seed = longhaul::testing::seed(20261124);
   CAPTURE(seed);
   const ComputeContext context(1);
@@ -196,9 +196,9 @@ TEST_CASE("the noise of a product is foretold by that of its operands") {
       const double d = static_cast<double>(yq.span<float>()[i]) - exact;
       signal += exact * exact, noise += d * d;
     }
-    const double told = of_x.noise / of_x.signal + of_w.noise / of_w.signal;
+    const double reported = of_x.noise / of_x.signal + of_w.noise / of_w.signal;
     CAPTURE(name_of(format));
-    CHECK(noise / signal > 0.8 * told);
-    CHECK(noise / signal < 1.25 * told);
+    CHECK(noise / signal > 0.8 * reported);
+    CHECK(noise / signal < 1.25 * reported);
   }
 }

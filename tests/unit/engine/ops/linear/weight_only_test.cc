@@ -7,7 +7,7 @@
 
 #include "engine/ops/linear/gemv.h"
 #include "engine/ops/linear/number_formats.h"
-#include "engine/ops/reference/generation_reference.h"
+#include "tests/support/reference/generation_reference.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;

@@ -134,7 +134,7 @@ constexpr ContextAttentionKind all_kinds[] = {ContextAttentionKind::ring, Contex
 
 }  // namespace
 
-TEST_CASE("every chunk has one owner, and the pairs under the causal mask are dealt evenly") {
+TEST_CASE("every chunk has one owner, and the pairs under the causal mask are distributed evenly") {
   for (const int cp : {2, 3, 4, 8}) {
     std::vector<int> owners(static_cast<std::size_t>(2 * cp));
     for (int rank = 0; rank < cp; ++rank) {

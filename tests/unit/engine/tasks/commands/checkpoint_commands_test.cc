@@ -29,7 +29,7 @@ TEST_CASE("commands on a checkpoint: what they refuse, and that damage is an exi
     CHECK(status.error().code == ErrorCode::invalid_input);
     CHECK(status.error().message().find(says) != std::string::npos);
   };
-  refused("inspect", {}, "which checkpoint");
+  refused("inspect", {}, "CHECKPOINT is missing");
   refused("verify", {folder.path, "--thread", "2"}, "--thread");
   refused("verify", {folder.path, "--threads"}, "needs a value");
   refused("reshard", {folder.path, "--parallel", "tp=2"}, "--output");

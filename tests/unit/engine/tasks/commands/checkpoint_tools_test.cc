@@ -50,7 +50,7 @@ void check_same(const std::string& path, TrainingSetup& setup) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint tells what it holds without its shards being read") {
+TEST_CASE("a checkpoint says what it holds without its shards being read") {
   const SavedByTwo saved;
   const auto summary = inspect_checkpoint(saved.path);
   REQUIRE(summary.ok());
@@ -133,4 +133,11 @@ TEST_CASE("the exported model has the weights of the training") {
   REQUIRE(export_checkpoint(saved.path, saved.folder.path + "/bf16", options).ok());
   CHECK(*file_size(saved.folder.path + "/bf16/model.safetensors") <
         static_cast<std::uint64_t>(2 * store.shape().parameter_count() + 5'000));
+}
+
+TEST_CASE("who exports a reward model from a checkpoint learns that it is taken for one of whole answers") {
+  ModelShape shape;
+  CHECK(export_notice(shape).empty());
+  shape.scalar_head = true;
+  CHECK(export_notice(shape).find("method = \"process\"") != std::string::npos);
 }

@@ -13,7 +13,7 @@ using namespace longhaul;
 
 namespace {
 
-// Inputs whose tokens tell where they come from: 1000 * (input + 1) and up, in documents of 50.
+// Inputs whose tokens show where they come from: 1000 * (input + 1) and up, in documents of 50.
 class PretrainInputs {
  public:
   void add(const std::string& name, std::int32_t tokens, const std::string& tokenizer = "{}") {

@@ -63,6 +63,7 @@ TEST_CASE("held-out loss: documents are kept apart as in training, with position
   CHECK(loss_apart != loss_together);
   CHECK(heldout_apart != heldout_together);
   CHECK(std::abs(heldout_apart - loss_apart) < 0.01);
+  CHECK(std::abs(heldout_together - loss_together) < 0.01);
 }
 
 TEST_CASE("bits per byte: a folder of documents has the sum of its documents, each alone") {
@@ -91,6 +92,19 @@ TEST_CASE("bits per byte: a folder of documents has the sum of its documents, ea
   }
   CHECK(bytes == all_bytes);
   CHECK(all_bits * all_bytes == doctest::Approx(sum).epsilon(1e-5));
+
+  // A text of one token; one of none is refused by its name.
+  REQUIRE(make_directories(folder.at("single")).ok());
+  REQUIRE(write_file_atomic(folder.at("single/heldout.txt"), "a").ok());
+  const auto [of_single, its_byte] = bits("single");
+  CHECK(its_byte == 1);
+  CHECK(folder.figure("single-scores", "heldout_tokens") == 1);
+  CHECK(folder.figure("single-scores", "perplexity") == doctest::Approx(std::exp2(of_single)).epsilon(1e-6));
+  REQUIRE(write_file_atomic(folder.at("single/heldout.txt"), "").ok());
+  const auto nothing = heldout_documents(folder.at("single"));
+  REQUIRE_FALSE(nothing.ok());
+  CHECK(nothing.error().message().find("heldout.txt is empty: nothing of the corpus was held out") !=
+        std::string::npos);
 
   // Files that do not belong together are no text.
   REQUIRE(write_file_atomic(folder.at("tokens/heldout.txt"), "something else\n").ok());
@@ -127,6 +141,7 @@ TEST_CASE("padding counts for nothing: rows packed and unpacked have one loss, o
   const std::string none = R"(, "heldout_fraction": 0)";
   for (const auto& [name, moe] : std::initializer_list<std::pair<std::string, std::string>>{
            {"aux", R"(, "moe": {"balance": "aux", "aux_loss_coef": 0.5, "z_loss_coef": 0.1})"},
+           {"sinkhorn", R"(, "moe": {"balance": "sinkhorn"})"},
            {"capacity", R"(, "moe": {"balance": "none", "capacity_factor": 1.0})"}}) {
     CAPTURE(name);
     step(name + "-rows", none + moe);

@@ -2,8 +2,11 @@
 // ranks change nothing, and what is said of bad input.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 
+#include "base/files/file_retry.h"
 #include "contracts/events/event.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
 
@@ -41,6 +44,21 @@ class RolloutFolder : public StageFolder {
     for (const std::vector<Event> all = *read_events(at(out + ".events.jsonl"), offset); const Event& event : all)
       if (event.kind == "metric" && event.fields.find("reward")) found.push_back(event.fields);
     return found;
+  }
+  std::vector<std::string> checkpoints(const std::string& out, const char* of) const {
+    std::vector<std::string> names = *names_if_there(at(out + ".state/" + of));
+    std::erase_if(names, [](const std::string& name) { return name.rfind("step-", 0) != 0; });
+    std::ranges::sort(names);
+    return names;
+  }
+  // A training that was stopped as soon as it could be, and goes on.
+  void run_in_parts(const Task& task, const std::string& out, std::int64_t stops_after) const {
+    const std::atomic<bool> stop{true};
+    const Status stopped = run(task, out, stop);
+    REQUIRE_FALSE(stopped.ok());
+    CHECK(stopped.error().code == ErrorCode::aborted);
+    CHECK(stopped.error().message().find(format("stopped after step {} of", stops_after)) != std::string::npos);
+    run_well(task, out);
   }
   std::string refusal(const Task& task) const {
     const std::atomic<bool> stop{false};
@@ -91,6 +109,117 @@ TEST_CASE("learning from rewards: the reward rises, a restart and other ranks ch
       CAPTURE(name);
       CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
     }
+}
+
+TEST_CASE("learning from rewards: several updates learn from one rollout, with ratios to what drew it, bit for bit") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 10), task.settings.set("checkpoint", *parse_json(R"({"every_steps": 1, "keep_last": 9})"));
+  Value& rollout = *task.settings.find("rollout");
+  rollout.set("minibatches", 2), rollout.set("epochs", 2), rollout.set("clip_low", 1e-3),
+      rollout.set("clip_high", 1e-3);
+  folder.run_well(task, "whole");
+  const std::vector<Value> steps = folder.metrics("whole");
+  REQUIRE(steps.size() == 10);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool begins = i % 4 == 0;
+    CAPTURE(i);
+    CHECK((steps[i].get_number("generate_s") > 0) == begins);
+    CHECK((steps[i].get_number("clip_fraction") > 0) == !begins);  // the weights have moved since
+    CHECK(steps[i].get_number("entropy") == steps[i - i % 4].get_number("entropy"));
+  }
+  // Answers of the same batch: rewards are those of before.
+  for (const std::size_t i : {0U, 1U, 4U, 5U})
+    CHECK(steps[i].get_number("reward") == steps[i + 2].get_number("reward"));
+  CHECK(folder.checkpoints("whole", "checkpoints") ==
+        std::vector<std::string>{"step-00000004", "step-00000008", "step-00000010"});
+  folder.run_in_parts(task, "parts", 4);
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+
+  run_on_ranks(folder, task, "ranks", 2);
+  const std::vector<Value> ranks = folder.metrics("ranks");
+  REQUIRE(ranks.size() == 10);
+  for (std::size_t i = 0; i < 10; ++i)
+    for (const char* name : {"reward", "kl", "answer_tokens", "entropy", "reward_deviation"}) {
+      CAPTURE(name);
+      CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-4).scale(1));
+    }
+}
+
+TEST_CASE("learning from rewards: ppo trains a critic beside the model; restarts and ranks change nothing") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("method", "ppo"), task.settings.set("steps", 8);
+  task.settings.set("checkpoint", *parse_json(R"({"every_steps": 4, "keep_last": 1})"));
+  task.settings.set("ppo", *parse_json(R"({"critic_lr": 0.003, "kl_target": 0.01, "kl": "k3", "gamma": 0.99})"));
+  Value& rollout = *task.settings.find("rollout");
+  rollout.set("group_size", 1), rollout.set("minibatches", 2), rollout.set("epochs", 2),
+      rollout.set("average", "token");
+  folder.run_well(task, "whole");
+  const std::vector<Value> steps = folder.metrics("whole");
+  REQUIRE(steps.size() == 8);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    CAPTURE(i);
+    CHECK((steps[i].get_number("value_s", -1) > 0) == (i % 4 == 0));
+    CHECK(steps[i].get_number("critic_s") > 0);
+    CHECK(steps[i].get_number("critic_grad_norm") > 0);
+    CHECK(steps[i].get_number("value_loss") > 0);
+    CHECK(steps[i].get_number("explained_variance", 9) <= 1);
+    for (const char* name : {"value", "value_clip_fraction", "kl_penalty"}) CHECK(steps[i].find(name) != nullptr);
+  }
+  CHECK(steps[0].get_number("kl_penalty") == doctest::Approx(0).epsilon(1e-6).scale(1));
+  CHECK(steps[7].get_number("kl_penalty") > 0);
+  // 64 answers far below the target lower beta by a fifth of their share of the horizon.
+  CHECK(steps[0].get_number("kl_coefficient") == 0.05);
+  CHECK(steps[4].get_number("kl_coefficient") == doctest::Approx(0.05 * (1 - 0.2 * 64 / 10'000)));
+  CHECK(steps[3].get_number("value_loss") < steps[1].get_number("value_loss"));  // of the same answers
+  CHECK(folder.figure("whole", "heldout_answer_tokens") > 1);
+  CHECK(folder.figure("whole", "heldout_reward_deviation") >= 0);
+
+  // Each critic stands beside the checkpoint of the model that it belongs to, and no other stays.
+  folder.run_in_parts(task, "parts", 4);
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+  for (const char* out : {"whole", "parts"})
+    for (const char* of : {"checkpoints", "critic"}) CHECK(folder.checkpoints(out, of).back() == "step-00000008");
+  CHECK(folder.checkpoints("whole", "critic").size() <= 2);
+  const auto critic_of = [&](const std::string& out) {
+    const std::string at = folder.at(out + ".state/critic/step-00000008");
+    std::string all;
+    const std::vector<std::string> names = *names_if_there(at);
+    for (const std::string& name : names)
+      if (name.find(".safetensors") != std::string::npos) all += *read_file(at + "/" + name);
+    return all;
+  };
+  CHECK(!critic_of("whole").empty());
+  CHECK(critic_of("whole") == critic_of("parts"));
+
+  // A critic that is ahead, as after a kill between the two saves, is not gone on with.
+  const std::atomic<bool> kill{true};
+  REQUIRE_FALSE(folder.run(task, "ahead", kill).ok());
+  std::filesystem::copy(folder.at("ahead.state/critic/step-00000004"), folder.at("ahead.state/critic/step-00000008"),
+                        std::filesystem::copy_options::recursive);
+  folder.run_well(task, "ahead");
+  CHECK(folder.weights("whole") == folder.weights("ahead"));
+  CHECK(critic_of("whole") == critic_of("ahead"));
+
+  run_on_ranks(folder, task, "ranks", 2);
+  const std::vector<Value> ranks = folder.metrics("ranks");
+  REQUIRE(ranks.size() == 8);
+  for (std::size_t i = 0; i < 8; ++i)
+    for (const char* name :
+         {"loss", "reward", "value_loss", "explained_variance", "kl_coefficient", "critic_grad_norm"}) {
+      CAPTURE(name);
+      CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-4).scale(1));
+    }
+
+  // Without the critic that belongs to its checkpoint a training does not go on as if nothing were missing.
+  const std::atomic<bool> stop{true};
+  REQUIRE_FALSE(folder.run(task, "lost", stop).ok());
+  REQUIRE(remove_tree(folder.at("lost.state/critic")).ok());
+  const std::atomic<bool> goes_on{false};
+  const Status lost = folder.run(task, "lost", goes_on);
+  REQUIRE_FALSE(lost.ok());
+  CHECK(has_text(lost.error().message(), "the critic that belongs to"));
 }
 
 TEST_CASE("learning from rewards: groups whose rewards are equal give way to others within a bound, on any ranks") {

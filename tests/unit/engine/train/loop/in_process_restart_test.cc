@@ -19,11 +19,11 @@ struct WaitingRank {
   HeartbeatPage worker = HeartbeatPage::open(scratch.file("beat-0")).value();
   SystemClock clock;
   std::atomic<bool> stop{false};
-  int told = 0;
+  int reported = 0;
   Result<std::int64_t> wait(const Error& fault) {
     return await_restart_order(page, 3, {fault, may_pass(fault)}, clock, stop, [this](const Error&) {
-      ++told;
-      CHECK(worker.snapshot().section != beat_faulted);  // who sees it there finds it told
+      ++reported;
+      CHECK(worker.snapshot().section != beat_faulted);  // who sees it there finds it reported
     });
   }
 };
@@ -43,7 +43,7 @@ TEST_CASE("a fault ends the rank at once where nobody orders restarts, or where 
     CHECK(!rank.wait(make_error(code, "the user's")).ok());
   rank.stop = true;  // the job is to end
   CHECK(!rank.wait(lost_disk).ok());
-  CHECK(rank.told == 0);
+  CHECK(rank.reported == 0);
 }
 
 TEST_CASE("a fault is shown on the page until the order comes, and no longer waited for than offered") {
@@ -59,10 +59,10 @@ TEST_CASE("a fault is shown on the page until the order comes, and no longer wai
   lead.join();
   REQUIRE(ordered.ok());
   CHECK(*ordered == 4);
-  CHECK(rank.told == 1);
-  // A rank that left because it was ordered to has no fault of its own to tell of.
+  CHECK(rank.reported == 1);
+  // A rank that left because it was ordered to has no fault of its own to report.
   CHECK(rank.wait(make_error(ErrorCode::aborted, "left")).value() == 4);
-  CHECK(rank.told == 1);
+  CHECK(rank.reported == 1);
 
   WaitingRank forgotten;
   forgotten.worker.offer_restart(30);

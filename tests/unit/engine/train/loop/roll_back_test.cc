@@ -68,10 +68,10 @@ struct RollBackRun {
     ended.skipped_samples = setup.trainer.skipped_samples();
     if (outcome.ok()) ended.rollbacks = outcome->rollbacks;
     ended.spikes = setup.trainer.spike_guard().state();
-    for (const Event& event : told("ready")) ended.ready = event.fields;
+    for (const Event& event : reported("ready")) ended.ready = event.fields;
     return ended;
   }
-  std::vector<Event> told(const std::string& kind) const {
+  std::vector<Event> reported(const std::string& kind) const {
     std::uint64_t offset = 0;
     std::vector<Event> found;
     const auto events = read_events(folder.path + "/events.jsonl", offset);
@@ -98,15 +98,15 @@ void check_same_end(const Ended& whole, const Ended& after) {
 }  // namespace roll_back
 }  // namespace
 
-TEST_CASE("a roll-back is told of when it is done: to which step, what was lost, left out and how long it took") {
+TEST_CASE("a roll-back is reported when it is done: to which step, what was lost, left out and how long it took") {
   using namespace roll_back;
   const RollBackRun run;
   const Ended ended = run.launch(bad_at({bad_step}));
   REQUIRE(ended.error == "");
   CHECK(ended.rollbacks == 1);
-  const auto told = run.told("rolled_back");
-  REQUIRE(told.size() == 1);
-  const Value& fields = told[0].fields;
+  const auto reported = run.reported("rolled_back");
+  REQUIRE(reported.size() == 1);
+  const Value& fields = reported[0].fields;
   CHECK(fields.get_integer("step") == 7);
   CHECK(fields.get_integer("to_step") == 4);
   CHECK(fields.get_integer("lost_steps") == 2);
@@ -130,7 +130,7 @@ TEST_CASE("killed after a roll-back, wherever: the bits of the training that was
     const RollBackRun run;
     const std::string kill = format("engine_step_begin kill nth={}\n", begun);
     REQUIRE(in_child([&] { (void)run.launch(bad_at({bad_step}) + kill); }) == -SIGKILL);
-    REQUIRE(run.told("rolled_back").size() == 1);
+    REQUIRE(run.reported("rolled_back").size() == 1);
     const Ended after = run.launch("");
     check_same_end(whole, after);
     CHECK(after.rollbacks == 0);  // it was bad once

@@ -1,7 +1,9 @@
 // What a training saves while it goes on, and what it goes on from.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/files/files.h"
 #include "base/text/text.h"
@@ -56,7 +58,24 @@ TEST_CASE("a broken invariant in a training, as a refused call of a GPU is one, 
   CHECK(said.find("[cudaLaunchKernel: refused] at rank 0 of 1, after step 3\n") != std::string::npos);
 }
 
-TEST_CASE("a page tells that a rank waits for a write, and how many bytes it has written") {
+TEST_CASE("the rate of a training counts what it does between its steps") {
+  const testing::Scratch scratch;
+  TrainingLoopOptions options;
+  options.milestone_every_steps = 1;
+  options.on_milestone = [](const MilestoneReached&) -> Status {
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    return {};
+  };
+  SavingTraining training(scratch.path(), 5, options);
+  REQUIRE(training.loop.run(nullptr).ok());
+  const auto progress = training.events_of("progress");
+  REQUIRE(!progress.empty());
+  CHECK(progress.back().fields.get_number("done") == 5);
+  // Four milestones lie before the last report, and 5 steps cannot take less than these.
+  CHECK(progress.back().fields.get_number("rate") < 5 / 0.160);
+}
+
+TEST_CASE("a page says that a rank waits for a write, and how many bytes it has written") {
   for (const bool asynchronous : {true, false}) {
     CAPTURE(asynchronous);
     const testing::Scratch scratch;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
 
 #include "base/digest/philox.h"
 #include "base/files/files.h"
@@ -37,6 +38,27 @@ OptimizerSettings settings_of(const Value& golden) {
     s.lr_decay_shape = name(golden.get_string("shape"));
   }
   return s;
+}
+
+// The most that a rate of 1 may change from `step` to the next, from the formulas' derivatives (lr_schedule.h). A run
+// of the schedule is `steps` long; 0 as a step is its start.
+double steepest(const OptimizerSettings& s, std::int64_t asked_warmup, std::int64_t steps, std::int64_t step) {
+  const std::int64_t warmup = std::min(asked_warmup, steps / 2);
+  if (step < warmup) return 1.0 / static_cast<double>(warmup);
+  if (s.lr_schedule == "constant") return 0;
+  if (s.lr_schedule == "inverse_sqrt") return 0.5 / static_cast<double>(std::max<std::int64_t>(1, warmup));
+  std::int64_t length = steps - warmup;
+  if (s.lr_schedule == "wsd") {
+    const std::int64_t decay = std::max<std::int64_t>(1, s.lr_decay_steps > 0 ? s.lr_decay_steps : steps / 10);
+    length = std::min(length, decay);
+    if (step < steps - length) return 0;
+  }
+  const std::string& shape = s.lr_schedule == "wsd" ? s.lr_decay_shape : s.lr_schedule;
+  const double one = 1.0 / static_cast<double>(length);
+  if (shape == "linear") return one;
+  if (shape == "exponential") return 2 * std::numbers::ln2 * one;
+  if (shape == "one_minus_sqrt") return std::sqrt(one);  // its first step is its steepest
+  return std::numbers::pi / 2 * one;
 }
 
 }  // namespace
@@ -124,10 +146,20 @@ TEST_CASE("no rate jumps inside a schedule or leaves [the smaller of start and m
     if (s.rewarm_after > 0) s.rewarm_steps = static_cast<std::int64_t>(random.next_below(50));
     CAPTURE(i);
     CAPTURE(s.lr_schedule);
+    double before = 0;
     for (std::int64_t step = 1; step <= steps + 2; ++step) {
       const double rate = learning_rate(s, step, steps);
       REQUIRE(rate <= 1.0 + 1e-12);
       REQUIRE(rate >= std::min(s.lr_min_ratio, s.lr_start_ratio) - 1e-12);
+      // A re-warming without steps is a jump that was asked for; every other change is as flat as its formula.
+      const bool again = s.rewarm_after > 0 && s.rewarm_after < steps && step > s.rewarm_after;
+      const std::int64_t begin = again ? s.rewarm_after : 0;
+      const std::int64_t whole = again ? steps - begin : s.rewarm_after > 0 ? std::min(s.rewarm_after, steps) : steps;
+      const std::int64_t warmup = again ? s.rewarm_steps : s.warmup_steps;
+      CAPTURE(step);
+      if (step > 1 && !(step == begin + 1 && std::min(warmup, whole / 2) == 0))
+        REQUIRE(std::abs(rate - before) <= steepest(s, warmup, whole, step - 1 - begin) + 1e-12);
+      before = rate;
     }
   }
 }

@@ -1,4 +1,4 @@
-// What a training does when it is told something from outside.
+// What a training does when it is given an order from outside.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -14,8 +14,10 @@ using namespace longhaul;
 namespace {
 
 struct OrderedTraining {
-  explicit OrderedTraining(std::int64_t steps, const std::string& checkpoints_of = {}, int keep_last = 100)
+  explicit OrderedTraining(std::int64_t steps, const std::string& checkpoints_of = {}, int keep_last = 100,
+                           std::int64_t steps_together = 1)
       : setup(4, steps), stop(false), events(clock, "", 0) {
+    options.steps_together = steps_together;
     std::string name = (std::filesystem::temp_directory_path() / "longhaul-orders-XXXXXX").string();
     folder = ::mkdtemp(name.data());
     auto created = HeartbeatPage::create(beat_page_path(folder, 0), 0);
@@ -25,7 +27,7 @@ struct OrderedTraining {
     page = std::make_unique<HeartbeatPage>(std::move(created).value());
     worker = std::make_unique<HeartbeatPage>(std::move(opened).value());
     store = std::make_unique<CheckpointStore>(clock, checkpoints_of.empty() ? folder : checkpoints_of, keep_last);
-    setup.trainer.on_micro_batch = nullptr;
+    setup.trainer.hooks.on_micro_batch = nullptr;
     loop = std::make_unique<TrainingLoop>(clock, setup.trainer, setup.objective, *store, events, stop, page.get(),
                                           options);
   }
@@ -88,6 +90,76 @@ TEST_CASE("orders: another checkpoint interval") {
   training.worker->order_checkpoint_interval(3);
   REQUIRE(training.loop->run(nullptr).ok());
   CHECK(*training.store->list() == std::vector<std::string>{"step-00000007", "step-00000006", "step-00000003"});
+}
+
+TEST_CASE("orders: steps that belong together are saved, and end, at the last of them") {
+  OrderedTraining training(11, {}, 100, 4);
+  const std::int64_t order = training.worker->order_checkpoint();
+  training.worker->order_checkpoint_interval(5);  // due at 5 and at 10
+  REQUIRE(training.loop->run(nullptr).ok());
+  CHECK(training.worker->orders_obeyed() > order);
+  CHECK(*training.store->list() == std::vector<std::string>{"step-00000011", "step-00000008", "step-00000004"});
+  CHECK(is_pinned_checkpoint(training.store->path_of(4)));
+  CHECK(!is_pinned_checkpoint(training.store->path_of(8)));
+
+  OrderedTraining shortened(20, {}, 100, 4);
+  shortened.worker->order_stop_after(5);
+  const auto outcome = shortened.loop->run(nullptr);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->shortened);
+  CHECK(outcome->step == 8);
+
+  OrderedTraining stopped(20, {}, 100, 4);
+  stopped.stop = true;
+  const auto left = stopped.loop->run(nullptr);
+  REQUIRE(left.ok());
+  CHECK(left->stopped);
+  CHECK(left->saved_at_stop);
+  CHECK(left->step == 4);
+  CHECK(*stopped.store->list() == std::vector<std::string>{"step-00000004"});
+}
+
+namespace {
+
+// What is trained beside a model: it notes what it is given.
+struct NotingCompanion final : TrainingCompanion {
+  explicit NotingCompanion(const CheckpointStore& of) : checkpoints(of) {}
+  Status save(std::int64_t step) override {
+    saved.push_back(step), were_there.push_back(checkpoints.list()->size());
+    return {};
+  }
+  Status load(const std::string& checkpoint) override {
+    loaded.push_back(checkpoint);
+    return {};
+  }
+  const CheckpointStore& checkpoints;
+  std::vector<std::int64_t> saved;
+  std::vector<std::size_t> were_there;  // checkpoints of the loop, when it saved
+  std::vector<std::string> loaded;
+};
+
+}  // namespace
+
+TEST_CASE("orders: what is trained beside a model is saved before it, and loaded with it") {
+  OrderedTraining first(6);
+  NotingCompanion beside(*first.store);
+  first.options.companion = &beside, first.options.checkpoint_every_steps = 2;
+  TrainingLoop loop(first.clock, first.setup.trainer, first.setup.objective, *first.store, first.events, first.stop,
+                    nullptr, first.options);
+  first.stop = true;
+  REQUIRE(loop.run(nullptr).ok());
+  CHECK(beside.saved == std::vector<std::int64_t>{1});
+  CHECK(beside.were_there == std::vector<std::size_t>{0});
+
+  OrderedTraining second(6, first.folder);
+  NotingCompanion again(*second.store);
+  second.options.companion = &again, second.options.checkpoint_every_steps = 2;
+  TrainingLoop resumed(second.clock, second.setup.trainer, second.setup.objective, *second.store, second.events,
+                       second.stop, nullptr, second.options);
+  REQUIRE(resumed.restore(second.setup.context).ok());
+  CHECK(again.loaded == std::vector<std::string>{second.store->path_of(1)});
+  REQUIRE(resumed.run(nullptr).ok());
+  CHECK(again.saved == std::vector<std::int64_t>{2, 4, 6});
 }
 
 TEST_CASE("orders: another learning rate holds from the next step on, and through a restart") {

@@ -58,7 +58,7 @@ TEST_CASE("a replay that cannot be done here ends with 16 and goes on from its f
   CHECK(ReplayVerdict::from_value(Value()).error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("of a disagreement, who wavers was wrong, or with whom the third does not agree; else nobody can tell") {
+TEST_CASE("of a disagreement, who wavers was wrong, or with whom the third does not agree; else nobody can know") {
   const auto judged = [](std::uint64_t first_again, std::uint64_t replay_again, int third, std::uint64_t digest) {
     ReplayRound round;
     round.owner = 4, round.replayer = 5, round.third = third;

@@ -116,7 +116,7 @@ TEST_CASE("stop: the error names step, loss, gradient and the first bad micro-ba
 TEST_CASE("skip: the update is left out, the data is used up, everything else goes on") {
   GuardedTraining training(spikes_of("skip"), 11);
   std::vector<float> before;
-  training.setup.trainer.on_micro_batch = nullptr;
+  training.setup.trainer.hooks.on_micro_batch = nullptr;
   for (int step = 1; step <= 3; ++step) {
     if (step == 3) before = training.weights();
     const auto report = training.setup.trainer.step();
@@ -167,7 +167,7 @@ TEST_CASE("a training that goes on from a checkpoint behind a rollback, or with 
          back ? std::vector<std::int64_t>{3, 6, 9} : std::vector<std::int64_t>{4, 7, 10}) {
       CAPTURE(stop_after);
       GuardedTraining first(policy, 19);
-      first.setup.trainer.on_micro_batch = nullptr;
+      first.setup.trainer.hooks.on_micro_batch = nullptr;
       HeartbeatPage page = HeartbeatPage::create(beat_page_path(first.own, 0), 0).value();
       HeartbeatPage worker = HeartbeatPage::open(beat_page_path(first.own, 0)).value();
       worker.order_stop_after(stop_after);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "engine/comm/tree_sum.h"
@@ -11,6 +12,35 @@
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
+
+namespace {
+
+// Samples of a source, of which some predict nothing: without targets, or with targets that weigh nothing.
+class SilentSamples final : public BatchSource {
+ public:
+  SilentSamples(BatchSource& of, std::function<bool(std::int64_t)> silent, bool keep_targets = false)
+      : of_(of), silent_(std::move(silent)), keep_targets_(keep_targets) {}
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    LH_CHECK(of_.fill(first, count, out));
+    for (std::int64_t k = 0; k < count; ++k) {
+      if (!silent_(first + k)) continue;
+      const auto from = static_cast<std::size_t>(k * out.length), to = from + static_cast<std::size_t>(out.length);
+      for (std::size_t i = from; i < to; ++i) {
+        out.weights[i] = 0.0F;
+        if (!keep_targets_) out.targets[i] = -1;
+      }
+    }
+    return {};
+  }
+  std::int64_t samples_per_epoch() const override { return of_.samples_per_epoch(); }
+
+ private:
+  BatchSource& of_;
+  std::function<bool(std::int64_t)> silent_;
+  bool keep_targets_;
+};
+
+}  // namespace
 
 TEST_CASE("the learning rate warms up, decays to its end, and never leaves its bounds") {
   OptimizerSettings s;
@@ -112,11 +142,21 @@ TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradi
   REQUIRE(b.ok());
   CHECK(a->grad_norm == b->grad_norm);
   CHECK(a->grad_norm > 0.1);
-  // After one step the first moment is (1 - beta1) times the clipped gradient.
-  double norm = 0;
-  for (const float m : trainer.optimizer().exp_avg().memory().span<float>())
-    norm += static_cast<double>(m) * static_cast<double>(m);
-  CHECK(std::sqrt(norm) / (1 - 0.9) == doctest::Approx(1e-4).epsilon(0.01));
+  // After one step the first moment is (1 - beta1) times the gradient that AdamW has seen.
+  const auto seen = [](Trainer& one) {
+    double norm = 0;
+    for (const float m : one.optimizer().exp_avg().memory().span<float>())
+      norm += static_cast<double>(m) * static_cast<double>(m);
+    return std::sqrt(norm) / (1 - 0.9);
+  };
+  CHECK(seen(trainer) == doctest::Approx(1e-4).epsilon(0.01));
+  test::TrainingSetup whole(8, 20);
+  whole.options.optimizer.clip_grad = 1e9;
+  Trainer unclipped(whole.context, whole.mesh, whole.store, whole.pointers(), whole.objective, whole.source,
+                    whole.options);
+  const auto c = unclipped.step();
+  REQUIRE(c.ok());
+  CHECK(seen(unclipped) == doctest::Approx(c->grad_norm).epsilon(1e-5));
 }
 
 TEST_CASE("micro-batches of another size give the same step") {
@@ -137,6 +177,47 @@ TEST_CASE("a loss that is not finite stops the training with its step and leaves
   CHECK(report.error().message().find("step 2") != std::string::npos);
   CHECK(setup.store.masters()[40] == saved);
   CHECK(setup.trainer.progress().step == 1);
+}
+
+TEST_CASE("rows without a target, or whose targets weigh nothing, count for nothing; a batch of such rows is refused") {
+  const auto is_second = [](std::int64_t k) { return k == 2 || k == 3; };  // a whole micro-batch
+  const auto others = [&](std::int64_t k) { return !is_second(k); };
+  test::TrainingSetup setup(8, 20);
+  const auto sums = [&](const std::function<bool(std::int64_t)>& silent, bool keep_targets = false) {
+    SilentSamples source(setup.source, silent, keep_targets);
+    const auto found = setup.trainer.evaluate(source, 8);
+    REQUIRE(found.ok());
+    return *found;
+  };
+  const ObjectiveSums all = sums([](std::int64_t) { return false; }), without = sums(is_second), alone = sums(others);
+  CHECK(without.count + alone.count == all.count);
+  CHECK(alone.count > 0);
+  CHECK(without.loss + alone.loss == doctest::Approx(all.loss).epsilon(1e-6));
+  CHECK(sums(is_second, true).loss == doctest::Approx(without.loss).epsilon(1e-6));
+  CHECK(sums(is_second, true).count == without.count);
+  const ObjectiveSums none = sums([](std::int64_t) { return true; });
+  CHECK(none.count == 0);
+  CHECK(none.loss == 0);
+
+  // Steps: the second of four micro-batches is silent, then the whole second batch.
+  for (const bool keep_targets : {false, true}) {
+    CAPTURE(keep_targets);
+    test::TrainingSetup own(8, 20);
+    SilentSamples source(own.source, [&](std::int64_t k) { return is_second(k) || k >= 8; }, keep_targets);
+    Trainer trainer(own.context, own.mesh, own.store, own.pointers(), own.objective, source, own.options);
+    const auto first = trainer.step();
+    REQUIRE(first.ok());
+    CHECK(first->loss == doctest::Approx(without.loss / without.count).epsilon(1e-6));
+    CHECK(std::isfinite(first->grad_norm));
+    CHECK(first->grad_norm > 0.1);
+    const std::vector<float> before(own.store.masters().begin(), own.store.masters().end());
+    const auto second = trainer.step();
+    REQUIRE_FALSE(second.ok());
+    CHECK(second.error().code == ErrorCode::invalid_input);
+    CHECK(second.error().message().find("nothing to predict") != std::string::npos);
+    CHECK(std::equal(before.begin(), before.end(), own.store.masters().begin()));
+    CHECK(trainer.progress().step == 1);
+  }
 }
 
 TEST_CASE("batch sizes that do not divide are refused with the nearest that do") {

@@ -20,6 +20,16 @@ TEST_CASE("every command is in one group, and the list names it with what it doe
   }
 }
 
+TEST_CASE("all commands take --json but the one that prints a script, and tune") {
+  for (const CommandSpec& spec : command_specs()) {
+    if (spec.command == Command::completion || spec.command == Command::tune) continue;
+    CAPTURE(spec.name);
+    bool json = false;
+    for (const OptionText& option : option_texts(spec.command)) json = json || option.name == "--json";
+    CHECK(json);
+  }
+}
+
 TEST_CASE("help is plain text: links are what they are called, and words are quoted") {
   CHECK(plain_text("see `a b` in ([json.md](../json.md)), [x] and a[0]") == "see 'a b' in (json.md), [x] and a[0]");
   CHECK(plain_text("[open](never") == "open");
@@ -36,10 +46,10 @@ TEST_CASE("RUN may be left out everywhere, also before an order") {
     return parse_command_line(static_cast<int>(words.size()), words.data(), "test");
   };
   CHECK(parsed({"tell", "checkpoint"}).run.empty());
-  CHECK(parsed({"tell", "checkpoint"}).words == std::vector<std::string>{"checkpoint"});
-  CHECK(parsed({"tell", "set", "lr=1e-4"}).words == std::vector<std::string>{"set", "lr=1e-4"});
+  CHECK(parsed({"tell", "checkpoint"}).arguments == std::vector<std::string>{"checkpoint"});
+  CHECK(parsed({"tell", "set", "lr=1e-4"}).arguments == std::vector<std::string>{"set", "lr=1e-4"});
   CHECK(parsed({"tell", "latest", "stop-after", "5"}).run == "latest");
-  CHECK(parsed({"tell", "latest", "stop-after", "5"}).words == std::vector<std::string>{"stop-after", "5"});
+  CHECK(parsed({"tell", "latest", "stop-after", "5"}).arguments == std::vector<std::string>{"stop-after", "5"});
   CHECK(parsed({"tell"}).exit == ExitCode::usage);
   CHECK(parsed({"tell", "latest"}).exit == ExitCode::usage);
   for (const char* command :

@@ -17,12 +17,22 @@ TEST_CASE("docs/reference is not stale") {
     names.insert(page.name);
     const auto kept = read_file(join_path(LONGHAUL_SOURCE_DIR "/docs/reference", page.name));
     REQUIRE_MESSAGE(kept.ok(), kept.error().message());
-    const bool fresh = *kept == page.text;
+    const bool fresh = *kept == wrapped_page(page.text);
     CHECK_MESSAGE(fresh, page.name << " is stale: run longhaul docs --output docs/reference");
   }
   const auto kept = list_directory(LONGHAUL_SOURCE_DIR "/docs/reference");
   REQUIRE(kept.ok());
   for (const std::string& name : *kept) CHECK(names.count(name) == 1);
+}
+
+TEST_CASE("pages are wrapped where they are prose, and so that no line becomes a list or a heading") {
+  CHECK(wrapped_page("one two three\n\nfour", 8) == "one two\nthree\n\nfour");
+  CHECK(wrapped_page("word without-any-space", 8) == "word\nwithout-any-space");
+  CHECK(wrapped_page("one two - three", 8) == "one\ntwo -\nthree");
+  CHECK(wrapped_page("`code` begins this line", 10) == "`code`\nbegins\nthis line");
+  for (const char* kept : {"| a table | of many columns |", "# a heading that is long", "    code that is long",
+                           "- a list that is long", "<!-- a comment -->", "```\ncode that is long\n```\n"})
+    CHECK(wrapped_page(kept, 8) == kept);
 }
 
 TEST_CASE("exit codes are distinct, and every error has one") {

@@ -136,22 +136,22 @@ TEST_CASE("steps that say all their threads take no more of a node than that") {
 }
 
 TEST_CASE("steps that do not fit are refused at their place") {
-  const auto told = [](const Site& site, const std::string& text) {
+  const auto reported = [](const Site& site, const std::string& text) {
     Diagnostics diagnostics;
     (void)plan_job(site, step_stage(text), diagnostics);
     return diagnostics.empty() ? std::string("accepted") : diagnostics.render("");
   };
   const Site site = step_site(acc_node);
-  CHECK(starts_with(told(site, step("a", "gpus_per_node = 3") + step("b", "gpus_per_node = 2")),
+  CHECK(starts_with(reported(site, step("a", "gpus_per_node = 3") + step("b", "gpus_per_node = 2")),
                     "w.toml:10:17: error: the step b asks for 2 GPUs on a node: the steps before it leave 1 of 4"));
-  CHECK(starts_with(told(site, step("a", "nodes = 1\ngpus_per_node = 8") + step("b", "nodes = 1")),
+  CHECK(starts_with(reported(site, step("a", "nodes = 1\ngpus_per_node = 8") + step("b", "nodes = 1")),
                     "w.toml:8:17: error: the step a asks for 8 GPUs on a node: the job has 4"));
-  CHECK(told(site, step("a", "ranks = 60\nthreads = 1") + step("b", "ranks = 30\nthreads = 1"))
+  CHECK(reported(site, step("a", "ranks = 60\nthreads = 1") + step("b", "ranks = 30\nthreads = 1"))
             .find("the steps need 90 CPUs on a node: nodes of site 'here' have 80") != std::string::npos);
   const Site mpirun = step_site("[launcher]\nkind = \"mpirun\"\n");
-  CHECK(told(mpirun, step("a", "nodes = 1") + step("b", "nodes = 1"))
+  CHECK(reported(mpirun, step("a", "nodes = 1") + step("b", "nodes = 1"))
             .find("steps on several nodes are started by srun") != std::string::npos);
-  CHECK(told(mpirun, step("a", "") + step("b", "")) == "accepted");
+  CHECK(reported(mpirun, step("a", "") + step("b", "")) == "accepted");
 }
 
 TEST_CASE("without a scheduler all steps run side by side on the one machine") {

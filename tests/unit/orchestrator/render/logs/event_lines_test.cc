@@ -104,7 +104,7 @@ TEST_CASE("checkpoints: which one resume takes and which one stays are seen, and
   CHECK(document.get_integer("format") == 1);
 }
 
-TEST_CASE("status in JSON: what has not happened is null, and a stage that runs tells its newest loss and rate") {
+TEST_CASE("status in JSON: what has not happened is null, and a stage that runs reports its newest loss and rate") {
   RunStatus status;
   StageStatus stage = stage_in("train", "pretrain", StageState::running, 45, 0);
   stage.newest_loss = 3.25, stage.tokens_per_s = 19'700;
@@ -114,13 +114,13 @@ TEST_CASE("status in JSON: what has not happened is null, and a stage that runs 
   CHECK(document.get_string("file") == "longhaul status");
   CHECK(document.get_integer("format") == status_format);
   CHECK(document.find("ended_ms")->is_null());
-  const Value& told = document.find("stages")->as_array()[0];
+  const Value& reported = document.find("stages")->as_array()[0];
   for (const char* key : {"submitted_ms", "ended_ms", "cause", "artifact", "job"}) {
     CAPTURE(key);
-    CHECK(told.find(key)->is_null());
+    CHECK(reported.find(key)->is_null());
   }
-  CHECK(told.get_integer("started_ms") == 45);
-  CHECK(told.find("progress")->find("eta_s")->is_null());
-  CHECK(told.find("newest")->get_number("loss") == 3.25);
-  CHECK(told.find("newest")->find("heldout_loss") == nullptr);
+  CHECK(reported.get_integer("started_ms") == 45);
+  CHECK(reported.find("progress")->find("eta_s")->is_null());
+  CHECK(reported.find("newest")->get_number("loss") == 3.25);
+  CHECK(reported.find("newest")->find("heldout_loss") == nullptr);
 }

@@ -6,6 +6,8 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/events/event.h"
+#include "orchestrator/render/draw/html_table.h"
+#include "orchestrator/render/draw/svg_canvas.h"
 #include "orchestrator/render/draw/text_table.h"
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/render/report/report.h"
@@ -86,12 +88,12 @@ TEST_CASE("trust: values of a run cannot forge lines of status, nor reach the te
   CHECK(text_table({{"a\nb", "c"}}) == "a\\u000ab  c\n");
 }
 
-TEST_CASE("a stage's line tells progress, rate and time left") {
+TEST_CASE("a stage's line reports progress, rate and time left") {
   CHECK(progress_text(training(100)) == " 25 %  100/400 steps  2.5/s  eta " + human_duration(130));
   CHECK(progress_text(stage_in("x", StageState::running)).empty());
 }
 
-TEST_CASE("figures: the telling ones first") {
+TEST_CASE("figures: the main ones first") {
   StageStatus stage = stage_in("x", StageState::succeeded);
   stage.figures = Value::make_table();
   stage.figures.set("files", 12);
@@ -228,7 +230,7 @@ TEST_CASE("the graph grows downwards: it fits on the page however long the chain
   CHECK(tops[1] < tops[2]);
 }
 
-TEST_CASE("figures of the report stand one below the other, the telling ones in the stage's row and all below it") {
+TEST_CASE("figures of the report stand one below the other, the main ones in the stage's row and all below it") {
   RunStory story;
   StageStatus stage = stage_in("pretrain", StageState::succeeded);
   stage.figures = Value::make_table();
@@ -335,6 +337,59 @@ TEST_CASE("a stage's story is folded over its attempts") {
   CHECK(story.samples[0].text == "newest");
   CHECK(!story.waterfall.is_array());
   remove_tree(folder).value();
+}
+
+TEST_CASE("svg canvas: shapes in their order, whole pixels as they are and others to a tenth") {
+  SvgCanvas svg, above;
+  svg.line("grid", 1, 2.25, 3, 4.0);
+  svg.rect("", 1, 2, 3.14159, 4);
+  svg.rounded_rect(1, 2, 3, 4, 5);
+  svg.circle("dot c1", 1, 2, 3);
+  above.path("edge", "M1 2H3");
+  svg.polyline("line", "1,2 3,4");
+  svg.append(above);
+  svg.open_group("node", "what");
+  svg.text("", 1, 2, "name");
+  svg.text_upwards("tick", 14, 2, "axis");
+  svg.close_group();
+  CHECK(svg.picture({.classes = "chart", .width = 64, .height = 48, .label = "a drawing"}) ==
+        "<svg class=\"chart\" viewBox=\"0 0 64 48\" role=\"img\" aria-label=\"a drawing\">"
+        "<line class=\"grid\" x1=\"1\" x2=\"3\" y1=\"2.2\" y2=\"4.0\"/>"
+        "<rect x=\"1\" y=\"2\" width=\"3.1\" height=\"4\"/>"
+        "<rect x=\"1\" y=\"2\" width=\"3\" height=\"4\" rx=\"5\"/>"
+        "<circle class=\"dot c1\" cx=\"1\" cy=\"2\" r=\"3\"/>"
+        "<polyline class=\"line\" points=\"1,2 3,4\"/>"
+        "<path class=\"edge\" d=\"M1 2H3\"/>"
+        "<g class=\"node\"><title>what</title><text x=\"1\" y=\"2\">name</text>"
+        "<text class=\"tick\" transform=\"translate(14 2) rotate(-90)\">axis</text></g></svg>");
+}
+
+TEST_CASE("svg canvas: a frame is as large as its classes say, as its width, or as its width and height") {
+  const SvgCanvas svg;
+  CHECK(
+      svg.picture({.classes = "c", .width = 6, .height = 4, .label = "l", .size = SvgCanvas::Frame::Size::own_width}) ==
+      "<svg class=\"c\" style=\"width:6px\" viewBox=\"0 0 6 4\" role=\"img\" aria-label=\"l\"></svg>");
+  CHECK(svg.picture({.classes = "c", .width = 6, .height = 4, .label = "l", .size = SvgCanvas::Frame::Size::own}) ==
+        "<svg class=\"c\" viewBox=\"0 0 6 4\" width=\"6\" height=\"4\" role=\"img\" aria-label=\"l\"></svg>");
+}
+
+TEST_CASE("svg canvas: no text of others becomes markup") {
+  const std::string name = "</text><script>\"'&\xff";
+  const std::string escaped = html_text(name);
+  CHECK(escaped.find_first_of("<>\"'") == std::string::npos);
+  SvgCanvas svg;
+  svg.open_group(name, name);
+  svg.text(name, 1, 2, name, name);
+  svg.text_upwards(name, 1, 2, name);
+  svg.rect(name, 1, 2, 3, 4, name);
+  svg.circle(name, 1, 2, 3, name);
+  svg.path(name, "M1 2", name);
+  svg.close_group();
+  const std::string drawn = svg.picture({.classes = "c", .width = 6, .height = 4, .label = name});
+  CHECK(drawn.find("<script") == std::string::npos);
+  std::size_t count = 0;
+  for (std::size_t at = drawn.find(escaped); at != std::string::npos; at = drawn.find(escaped, at + 1)) ++count;
+  CHECK(count == 14);
 }
 
 }  // namespace longhaul

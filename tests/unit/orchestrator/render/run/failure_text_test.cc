@@ -71,7 +71,7 @@ TEST_CASE("what to type next fits the cause") {
   CHECK(next_step_text(well).empty());
 }
 
-TEST_CASE("a workflow file that has changed since is told of, with the lines that differ") {
+TEST_CASE("a workflow file that has changed since is reported, with the lines that differ") {
   CHECK(changed_workflow_text("/w.toml", "a\nb\n", "a\nb\n").empty());
   const std::string text = changed_workflow_text("/w.toml", "a\nsteps = 9\n", "a\nsteps = 5\n");
   CHECK(text.find("/w.toml has changed since this run was made, which goes on with its own copy:\n"

@@ -1,4 +1,4 @@
-// A run's faults out of events and facts, as `longhaul faults` tells them.
+// A run's faults out of events and facts, as `longhaul faults` reports them.
 #include "orchestrator/render/run/fault_story.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 namespace longhaul {
 namespace {
 
-Event fault_told(std::int64_t ms, int launch, const std::string& fault_class) {
+Event fault_reported(std::int64_t ms, int launch, const std::string& fault_class) {
   FaultEvent fault;
   fault.launch = launch;
   fault.fault_class = fault_class;
@@ -21,14 +21,14 @@ Event fault_told(std::int64_t ms, int launch, const std::string& fault_class) {
   fault.reason = "retry 1 of 3";
   return *parse_event(event_line({ms, fault_event_kind, 0, to_value(fault)}));
 }
-Event recovery_told(std::int64_t ms, double total_s) {
+Event recovery_reported(std::int64_t ms, double total_s) {
   RecoveredEvent recovered;
   recovered.total_s = total_s;
   recovered.lost_steps = 2;
   return {ms, recovered_event_kind, 0, to_value(recovered)};
 }
 
-Fact end_told(FactKind kind, int attempt, const std::string& fault, const std::string& node) {
+Fact end_reported(FactKind kind, int attempt, const std::string& fault, const std::string& node) {
   Fact fact{kind, "pretrain", attempt, Value::make_table(), 5000};
   fact.fields.set("fault", fault);
   fact.fields.set("cause", "the scheduler says so");
@@ -42,12 +42,12 @@ Fact end_told(FactKind kind, int attempt, const std::string& fault, const std::s
 TEST_CASE("a recovery belongs to the last fault before it, and the first launch after a fault is its own") {
   const auto faults = faults_of_events("pretrain", 1,
                                        {{100, "launched", 0, {}},
-                                        recovery_told(150, 9),
-                                        fault_told(1000, 1, "killed"),
-                                        fault_told(1100, 1, "crash"),
+                                        recovery_reported(150, 9),
+                                        fault_reported(1000, 1, "killed"),
+                                        fault_reported(1100, 1, "crash"),
                                         {2000, "launched", 0, {}},
-                                        recovery_told(3000, 2.5),
-                                        fault_told(4000, 2, "hang"),
+                                        recovery_reported(3000, 2.5),
+                                        fault_reported(4000, 2, "hang"),
                                         {4500, "launched", 0, {}},
                                         {4900, "launched", 0, {}}});
   REQUIRE(faults.size() == 3);
@@ -60,13 +60,13 @@ TEST_CASE("a recovery belongs to the last fault before it, and the first launch 
   CHECK(faults[0].fault.rank == 3);
 }
 
-TEST_CASE("ends of jobs tell what the controller did next, with the hosts that it left out") {
+TEST_CASE("ends of jobs say what the controller did next, with the hosts that it left out") {
   Fact submit{FactKind::submit, "pretrain", 2, Value::make_table(), 6000};
   submit.fields.set("exclude", ValueArray{"n1", "n2"});
   const auto faults = faults_of_facts({{FactKind::submit, "pretrain", 1, Value::make_table(), 1000},
-                                       end_told(FactKind::retry, 1, "node_fail", "n1"),
+                                       end_reported(FactKind::retry, 1, "node_fail", "n1"),
                                        submit,
-                                       end_told(FactKind::failed, 2, "bad_input", "")});
+                                       end_reported(FactKind::failed, 2, "bad_input", "")});
   REQUIRE(faults.size() == 2);
   CHECK(faults[0].fault.next == "attempt 2 without n1, n2");
   CHECK(faults[0].fault.tier == "new_job");
@@ -80,7 +80,7 @@ TEST_CASE("a stage that was to be tried again and then was given up has one faul
   given_up.fields.set("fault", "node_fail");
   given_up.fields.set("cause", "the scheduler says so; not tried again: the run has stopped");
   const auto faults = faults_of_facts({{FactKind::submit, "pretrain", 1, Value::make_table(), 1000},
-                                       end_told(FactKind::retry, 1, "node_fail", "n1"),
+                                       end_reported(FactKind::retry, 1, "node_fail", "n1"),
                                        given_up});
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].attempt == 1);
@@ -92,7 +92,8 @@ TEST_CASE("a stage that was to be tried again and then was given up has one faul
 
 TEST_CASE("text and JSON name culprit, cause, decision and the time that it took") {
   const auto faults = faults_of_events(
-      "pretrain", 2, {fault_told(1000, 1, "killed"), recovery_told(3000, 2.5), fault_told(4000, 2, "hang")});
+      "pretrain", 2,
+      {fault_reported(1000, 1, "killed"), recovery_reported(3000, 2.5), fault_reported(4000, 2, "hang")});
   const std::string text = run_faults_text(faults);
   for (const char* part : {"pretrain, attempt 2, launch 1  killed (rank)  rank 3 on n1", "cause      rank 3 ended",
                            "decided    in_job: launch 2 (retry 1 of 3)", "recovered  2.50 s", "2 steps done again",

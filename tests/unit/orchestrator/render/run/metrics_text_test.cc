@@ -87,7 +87,7 @@ ParsedMetrics parse_metrics(const std::string& text) {
       wrong("no sample", line);
     } else {
       if (sample->name != family) wrong("not among its family", line);
-      if (!out.values[sample->name].emplace(sample->labels, sample->value).second) wrong("told twice", line);
+      if (!out.values[sample->name].emplace(sample->labels, sample->value).second) wrong("reported twice", line);
     }
   }
   return out;
@@ -240,7 +240,7 @@ TEST_CASE("metrics: the dashboard in docs asks for metrics that there are") {
   CHECK(asked >= 8);
 }
 
-TEST_CASE("metrics: before anything was trained only the time of writing is told") {
+TEST_CASE("metrics: before anything was trained only the time of writing is reported") {
   const ParsedMetrics parsed = parse_metrics(metrics_text(RunStatus(), {}, 1'000));
   CHECK(parsed.wrong.empty());
   CHECK(parsed.values.size() == 1);

@@ -47,7 +47,7 @@ TEST_CASE("without a terminal each tenth of a stage is a line, with its loss, an
   CHECK(text.find("  pretrain   10 %  100/1000 steps  2.5/s  eta 2m 10s  loss 3.25\n") != std::string::npos);
 }
 
-TEST_CASE("tenths that come within ten seconds are not all told") {
+TEST_CASE("tenths that come within ten seconds are not all reported") {
   ProgressView view(false, 99);
   std::int64_t now = begun_ms;
   (void)view.update(training_at(0), now);
@@ -56,7 +56,7 @@ TEST_CASE("tenths that come within ten seconds are not all told") {
   CHECK(lines_of(text) == 2);
 }
 
-TEST_CASE("a stage that gets no further, or says nothing, is told of every ten minutes") {
+TEST_CASE("a stage that gets no further, or says nothing, is reported every ten minutes") {
   for (const bool says : {true, false}) {
     CAPTURE(says);
     RunStatus status = training_at(5);

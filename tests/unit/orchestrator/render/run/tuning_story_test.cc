@@ -1,4 +1,4 @@
-// What the files of a tune stage tell, whole or damaged, and the page that is made of it.
+// What the files of a tune stage hold, whole or damaged, and the page that is made of it.
 #include "orchestrator/render/run/tuning_story.h"
 
 #include <doctest/doctest.h>
@@ -82,7 +82,7 @@ TEST_CASE("a stage that has not begun has no story; one without trials has its p
   CHECK(html.find("predicted against measured") == std::string::npos);
 }
 
-TEST_CASE("files that are damaged are named, and the rest is told") {
+TEST_CASE("files that are damaged are named, and the rest is reported") {
   const testing::Scratch folder;
   keep(folder, candidates_file_name, std::string(candidates_json).substr(0, 100));
   keep(folder, trials_file_name, trials_json);
@@ -97,7 +97,7 @@ TEST_CASE("files that are damaged are named, and the rest is told") {
   CHECK(html.find("out of memory") != std::string::npos);
 }
 
-TEST_CASE("of a layout whose trials are gone the artifact still tells") {
+TEST_CASE("of a layout whose trials are gone the artifact still says it") {
   const testing::Scratch folder;
   LayoutArtifact artifact;
   artifact.stage = "pretrain", artifact.winner = "one", artifact.trials = 2, artifact.node_hours = 0.5;

@@ -126,7 +126,7 @@ TEST_CASE("helper: a question is asked again when the helper dies; an order neve
   CHECK(starts(scratch) == 2);
 }
 
-TEST_CASE("helper: nonsense ends it; errors arrive with code, words and hint") {
+TEST_CASE("helper: nonsense ends it; errors arrive with code, message and hint") {
   const testing::Scratch scratch;
   HelperPort port(
       stand_in(scratch,
@@ -143,7 +143,7 @@ TEST_CASE("helper: nonsense ends it; errors arrive with code, words and hint") {
   CHECK(cancelled.error().hint == "look");
 }
 
-TEST_CASE("helper: what slurmctld or a filter of the site refuses means what its words mean, as from sbatch") {
+TEST_CASE("helper: what slurmctld or a filter of the site refuses means what its message means, as from sbatch") {
   const std::vector<std::tuple<const char*, int, Refusal>> answers = {
       {"error: lua: not today: Unspecified error", -1, Refusal::unknown},
       {"error: submissions are disabled until noon: Unspecified error", -1, Refusal::busy},

@@ -1,4 +1,4 @@
-// Sites of several clusters: every command is told which one is meant.
+// Sites of several clusters: every command is given the one that is meant.
 #include <doctest/doctest.h>
 
 #include "base/files/files.h"

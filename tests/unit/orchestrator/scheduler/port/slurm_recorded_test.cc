@@ -51,7 +51,7 @@ struct Recorded {
 
 }  // namespace
 
-TEST_CASE("recorded: sacct of 22.05 tells who cancelled a job, and a part that was given back is no end") {
+TEST_CASE("recorded: sacct of 22.05 says who cancelled a job, and a part that was given back is no end") {
   Recorded slurm;
   slurm.sacct("sacct-22.05.txt");
   const auto records = slurm.port().accounted({"1", "2", "3", "4", "5", "6"});
@@ -161,7 +161,7 @@ TEST_CASE(
   CHECK(file_size(slurm.scratch.file("asked")).value() == 2 + 1);
 }
 
-TEST_CASE("recorded: each refusal of sbatch becomes the error that its words mean, with the words in it") {
+TEST_CASE("recorded: each refusal of sbatch becomes the error that its message means, with the message in it") {
   Recorded slurm;
   const auto text = read_file(recorded_answers + "refusals.txt");
   REQUIRE(text.ok());

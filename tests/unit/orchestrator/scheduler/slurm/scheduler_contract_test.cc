@@ -256,7 +256,7 @@ TEST_CASE("local: a lead that is killed is a lost job, a record wins over a proc
   CHECK(rig.info("a").state == JobState::ended);
 }
 
-TEST_CASE("local: a lead that cannot begin is given up after three starts, with its last words") {
+TEST_CASE("local: a lead that cannot begin is given up after three starts, with its last lines") {
   LocalRig rig;
   const JobSpec spec = rig.job("a", 1, 10, false);
   REQUIRE(write_file_atomic(spec.attempt_dir + "/attempt.toml", "this is not an attempt").ok());

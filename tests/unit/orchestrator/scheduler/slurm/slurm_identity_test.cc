@@ -71,7 +71,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("slurm identity: lines that a wrapper prints beside the answers are told once, and change nothing") {
+TEST_CASE("slurm identity: lines that a wrapper prints beside the answers are reported once, and change nothing") {
   SlurmWorld world({.nodes = 1});
   world.slurm.play = runs_long();
   const auto id = world.scheduler->submit_one(world.job("k"));

@@ -1,6 +1,8 @@
 // What Slurm forgets, drops, loses and repeats: each case has a test, in virtual time.
 #include "orchestrator/scheduler/slurm/slurm_scheduler.h"
 
+#include <unistd.h>
+
 #include "base/text/text.h"
 #include "tests/unit/orchestrator/scheduler/slurm_world.h"
 
@@ -59,7 +61,8 @@ TEST_CASE("slurm: a new controller believes a key absent only after the settling
   CHECK(world.slurm.submissions("k") == 1);
 }
 
-TEST_CASE("slurm: of two live jobs with one key the one that holds the attempt is told, and the other is cancelled") {
+TEST_CASE(
+    "slurm: of two live jobs with one key the one that holds the attempt is reported, and the other is cancelled") {
   SlurmWorld world({.nodes = 1});
   world.slurm.play = [](const std::string&, int) { return long_play(1); };
   const auto first = world.scheduler->submit_one(world.job("k"));
@@ -68,7 +71,7 @@ TEST_CASE("slurm: of two live jobs with one key the one that holds the attempt i
   const auto second = world.scheduler->submit_one(world.job("k"));  // as if it were new
   REQUIRE(second.ok());
   REQUIRE(world.slurm.submissions("k") == 2);
-  // Whoever only looks cancels nothing; the attempt's job is told, whatever the ledger was told.
+  // Whoever only looks cancels nothing; the attempt's job is reported, whatever the ledger has.
   CHECK(world.look(world.open("k", *second))->id == *first);
   CHECK(world.slurm.cancels() == 0);
   world.scheduler->ask_before_acting([] { return Status(); });
@@ -94,7 +97,7 @@ TEST_CASE("slurm: a job that found its attempt claimed and ended is never the at
     second.leaves_claim = second.leaves_record = false;
     return second;
   };
-  world.new_controller();  // the one that submitted the second job, and was told of it
+  world.new_controller();  // the one that submitted the second job, and had its number
   const auto idle = world.scheduler->submit_one(world.job("k"));  // as if it were new
   REQUIRE(idle.ok());
   for (std::int64_t ms = 0; ms < 3 * SlurmWorld::grace_ms; ms += SlurmWorld::grace_ms / 2) {
@@ -106,7 +109,7 @@ TEST_CASE("slurm: a job that found its attempt claimed and ended is never the at
   }
 }
 
-TEST_CASE("slurm: where it cannot be told whether a lead was at work, nothing is submitted") {
+TEST_CASE("slurm: where it cannot be known whether a lead was at work, nothing is submitted") {
   SlurmWorld world;
   JobSpec spec = world.job("k", true);
   REQUIRE(remove_tree(spec.attempt_dir).ok());
@@ -115,6 +118,24 @@ TEST_CASE("slurm: where it cannot be told whether a lead was at work, nothing is
   REQUIRE_FALSE(answer.ok());
   CHECK(answer.error().code == ErrorCode::unavailable);
   CHECK(world.slurm.submissions("k") == 0);
+}
+
+TEST_CASE("slurm: a script or a worker of which the file system says nothing costs no attempt") {
+  SlurmWorld world;
+  const JobSpec spec = world.job("k");
+  const std::string loop = world.scratch.file("loop");  // what lies behind a link to itself nobody can look for
+  REQUIRE(::symlink(loop.c_str(), loop.c_str()) == 0);
+  for (std::string JobSpec::* const program : {&JobSpec::script, &JobSpec::worker}) {
+    JobSpec other = spec;
+    other.*program = loop + "/program";
+    const auto answer = world.scheduler->submit_one(other);
+    REQUIRE_FALSE(answer.ok());
+    CHECK(answer.error().code == ErrorCode::unavailable);
+    other.*program = world.scratch.file("nowhere");
+    CHECK(world.scheduler->submit_one(other).error().code == ErrorCode::not_found);
+  }
+  CHECK(world.scheduler->submit_one(spec).ok());
+  CHECK(world.slurm.submissions("k") == 1);
 }
 
 TEST_CASE("slurm: while slurmctld is silent, no time passes for a submission that may be on its way") {
@@ -175,19 +196,44 @@ TEST_CASE("slurm: all unknown keys of a window share one snapshot") {
   CHECK(world.slurm.queries() == before + 1);
 }
 
-TEST_CASE("slurm: a forgotten job is told by its record, else lost after a while, never at once") {
+TEST_CASE("slurm: questions of a round do not grow with the jobs that it looks at") {
+  for (const int jobs : {5, 300}) {
+    CAPTURE(jobs);
+    SlurmWorld world;
+    world.slurm.play = [](const std::string&, int) { return long_play(1); };
+    std::vector<JobSpec> specs;
+    for (int i = 0; i < jobs; ++i) specs.push_back(world.job(format("k{}", i)));
+    const auto ids = world.scheduler->submit(specs);
+    std::vector<OpenJob> open;
+    for (int i = 0; i < jobs; ++i) open.push_back(world.open(format("k{}", i), *ids[static_cast<std::size_t>(i)]));
+    const auto asked = [&] {
+      const int before = world.slurm.questions();
+      REQUIRE(world.scheduler->snapshot(open).ok());
+      return world.slurm.questions() - before;
+    };
+    CHECK(asked() == 1);
+    // All of them forgotten at once, which a crash of slurmctld does: each is asked for by itself, a few in a round.
+    for (const auto& id : ids) world.slurm.lose(*id);
+    world.clock.advance_ms(1'000);
+    CHECK(asked() == 1);
+    world.clock.advance_ms(SlurmWorld::grace_ms);
+    CHECK(asked() <= 2 + std::min(jobs, 20));
+  }
+}
+
+TEST_CASE("slurm: a forgotten job is known by its record, else lost after a while, never at once") {
   FakeSlurm::Options options;
   options.min_job_age_ms = 2'000;
   SlurmWorld world(options);
   FakeSlurm::Play silent;
   silent.leaves_record = false;
   world.slurm.play = [&](const std::string& comment, int) { return comment == "silent" ? silent : FakeSlurm::Play{}; };
-  const auto told = world.scheduler->submit_one(world.job("told"));
+  const auto reported = world.scheduler->submit_one(world.job("reported"));
   const auto gone = world.scheduler->submit_one(world.job("silent"));
-  REQUIRE(told.ok());
+  REQUIRE(reported.ok());
   REQUIRE(gone.ok());
   world.clock.advance_ms(10'000);  // both have ended, and Slurm knows neither
-  CHECK(world.look(world.open("told", *told))->record->outcome == "succeeded");
+  CHECK(world.look(world.open("reported", *reported))->record->outcome == "succeeded");
   CHECK(world.look(world.open("silent", *gone))->state != JobState::lost);
   world.clock.advance_ms(SlurmWorld::grace_ms - 1'000);
   CHECK(world.look(world.open("silent", *gone))->state != JobState::lost);
@@ -225,7 +271,7 @@ TEST_CASE("slurm: a job that a crashed slurmctld has lost is lost only after a w
   CHECK(world.look(world.open("k", *id))->state == JobState::ended);
 }
 
-TEST_CASE("slurm: accounting tells how a forgotten job ended; when it is down the job is lost all the same") {
+TEST_CASE("slurm: accounting says how a forgotten job ended; when it is down the job is lost all the same") {
   for (const bool down : {false, true}) {
     CAPTURE(down);
     FakeSlurm::Options options;
@@ -292,10 +338,10 @@ TEST_CASE("slurm: every end has its name") {
   job.reason = "";
   job.exit_signal = 53;  // what accounting keeps of a script that slurmd could not start
   CHECK(scheduler_end_of(job) == SchedulerEnd::launch_failed);
-  CHECK(words_of_end(job, "Slurm").find("a file system that the node shares") != std::string::npos);
+  CHECK(end_text(job, "Slurm").find("a file system that the node shares") != std::string::npos);
 }
 
-TEST_CASE("slurm: of accounting's records the newest of this very job tells the end, once it is known") {
+TEST_CASE("slurm: of accounting's records the newest of this very job reports the end, once it is known") {
   const auto record = [](const char* state, const char* comment, int submitted, int ended) {
     SlurmJob job;
     job.id = "12";
@@ -306,8 +352,8 @@ TEST_CASE("slurm: of accounting's records the newest of this very job tells the 
     return job;
   };
   const auto state = [](const std::vector<SlurmJob>& records) {
-    const SlurmJob* told = accounted_end(records, "12", {.key = "k"});
-    return told ? told->state : std::string("nothing");
+    const SlurmJob* reported = accounted_end(records, "12", {.key = "k"});
+    return reported ? reported->state : std::string("nothing");
   };
   CHECK(state({}) == "nothing");
   CHECK(state({record("FAILED", "k", 5, 9)}) == "FAILED");
@@ -359,18 +405,21 @@ TEST_CASE("slurm: 'launch failed requeued held' waits for a release, and says so
   CHECK(world.look(world.open("k", *id))->state == JobState::running);
 }
 
-TEST_CASE("slurm: what a person holds is not held for us to release") {
-  SlurmWorld world;
-  world.slurm.play = [](const std::string&, int) { return long_play(2); };
-  REQUIRE(world.scheduler->submit_one(world.job("first")).ok());
-  const auto id = world.scheduler->submit_one(world.job("k"));
-  world.slurm.hold_by_person(*id);
-  const auto held = world.look(world.open("k", *id));
-  CHECK(held->state == JobState::queued);
-  CHECK_FALSE(held->held);
+TEST_CASE("slurm: what a person holds, its owner or an administrator, is not held for us to release") {
+  for (const std::string reason : {"JobHeldUser", "JobHeldAdmin"}) {
+    CAPTURE(reason);
+    SlurmWorld world;
+    world.slurm.play = [](const std::string&, int) { return long_play(2); };
+    REQUIRE(world.scheduler->submit_one(world.job("first")).ok());
+    const auto id = world.scheduler->submit_one(world.job("k"));
+    world.slurm.hold_by_person(*id, reason);
+    const auto held = world.look(world.open("k", *id));
+    CHECK(held->state == JobState::queued);
+    CHECK_FALSE(held->held);
+  }
 }
 
-TEST_CASE("slurm: why a job was told to stop is known while it still clears its nodes") {
+TEST_CASE("slurm: why a job was asked to stop is known while it still clears its nodes") {
   for (const bool rank_first : {false, true}) {  // SIGTERM reaches all: the lead may see its rank die of it first
     CAPTURE(rank_first);
     SlurmWorld world;
@@ -401,61 +450,6 @@ TEST_CASE("slurm: a forgotten job is not mistaken for another one that was given
   const auto lost = world.look(world.open("k", *id));
   CHECK(lost->state == JobState::lost);
   CHECK(lost->end == SchedulerEnd::forgotten);
-}
-
-TEST_CASE("slurm: a dependency on a job that Slurm has forgotten is no dependency, in old releases and new ones") {
-  for (const bool refuses : {false, true}) {
-    CAPTURE(refuses);
-    FakeSlurm::Options options;
-    options.min_job_age_ms = 1'000;
-    options.refuses_forgotten_dependency = refuses;
-    SlurmWorld world(options);
-    const auto first = world.scheduler->submit_one(world.job("first"));
-    world.clock.advance_ms(10'000);
-    JobSpec second = world.job("second");
-    second.after = *first;
-    const auto id = world.scheduler->submit_one(second);
-    REQUIRE(id.ok());
-    CHECK(world.slurm.submissions("second") == 1);
-    CHECK(world.look(world.open("second", *id))->state == JobState::running);
-  }
-}
-
-TEST_CASE("slurm: a dependency on a living job holds, and is put back when Slurm has dropped it") {
-  for (const bool dropped : {false, true}) {
-    CAPTURE(dropped);
-    SlurmWorld world;
-    FakeSlurm::Play longer;
-    longer.duration_ms = 50'000;
-    longer.nodes = 2;  // so that the dependent cannot have started yet
-    world.slurm.play = [&](const std::string&, int) { return longer; };
-    const auto first = world.scheduler->submit_one(world.job("first"));
-    JobSpec second = world.job("second");
-    second.after = *first;
-    world.slurm.drop_live_dependency = dropped;
-    const auto id = world.scheduler->submit_one(second);
-    REQUIRE(id.ok());
-    const auto waiting = world.slurm.port()->job(*id);
-    REQUIRE(waiting.ok());
-    CHECK(waiting->front().dependency.find(*first) != std::string::npos);
-  }
-}
-
-TEST_CASE("slurm: a dependent that has started though its predecessor lives is cancelled") {
-  SlurmWorld world;
-  FakeSlurm::Play longer;
-  longer.duration_ms = 50'000;
-  world.slurm.play = [&](const std::string&, int) { return longer; };
-  const auto first = world.scheduler->submit_one(world.job("first"));
-  JobSpec second = world.job("second");
-  second.after = *first;
-  world.slurm.drop_live_dependency = true;
-  const auto id = world.scheduler->submit_one(second);
-  REQUIRE(id.ok());
-  world.clock.advance_ms(1);
-  const auto info = world.look(world.open("second", *id));
-  CHECK(info->state == JobState::ended);
-  CHECK(info->record->outcome == "cancelled");
 }
 
 TEST_CASE("slurm: tasks of an array have keys and ends of their own") {

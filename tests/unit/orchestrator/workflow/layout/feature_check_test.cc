@@ -31,6 +31,11 @@ Value settings_of(const EngineCase& c) {
     take_shared(c, s);
     return align_fields().to_value(s);
   }
+  if (c.kind == "reward") {
+    RewardModelSettings s;
+    take_shared(c, s);
+    return reward_model_fields().to_value(s);
+  }
   if (c.kind == "deploy") {
     DeploySettings s;
     s.device = c.gpu ? "gpu" : "cpu";

@@ -51,7 +51,7 @@ TEST_CASE("a model that is there as a folder is known to forecasts of trainings,
   REQUIRE_MESSAGE(behind.ok(), behind.error().message());
   CHECK(behind->shape == *origins.model);
   Diagnostics problems;
-  check_imported_models(tuned, problems);
+  check_imported_models(tuned, {}, problems);
   CHECK(problems.empty());
 
   BudgetRequest budget;
@@ -72,20 +72,22 @@ TEST_CASE("a folder of an unknown family, or that is no model, is refused with i
   const Scratch scratch;
   const std::string stranger = folder_with(scratch, "stranger", R"({"model_type": "qwen2", "hidden_size": 64})");
   Diagnostics problems;
-  check_imported_models(plan_with("deploy", stranger), problems);
+  check_imported_models(plan_with("deploy", stranger), {}, problems);
   REQUIRE(problems.size() == 1);
   const std::string text = problems.render("nothing was submitted");
   CHECK(text.find("my.toml:7") != std::string::npos);
   CHECK(text.find(join_path(stranger, "config.json")) != std::string::npos);
-  CHECK(text.find("model_type 'qwen2' is not supported; llama, mistral, mixtral and gpt2 are") != std::string::npos);
+  CHECK(text.find("config.json: model_type 'qwen2' is not supported; llama, mistral, mixtral and gpt2 are; vocab_size "
+                  "is missing; ") != std::string::npos);
+  CHECK(text.find("\n1 error;") != std::string::npos);
 
   Diagnostics empty;
-  check_imported_models(plan_with("sft", scratch.path()), empty);
+  check_imported_models(plan_with("sft", scratch.path()), {}, empty);
   REQUIRE(empty.size() == 1);
   CHECK(empty.errors().front().message().find("config.json; a model is a folder with") != std::string::npos);
 
   Diagnostics none;  // a command may call an input as it likes
-  check_imported_models(plan_with("command", stranger), none);
+  check_imported_models(plan_with("command", stranger), {}, none);
   CHECK(none.empty());
 }
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "orchestrator/render/plan/plan_text.h"
@@ -136,6 +138,18 @@ TEST_CASE("a tune stage takes inputs and resources of the stage that it is for, 
   CHECK(written_candidates(read->stages[0])[1].settings == candidates[1].settings);
 }
 
+TEST_CASE("a training whose layout is sought takes any number of nodes, each with several GPUs") {
+  for (const auto& [nodes, gpus] : {std::pair{1, 4}, {2, 4}, {3, 2}, {3, 4}, {5, 2}}) {
+    CAPTURE(nodes);
+    CAPTURE(gpus);
+    std::string text = tune_begin + tune_laid_out;
+    const std::string job = "job = { account = \"me\" }", two = "nodes = 2";
+    text.replace(text.find(job), job.size(), format("job = {{ account = \"me\", gpus_per_node = {} }}", gpus));
+    text.replace(text.find(two), two.size(), format("nodes = {}", nodes));
+    CHECK(good_tune(text, {}, true).stages[1].common.nodes == nodes);
+  }
+}
+
 TEST_CASE("a trial is short, saves nothing, and fails at once; the layout makes the stage what pasting it would") {
   const RunPlan plan = good_tune(
       with_candidates("{ parallel = { tp = 2, pp = 2 }, micro_batch_size = 4, pipeline = { schedule = \"1f1b\" } }"));
@@ -263,7 +277,7 @@ TEST_CASE("tune alone: the tune stage and what it needs, one with defaults where
         std::string::npos);
 }
 
-TEST_CASE("what tells candidates apart is part of the stage's settings, and thus of its key") {
+TEST_CASE("what distinguishes candidates is part of the stage's settings, and thus of its key") {
   const auto settings = [](const std::string& text) { return good_tune(text).stages[0].settings; };
   const std::string text = with_candidates("{ parallel = { tp = 2 } }");
   const auto changed = [&](const std::string& from, const std::string& to) {

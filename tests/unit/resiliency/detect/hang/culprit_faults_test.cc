@@ -7,9 +7,9 @@ using namespace longhaul;
 
 namespace {
 
-toy::Tally told_faults(int count, bool tells_waits, std::uint64_t seed) {
-  const toy::Tally all = toy::many_faults(count, tells_waits, seed, [&](const std::string& text) {
-    if (tells_waits) MESSAGE("not named: ", text);
+toy::Tally reported_faults(int count, bool reports_waits, std::uint64_t seed) {
+  const toy::Tally all = toy::many_faults(count, reports_waits, seed, [&](const std::string& text) {
+    if (reports_waits) MESSAGE("not named: ", text);
   });
   for (const auto& [kind, counts] : all.by_kind) MESSAGE(kind, ": ", counts.first, " of ", counts.second);
   return all;
@@ -19,7 +19,7 @@ toy::Tally told_faults(int count, bool tells_waits, std::uint64_t seed) {
 
 TEST_CASE("the culprit of 300 faults over random layouts is named in 99 of 100") {
   constexpr std::uint64_t seed = 20260301;
-  const toy::Tally all = told_faults(300, true, seed);
+  const toy::Tally all = reported_faults(300, true, seed);
   const auto [low, high] = toy::wilson(all.named, all.faults);
   MESSAGE("seed ", seed, ": culprit named in ", all.named, " of ", all.faults, " = ", 100.0 * all.named / all.faults,
           " % (95 % interval ", 100 * low, " to ", 100 * high, "), bar 99 %; slowest ", all.slowest_s,
@@ -31,7 +31,7 @@ TEST_CASE("the culprit of 300 faults over random layouts is named in 99 of 100")
 
 TEST_CASE("programs that only count their collectives have their culprits named less often, and no false alarms") {
   constexpr std::uint64_t seed = 20260302;
-  const toy::Tally all = told_faults(120, false, seed);
+  const toy::Tally all = reported_faults(120, false, seed);
   MESSAGE("seed ", seed, ": without waits on the page, ", all.named, " of ", all.faults);
   CHECK(all.named >= 72);
   CHECK(all.early == 0);

@@ -61,6 +61,27 @@ TEST_CASE("ranks in one collective, all come: the one that does not poll its wai
   CHECK(culprits[0].reason.find("stuck inside a call") != std::string::npos);
 }
 
+TEST_CASE(
+    "where nothing says who waits, who is behind comes first: in steps, then in collectives, then who stopped first") {
+  std::vector<RankObservation> ranks = {standing(0, {}), standing(1, {}), standing(2, {})};
+  const auto first = [&] { return find_culprits(ranks)[0].rank; };
+  CHECK(first() == 0);
+  ranks[2].idle_ms = 5'000;
+  CHECK(first() == 2);
+  ranks[1].beat.step = 6, ranks[1].idle_ms = 1'000;
+  CHECK(first() == 1);
+  // Two groups, all of whose ranks have come to a collective.
+  ranks.clear();
+  for (int r = 0; r < 4; ++r) {
+    const std::uint64_t done = r < 2 ? 4 : 3;
+    ranks.push_back(standing(r, {{"dp@" + std::to_string(r / 2), done + 1, done}}, 0));
+  }
+  ranks[0].idle_ms = 5'000;
+  CHECK(first() == 2);
+  ranks[1].beat.step = 6;
+  CHECK(first() == 1);
+}
+
 TEST_CASE("a rank without a page is named, a rank that is done is not") {
   std::vector<RankObservation> ranks = {standing(0, {{"world", 1, 0}}, 0), standing(1, {{"world", 1, 0}}, 0), {}};
   ranks[2].rank = 2, ranks[2].host = "n2";

@@ -22,7 +22,7 @@ std::vector<RankObservation> out_of_step(std::int64_t idle_ms) {
 
 }  // namespace
 
-TEST_CASE("desync watch: told once when all stood still for a while, at the second look, with who is behind") {
+TEST_CASE("desync watch: reported once when all stood still for a while, at the second look, with who is behind") {
   DesyncWatch watch;
   std::int64_t now = 1'000;
   for (std::int64_t idle = 0; idle < 2'000; idle += 50) CHECK(!watch.observe(now += 50, out_of_step(idle)));

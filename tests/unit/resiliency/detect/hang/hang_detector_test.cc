@@ -18,13 +18,13 @@ struct Rig {
   std::vector<HangFinding> found;
   int overs = 0;
 
-  explicit Rig(int count, HangTimeouts timeouts = {}, LearnedTimes learned = {}, bool tells_waits = true)
+  explicit Rig(int count, HangTimeouts timeouts = {}, LearnedTimes learned = {}, bool reports_waits = true)
       : detector(std::move(timeouts), std::move(learned)) {
     for (int r = 0; r < count; ++r) {
       RankObservation one;
       one.rank = r, one.host = "n" + std::to_string(r), one.seen = true, one.process = ProcessState::running;
       one.beat.rank = r, one.beat.section = "load";
-      if (tells_waits) one.beat.communicators = {{"world", 0, 0}}, one.beat.waits_in = beat_waits_nowhere;
+      if (reports_waits) one.beat.communicators = {{"world", 0, 0}}, one.beat.waits_in = beat_waits_nowhere;
       ranks.push_back(one);
     }
     detector.new_launch(0);
@@ -111,12 +111,10 @@ TEST_CASE(
   CHECK(rig.found[0].text() ==
         "suspect: rank 2 stands in section micro_batch since 1.5 s; 3 others wait for it in world, collective 20 (no "
         "movement for 1.5 s, timeout 1.5 s)");
-  CHECK(rig.detector.hanging());
   CHECK(rig.overs == 0);
   rig.alone_ends(2);
   rig.steps(3);
   CHECK(rig.overs == 1);
-  CHECK(!rig.detector.hanging());
   CHECK(rig.found.size() == 2);
 }
 
@@ -362,7 +360,7 @@ TEST_CASE("learned times are the longest stay, wear off by half, and survive a f
   CHECK(LearnedTimes::from_value(Value(3)).error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("timeouts of hangs that are no times are told at once, with a remedy each") {
+TEST_CASE("timeouts of hangs that are no times are reported at once, with a remedy each") {
   CHECK(judge_timeouts(HangTimeouts{}).empty());
   HangTimeouts wrong;
   wrong.factor = 0.5, wrong.act_s = 1, wrong.suspect_s = 3, wrong.startup_s = -1;
@@ -402,7 +400,7 @@ TEST_CASE("a last save that takes 300 times as long as the others were seen to i
   CHECK(rig.found.back().level == HangLevel::act);
   CHECK(rig.found.back().of_storage);
   CHECK(!rig.detector.limits().learned().seconds(beat_checkpoint_write));
-  // What was really long is told.
+  // What was really long is reported.
   rig.detector.note_write(300);
   CHECK(rig.detector.limits().seconds(HangLevel::act, beat_checkpoint_write) == 1500);
   CHECK(rig.detector.limits().seconds(HangLevel::suspect, beat_checkpoint_write) == 450);
@@ -433,7 +431,7 @@ TEST_CASE("ranks that the kernel has blocked have the time of a file system that
   saving.alone(1, beat_checkpoint, 100);
   CHECK(acts_after(saving) >= 598);
   CHECK(saving.found.back().of_storage);
-  CHECK(saving.found.front().level == HangLevel::suspect);  // told at once
+  CHECK(saving.found.front().level == HangLevel::suspect);  // reported at once
   // In a step, alone: as ever, for that may be its device.
   hang_rig::Rig alone = warm();
   alone.ranks[1].process = ProcessState::blocked;

@@ -82,3 +82,14 @@ TEST_CASE("step stall: a given time acts, whatever was learned") {
   REQUIRE(act);
   CHECK(*act == doctest::Approx(3).epsilon(0.05));
 }
+
+TEST_CASE("step stall: what was reported of one stall is reported of the next one, and in the next launch") {
+  StallRig rig;
+  rig.steps(20);
+  REQUIRE(rig.until(HangLevel::suspect, 46));
+  rig.steps(1);  // which took 45 s
+  REQUIRE(rig.until(HangLevel::suspect, 5 * 46));
+  rig.stall.new_launch(rig.now_ms);
+  rig.steps(20);
+  CHECK(rig.until(HangLevel::suspect, 5 * 5 * 46));
+}

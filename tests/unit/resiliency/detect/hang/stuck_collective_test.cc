@@ -30,7 +30,7 @@ StuckCollective find(const std::vector<RankObservation>& ranks) {
 }  // namespace stuck_ranks
 }  // namespace
 
-TEST_CASE("stuck collective: all wait, nobody stands outside, and all can be told to leave") {
+TEST_CASE("stuck collective: all wait, nobody stands outside, and all can be asked to leave") {
   auto ranks = stuck_ranks::all_in_dp();
   StuckCollective stuck = stuck_ranks::find(ranks);
   CHECK(stuck.found);

@@ -145,12 +145,10 @@ TEST_CASE("an alarm ends when the rank is as fast as the others again, and is ra
   CHECK(found[0].slowdown == doctest::Approx(1.4).epsilon(0.05));
   CHECK(found[0].relative_score == doctest::Approx(1 / 1.4).epsilon(0.06));
   CHECK(found[0].individual_score == doctest::Approx(1 / 1.4).epsilon(0.06));
-  CHECK(detector.straggling() == std::vector<int>{5});
   series.slow_down(5, 1);
   go(40);
   REQUIRE(found.size() == 2);
   CHECK(found[1].kind == StragglerFinding::Kind::over);
-  CHECK(detector.straggling().empty());
 }
 
 TEST_CASE("a rank without peers is compared with itself; all at once are nobody's fault") {
@@ -178,7 +176,7 @@ TEST_CASE("a rank without peers is compared with itself; all at once are nobody'
   CHECK(found[0].rank == -1);
 }
 
-TEST_CASE("one of two ranks is told from both, within 20 steps of its onset") {
+TEST_CASE("one of two ranks is found by the times of both, within 20 steps of its onset") {
   straggler_series::Series series(2, 5);
   StragglerDetector detector({0, 0});
   std::vector<StragglerFinding> found;

@@ -20,15 +20,15 @@ struct WatchedRanks {
     watch.new_launch(std::vector<int>(ranks.size(), 0));
   }
   std::vector<Straggler> go(int steps) {
-    std::vector<Straggler> told;
+    std::vector<Straggler> reported;
     for (int i = 0; i < steps; ++i) {
       for (std::size_t r = 0; r < ranks.size(); ++r) {
         ++ranks[r].beat.step;
         ranks[r].beat.computed_ns += static_cast<std::int64_t>(2e8 * slow[r]);
       }
-      for (const Straggler& one : watch.look(ranks)) told.push_back(one);
+      for (const Straggler& one : watch.look(ranks)) reported.push_back(one);
     }
-    return told;
+    return reported;
   }
   std::vector<RankObservation> ranks;
   std::vector<double> slow;
@@ -37,7 +37,7 @@ struct WatchedRanks {
 
 }  // namespace
 
-TEST_CASE("straggler watch: a slow rank is told once with its host and the step of its onset, and its end once") {
+TEST_CASE("straggler watch: a slow rank is reported once with its host and the step of its onset, and its end once") {
   WatchedRanks training(4);
   CHECK(training.go(30).empty());
   CHECK(!training.watch.slowest());

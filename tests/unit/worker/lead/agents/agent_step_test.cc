@@ -64,7 +64,7 @@ TEST_CASE("agents that work for another lead outlive the one that has started th
     REQUIRE(!deadline.passed());
 }
 
-TEST_CASE("agents that were told to end are given the time for it, and no longer") {
+TEST_CASE("agents that were asked to end are given the time for it, and no longer") {
   testing::Scratch scratch;
   SystemClock clock;
   Logger log("test", "");
@@ -81,9 +81,9 @@ TEST_CASE("agents that are refused the job's GPUs are started without them at on
   testing::Scratch scratch;
   ManualClock clock;
   Logger log("test", "");
-  const std::string words = scratch.path() + "/words";
+  const std::string arguments = scratch.path() + "/arguments";
   // Slurm's srun up to 23.02.4 beside SLURM_GPUS_PER_NODE, and any that cannot share them.
-  AgentStep step({"bash", "-c", "echo \"$1\" >> " + words + "; [ \"$1\" = --gres=none ] && exec sleep 60; exit 1",
+  AgentStep step({"bash", "-c", "echo \"$1\" >> " + arguments + "; [ \"$1\" = --gres=none ] && exec sleep 60; exit 1",
                   "srun", "--gpus-per-node=4"},
                  scratch.path() + "/agents.log", clock, log);
   REQUIRE(step.start().ok());
@@ -93,7 +93,7 @@ TEST_CASE("agents that are refused the job's GPUs are started without them at on
   CHECK_FALSE(step.asks_for_gpus());
   CHECK(step.starts() == 2);
   settle();
-  CHECK(read_file(words).value() == "--gpus-per-node=4\n--gres=none\n");
+  CHECK(read_file(arguments).value() == "--gpus-per-node=4\n--gres=none\n");
 }
 
 TEST_CASE("agents that wait for the job's GPUs are started without them; those that have come are let be") {

@@ -19,96 +19,12 @@
 #include "resiliency/beat/beat_line.h"
 #include "tests/support/ahead_clock.h"
 #include "tests/support/scratch.h"
+#include "tests/unit/worker/agent_rig.h"
 #include "worker/agent/agent.h"
-#include "worker/lead/monitor/rank_watch.h"
 #include "worker/lead/monitor/stack_round.h"
 #include "worker/protocol/ranks/process_watch.h"
 
 using namespace longhaul;
-
-namespace {
-
-// Null: no agent has reported it.
-const RankReport* rank_in(const AgentTable& table, int rank) {
-  for (const auto& [host, agent] : table.agents())
-    for (const RankReport& report : agent.report.ranks)
-      if (report.beat.rank == rank) return &report;
-  return nullptr;
-}
-
-// Real sockets on loopback, an agent in a thread of its own, pages in a scratch folder.
-struct AgentRig {
-  testing::Scratch scratch;
-  SystemClock clock;
-  Logger log{"test", ""};
-  std::atomic<bool> stop{false};
-  std::thread thread;
-  Status ended;
-  std::unique_ptr<AgentTable> table;
-  std::string worker_program = parent_path(own_program_path()) + "/longhaul-worker";
-
-  std::string path(const std::string& name) const { return join_path(scratch.path(), name); }
-  AgentTableOptions options(std::int64_t epoch = 1) const {
-    return {"key", path("address"), path("secret"), "127.0.0.1", epoch, false, {"n1", "n2"}, path("record")};
-  }
-  void open_table(std::int64_t epoch = 1) {
-    auto opened = AgentTable::open(options(epoch), clock, log);
-    REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.error().message()));
-    table = std::move(*opened);
-  }
-  void start_agent(const std::string& host = "n1", double alone_max_s = 60, Clock* its_clock = nullptr) {
-    thread = std::thread([this, host, alone_max_s, its_clock] {
-      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program, "attempt-folder"},
-                        its_clock ? *its_clock : clock, stop, log);
-    });
-  }
-  bool sees(const std::function<bool()>& what, std::int64_t within_ms = 10'000) {
-    for (const Deadline deadline(clock, within_ms); !deadline.passed(); clock.sleep_ms(10)) {
-      if (table) table->look();
-      if (what()) return true;
-    }
-    return false;
-  }
-  ~AgentRig() {
-    stop = true;
-    if (thread.joinable()) thread.join();
-  }
-};
-
-}  // namespace
-
-namespace {
-
-// A page whose rank is another process: a program that sleeps.
-struct PretendedRank {
-  std::string path;
-  std::optional<HeartbeatPage> page;
-  pid_t pid = -1;
-
-  PretendedRank(const std::string& folder, int rank) : path(beat_page_path(folder, rank)) {
-    auto made = HeartbeatPage::create(path, rank);
-    REQUIRE(made.ok());
-    page.emplace(std::move(made).value());
-    SpawnSpec sleeper;
-    sleeper.argv = {"sleep", "60"};
-    sleeper.dies_with_starter = true;
-    const auto started = spawn(sleeper);
-    REQUIRE(started.ok());
-    pid = *started;
-    const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    const auto named = static_cast<std::int64_t>(pid);
-    REQUIRE(::pwrite(fd.get(), &named, sizeof named, offsetof(BeatPageLayout, pid)) == sizeof named);
-  }
-  void end() {
-    if (pid <= 0) return;
-    ::kill(pid, SIGKILL);
-    while (!poll_exit(pid)->has_value()) ::usleep(2'000);
-    pid = -1;
-  }
-  ~PretendedRank() { end(); }
-};
-
-}  // namespace
 
 TEST_CASE("agents: the lead sees what the pages of a node say, and whether its ranks run") {
   AgentRig rig;
@@ -231,7 +147,7 @@ TEST_CASE("agents: strangers at the port change nothing") {
   CHECK(rig.sees([&] { return rig.table->agents().at("n1").heard_ns > 0; }));
 }
 
-TEST_CASE("agents: a host that is not of this attempt is refused, and told so") {
+TEST_CASE("agents: a host that is not of this attempt is refused, and learns so") {
   AgentRig rig;
   rig.open_table();
   rig.start_agent("n9");
@@ -504,7 +420,7 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   rig.table->order("n1", state);
   REQUIRE(rig.sees([&] { return rig.table->agents().at("n1").report.standby_port > 0; }));
   CHECK(!file_exists(started));
-  // Who was not told of it in time finds it beside the lead's address.
+  // Who did not hear of it in time finds it beside the lead's address.
   const auto beside = read_lead_address(standby_address_path(rig.path("address")));
   REQUIRE(beside.ok());
   CHECK(beside->port == rig.table->agents().at("n1").report.standby_port);
@@ -512,22 +428,22 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   const Deadline deadline(rig.clock, 10'000);
   while (!deadline.passed() && !(read_file(started).ok() && read_file(started)->find("launch") != std::string::npos))
     rig.clock.sleep_ms(10);
-  const auto words = read_file(started);
-  REQUIRE(words.ok());
-  CHECK(words->find("lead --attempt attempt-folder --take-over ") == 0);
-  CHECK(words->find("\"launch\":3") != std::string::npos);
-  CHECK(read_file(rig.path("modes")).value() == "600\n700\n");                // of the state, and of its folder
-  CHECK(words->find(format("standby-{}", ::getpid())) == std::string::npos);  // a name that others could know
-  const auto told = parse_json(words->substr(words->find('{')));
-  REQUIRE(told.ok());
-  const LostLead lost = lost_lead_of(*told);
+  const auto command = read_file(started);
+  REQUIRE(command.ok());
+  CHECK(command->find("lead --attempt attempt-folder --take-over ") == 0);
+  CHECK(command->find("\"launch\":3") != std::string::npos);
+  CHECK(read_file(rig.path("modes")).value() == "600\n700\n");                  // of the state, and of its folder
+  CHECK(command->find(format("standby-{}", ::getpid())) == std::string::npos);  // a name that others could know
+  const auto reported = parse_json(command->substr(command->find('{')));
+  REQUIRE(reported.ok());
+  const LostLead lost = lost_lead_of(*reported);
   CHECK(lost.at.address == "127.0.0.1");
   CHECK(lost.at.port > 0);
   CHECK(lost.since_ns > 0);
   CHECK(lost.since_ns < rig.clock.monotonic_ns());
 }
 
-TEST_CASE("agents: a user's order reaches a page on another node once, however often it is told, and comes back done") {
+TEST_CASE("agents: a user's order reaches a page on another node once, however often it is sent, and comes back done") {
   AgentRig rig;
   rig.open_table();
   rig.start_agent();
@@ -556,44 +472,17 @@ TEST_CASE(
   PretendedRank early(rig.scratch.path(), 0);
   constexpr std::int64_t hour_ns = 3'600'000'000'000;
   const std::int64_t now = rig.clock.monotonic_ns();
-  // Told is what is left when it is told: late by the way of the message, and never early.
-  const auto is_told = [&](const PretendedRank& rank, std::int64_t end_ns) {
+  // Sent is what is left when it is sent: late by the way of the message, and never early.
+  const auto is_sent = [&](const PretendedRank& rank, std::int64_t end_ns) {
     return rig.sees([&] {
       const std::int64_t off_ns = rank.page->end_by_ns() - end_ns;
       return off_ns > -2'000'000 && off_ns < 5'000'000'000;
     });
   };
   rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 1}}}, 0, now + 2 * hour_ns);
-  CHECK(is_told(early, now + 2 * hour_ns));
+  CHECK(is_sent(early, now + 2 * hour_ns));
   rig.table->must_end_by(now + hour_ns);
-  CHECK(is_told(early, now + hour_ns));
+  CHECK(is_sent(early, now + hour_ns));
   PretendedRank late(rig.scratch.path(), 1);
-  CHECK(is_told(late, now + hour_ns));
-}
-
-TEST_CASE("rank watch: what agents report of this launch is taken over, and nothing else") {
-  AgentRig rig;
-  rig.open_table();
-  rig.start_agent();
-  PretendedRank zero(rig.scratch.path(), 0), beyond(rig.scratch.path(), 7);
-  zero.page->step(3);
-  Launch launch;
-  launch.launch = 2, launch.ranks = 2;
-  launch.hosts = {"n1"}, launch.rank_host = {0, 0};
-  launch.launch_dir = rig.path("elsewhere");
-  RankWatch watch(rig.clock);
-  watch.new_launch(launch, page_folders(launch, {}));
-  rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 7}}});
-  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 0) != nullptr; }));
-  watch.look(rig.table.get());
-  CHECK(watch.ranks().empty());  // of the launch before
-  rig.table->watch(2, rig.scratch.path(), {{"n1", {0, 7}}});
-  const auto step = [&] {
-    watch.look(rig.table.get());
-    return watch.rank(0) ? watch.rank(0)->beat.step : -1;
-  };
-  CHECK(rig.sees([&] { return step() == 3; }));
-  CHECK(watch.rank(7) == nullptr);
-  zero.page->step(4);
-  CHECK(rig.sees([&] { return step() == 4; }));
+  CHECK(is_sent(late, now + hour_ns));
 }

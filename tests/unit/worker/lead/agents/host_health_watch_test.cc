@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text/text.h"
+#include "tests/support/observations.h"
 
 namespace longhaul {
 namespace {
@@ -72,21 +73,22 @@ TEST_CASE("what was seen explains a fault: by host, class and time") {
   CHECK(all[1].source == ObservationSource::health);
   CHECK(all[1].what == "GPU 0: XID 79 (GPU has fallen off the bus)");
   CHECK(watch.health_seen(1500).size() == 1);
-  const FaultRecord verdict = verdict_of(
-      {observe_exit(3, "n1", -1, 6, true, 1500), all[0], all[1], all[2], observe_exit(1, "n2", 1, 0, true, 1400)});
+  const FaultRecord verdict = verdict_of({testing::observe_exit(3, "n1", -1, 6, true, 1500), all[0], all[1], all[2],
+                                          testing::observe_exit(1, "n2", 1, 0, true, 1400)});
   CHECK(verdict.fault == FaultClass::gpu_lost);
   CHECK(verdict.host == "n1");
   CHECK(verdict.rank == 3);
 }
 
-TEST_CASE("the same of many nodes is told of a few, a variable of the environment once, what condemns a node always") {
+TEST_CASE(
+    "the same of many nodes is reported of a few, a variable of the environment once, what condemns a node always") {
   HostHealthWatch watch;
   const HealthFinding variable = health_finding("environment", FaultClass::environment, "NCCL_IB_DISABLE", "= 1");
   int disks = 0, variables = 0, lost = 0;
   for (int i = 0; i < 100; ++i)
     for (const HostFinding& found :
          watch.take(format("n{}", i), health_report_of({{1, low_disk()}, {2, variable}, {3, fell_off_the_bus()}}), 5)) {
-      if (found.told_often) continue;
+      if (found.reported_often) continue;
       disks += found.finding.fault == FaultClass::disk_low;
       variables += found.finding.fault == FaultClass::environment;
       lost += found.finding.fault == FaultClass::gpu_lost;
@@ -107,7 +109,7 @@ TEST_CASE("the event of a finding names the node, the class and the driver's eve
   CHECK(fields.get_integer("xid") == 79);
 }
 
-TEST_CASE("a day after the newest finding a node is as good as any, and what many had is told of again") {
+TEST_CASE("a day after the newest finding a node is as good as any, and what many had is reported again") {
   HostHealthWatch watch;
   const std::int64_t hour = 3'600'000;
   (void)watch.take("n1", health_report_of({{1, fell_off_the_bus()}}), 0);
@@ -121,10 +123,10 @@ TEST_CASE("a day after the newest finding a node is as good as any, and what man
   CHECK(watch.unfit("n1") != nullptr);
 
   const HealthFinding variable = health_finding("environment", FaultClass::environment, "NCCL_DEBUG", "TRACE");
-  CHECK(!watch.add("n1", variable, 50 * hour).told_often);
-  CHECK(watch.add("n2", variable, 51 * hour).told_often);
+  CHECK(!watch.add("n1", variable, 50 * hour).reported_often);
+  CHECK(watch.add("n2", variable, 51 * hour).reported_often);
   (void)watch.take("n2", health_report_of({}), 76 * hour);
-  CHECK(!watch.add("n3", variable, 76 * hour).told_often);
+  CHECK(!watch.add("n3", variable, 76 * hour).reported_often);
 }
 
 }  // namespace longhaul

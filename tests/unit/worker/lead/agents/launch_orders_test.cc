@@ -14,7 +14,7 @@ constexpr std::int64_t ms = 1'000'000;
 // Two hosts with ranks and a spare, in launch 3.
 LaunchOrders orders_of_three_hosts(std::int64_t end_by_ns = 0) {
   LaunchOrders orders;
-  orders.begin({"n1", "n2", "spare"}, 3, "/pages", {{"n1", {0, 1}}, {"n2", {2, 3}}}, 5'000, end_by_ns, "/words");
+  orders.begin({"n1", "n2", "spare"}, 3, "/pages", {{"n1", {0, 1}}, {"n2", {2, 3}}}, 5'000, end_by_ns, "/store");
   return orders;
 }
 
@@ -26,7 +26,7 @@ std::vector<std::string> hosts_of(const HostOrders& orders) {
 
 }  // namespace
 
-TEST_CASE("launch orders: an agent that comes is told what to watch, and a restart that was ordered before it came") {
+TEST_CASE("launch orders: an agent that comes is sent what to watch, and a restart that was ordered before it came") {
   LaunchOrders orders = orders_of_three_hosts();
   const std::vector<AgentOrder> first = orders.for_newcomer("n2", 0);
   REQUIRE(first.size() == 1);

@@ -11,7 +11,7 @@
 #include "base/text/text.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/epoch_promise.h"
+#include "worker/agent/leads/epoch_promise.h"
 #include "worker/lead/agents/agent_table.h"
 #include "worker/lead/failover/majority_wait.h"
 #include "worker/protocol/node/stand_in_turn.h"
@@ -66,7 +66,7 @@ struct FourAgents {
       if (lead->look(), what()) return true;
     return false;
   }
-  void tell(const std::string& host, const std::string& standby, int port) {
+  void announce(const std::string& host, const std::string& standby, int port) {
     AgentOrder order;
     order.kind = AgentOrder::Kind::standby;
     order.host = standby, order.port = port;
@@ -137,10 +137,10 @@ TEST_CASE("lead epoch: of two leads of one number everybody takes the same for t
   CHECK(lead_epoch_of(Value(3)).number == 0);
 }
 
-TEST_CASE("two standbys: where half of the agents were told of either, one of them leads all within ten seconds") {
+TEST_CASE("two standbys: where half of the agents know of either, one of them leads all within ten seconds") {
   FourAgents rig;
-  for (const char* host : {"n1", "n2"}) rig.tell(host, a_at, rig.a.port());
-  for (const char* host : {"n3", "n4"}) rig.tell(host, b_at, rig.b.port());
+  for (const char* host : {"n1", "n2"}) rig.announce(host, a_at, rig.a.port());
+  for (const char* host : {"n3", "n4"}) rig.announce(host, b_at, rig.b.port());
   rig.lose_lead();
   const std::int64_t lost_ns = rig.clock.monotonic_ns();
   rig.threads.emplace_back([&] { rig.stand_in(a_at, rig.a); });
@@ -156,7 +156,7 @@ TEST_CASE("two standbys: where half of the agents were told of either, one of th
 
 TEST_CASE("two standbys: agents stay with a lead in waiting for as long as it waits") {
   FourAgents rig;
-  for (const std::string& host : four) rig.tell(host, a_at, rig.a.port());
+  for (const std::string& host : four) rig.announce(host, a_at, rig.a.port());
   rig.lose_lead();
   const std::unique_ptr<AgentTable> waiting = rig.wait_at(a_at, rig.a, 2);
   SchedulerVote nobody(ask_for_nodes_of(""), a_at, rig.clock);
@@ -169,7 +169,7 @@ TEST_CASE("two standbys: agents stay with a lead in waiting for as long as it wa
 TEST_CASE(
     "two standbys: whom most agents have promised an epoch is the only one to lead in it, however long it takes") {
   FourAgents rig;
-  for (const std::string& host : four) rig.tell(host, a_at, rig.a.port());
+  for (const std::string& host : four) rig.announce(host, a_at, rig.a.port());
   rig.lose_lead();
   std::unique_ptr<AgentTable> slow = rig.wait_at(a_at, rig.a, 2);
   SchedulerVote nobody(ask_for_nodes_of(""), a_at, rig.clock);

@@ -11,13 +11,13 @@ GpuObservation sight(const char* host, int watched, const char* why = "") {
 
 }  // namespace
 
-TEST_CASE("GPUs that nobody watches for a minute are told of once, all hosts together") {
+TEST_CASE("GPUs that nobody watches for a minute are reported once, all hosts together") {
   UnwatchedGpus unwatched(4);
   const std::vector<GpuObservation> sights = {sight("n1", 0, "0 of 4 GPUs are there"), sight("n2", 0), sight("n3", 4)};
-  int told = 0;
+  int reported = 0;
   for (std::int64_t s = 0; s < 300; ++s)
     for (const WarningEvent& warning : unwatched.look(s * 1000, sights)) {
-      ++told;
+      ++reported;
       CHECK(s == 60);
       CHECK(warning.kind == "gpus_not_watched");
       CHECK(warning.host == "n1,n2");
@@ -26,10 +26,10 @@ TEST_CASE("GPUs that nobody watches for a minute are told of once, all hosts tog
             "nobody watches the 4 GPUs of each of 2 hosts (0 of 4 GPUs are there): their faults are not found before "
             "they stop a rank");
     }
-  CHECK(told == 1);
+  CHECK(reported == 1);
 }
 
-TEST_CASE("hosts whose GPUs are watched within the minute, or that have not looked yet, are not told of") {
+TEST_CASE("hosts whose GPUs are watched within the minute, or that have not looked yet, are not reported") {
   UnwatchedGpus unwatched(4);
   for (std::int64_t s = 0; s < 300; ++s) {
     CHECK(unwatched.look(s * 1000, {sight("n1", s < 59 ? 0 : 4), {"n2", 0, 0, ""}}).empty());
@@ -39,17 +39,18 @@ TEST_CASE("hosts whose GPUs are watched within the minute, or that have not look
   CHECK(none.look(100'000, {sight("n1", 0)}).empty());
 }
 
-TEST_CASE("a step with fewer GPUs than the job watches fewer; it is over once the hosts told of together are watched") {
+TEST_CASE(
+    "a step with fewer GPUs than the job watches fewer; it is over once the hosts reported together are watched") {
   UnwatchedGpus unwatched(4);
   CHECK(unwatched.look(0, {sight("n1", 2), sight("n2", 2)}).empty());
-  const auto told = unwatched.look(60'000, {sight("n1", 2), sight("n2", 2)});
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].text.find("only 2 of the 4 GPUs of each of 2 hosts are watched") == 0);
+  const auto reported = unwatched.look(60'000, {sight("n1", 2), sight("n2", 2)});
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].text.find("only 2 of the 4 GPUs of each of 2 hosts are watched") == 0);
   CHECK(unwatched.look(61'000, {sight("n1", 4), sight("n2", 2)}).empty());
   const auto over = unwatched.look(62'000, {sight("n1", 4), sight("n2", 4)});
   REQUIRE(over.size() == 1);
   CHECK(over[0].kind == "gpus_not_watched_over");
-  CHECK(over[0].host == told[0].host);
+  CHECK(over[0].host == reported[0].host);
   CHECK(unwatched.look(63'000, {sight("n1", 0)}).empty());
   CHECK(unwatched.look(123'000, {sight("n1", 0)}).size() == 1);  // again a minute later
 }

@@ -8,8 +8,8 @@
 using namespace longhaul;
 
 TEST_CASE("allocation end: a job that Slurm has queued again goes on, unless another attempt does") {
-  CHECK(allocation_end_words("77", true) == std::vector<std::string>{"scancel", "77"});
-  CHECK(allocation_end_words("70_3", false) == std::vector<std::string>{"scancel", "--state=RUNNING", "70_3"});
+  CHECK(allocation_end_arguments("77", true) == std::vector<std::string>{"scancel", "77"});
+  CHECK(allocation_end_arguments("70_3", false) == std::vector<std::string>{"scancel", "--state=RUNNING", "70_3"});
 }
 
 TEST_CASE("allocation end: a later attempt is the next one of the stage, and no other") {

@@ -66,7 +66,7 @@ class HolderRig {
     pid_ = -1;
     return ended_.signal ? 1000 + ended_.signal : ended_.code;
   }
-  void tell(int signal_number) { ::kill(pid_, signal_number); }
+  void signal_it(int signal_number) { ::kill(pid_, signal_number); }
   void until(const std::function<bool()>& condition) {
     for (const Deadline deadline(clock, test_deadline_ms); !condition(); clock.sleep_ms(5)) REQUIRE(!deadline.passed());
   }
@@ -96,9 +96,9 @@ TEST_CASE("holder: signals of the script's process reach the lead") {
   rig.start("trap 'echo soon > " + said + "' USR1; trap 'exit 4' TERM; : > " + ready + "; while :; do sleep 0.01; done",
             {});
   rig.until([&] { return file_exists(ready); });
-  rig.tell(SIGUSR1);
+  rig.signal_it(SIGUSR1);
   rig.until([&] { return file_exists(said); });
-  rig.tell(SIGTERM);
+  rig.signal_it(SIGTERM);
   CHECK(rig.wait() == 4);
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("holder: SIGTERM means the job, also while another lead is waited for"
   rig.led_by(2);
   rig.start(format("exit {}", lead_superseded_exit), {60'000, 60'000});
   rig.clock.sleep_ms(300);
-  rig.tell(SIGTERM);
+  rig.signal_it(SIGTERM);
   CHECK(rig.wait() == 1);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("holder: who has taken over and cannot say so, for the disk is full, i
   CHECK(killed.wait() == 1);
 }
 
-TEST_CASE("a sign of life writes the address that could not be written before, as soon as there is room") {
+TEST_CASE("the lease writes the address that could not be written before, as soon as there is room") {
   const testing::Scratch scratch;
   SystemClock clock;
   const std::string folder = join_path(scratch.path(), "later"), path = join_path(folder, "lead-address");
@@ -221,7 +221,7 @@ TEST_CASE("a sign of life writes the address that could not be written before, a
   CHECK(address->port == 4711);
 }
 
-TEST_CASE("a sign of life touches the file, ends at once, and makes no file that is gone") {
+TEST_CASE("the lease touches the file, ends at once, and makes no file that is gone") {
   const testing::Scratch scratch;
   SystemClock clock;
   const std::string path = join_path(scratch.path(), "lead-address");
@@ -246,8 +246,7 @@ TEST_CASE("a sign of life touches the file, ends at once, and makes no file that
   CHECK(!file_exists(path));
 }
 
-TEST_CASE(
-    "a sign of life writes an address again that somebody has removed, but not beside the record of the job's end") {
+TEST_CASE("the lease writes an address again that somebody has removed, but not beside the record of the job's end") {
   const testing::Scratch scratch;
   SystemClock clock;
   const std::string path = join_path(scratch.path(), "lead-address"), record = join_path(scratch.path(), "record.json");
@@ -265,7 +264,24 @@ TEST_CASE(
   CHECK(!file_exists(path));
 }
 
-TEST_CASE("a sign of life writes an address again that an earlier lead has written late, and none of a later lead") {
+TEST_CASE("the lease writes no address again while it is not known whether the job has its record") {
+  const testing::Scratch scratch;
+  SystemClock clock;
+  const std::string path = join_path(scratch.path(), "lead-address"), loop = join_path(scratch.path(), "loop");
+  const LeadAddress address{"work.1.x", 2, "n2", 4711};
+  REQUIRE(::symlink(loop.c_str(), loop.c_str()) == 0);  // every question below it is answered by an error
+  REQUIRE(write_lead_address(path, address).ok());
+  const LeaderLease life({path, 5, address, true, join_path(loop, "record.json")});
+  REQUIRE(remove_tree(path).ok());
+  clock.sleep_ms(200);
+  CHECK(!file_exists(path));
+  REQUIRE(::unlink(loop.c_str()) == 0);
+  for (const Deadline deadline(clock, test_deadline_ms); !read_lead_address(path).ok(); clock.sleep_ms(2))
+    REQUIRE(!deadline.passed());
+  CHECK(read_lead_address(path)->epoch == 2);
+}
+
+TEST_CASE("the lease writes an address again that an earlier lead has written late, and none of a later lead") {
   const testing::Scratch scratch;
   SystemClock clock;
   const std::string path = join_path(scratch.path(), "lead-address"), record = join_path(scratch.path(), "record.json");

@@ -9,7 +9,7 @@
 
 using namespace longhaul;
 
-TEST_CASE("the state of a lead comes back as it was told") {
+TEST_CASE("the state of a lead comes back as it was sent") {
   LeadState state;
   state.attempt_key = "s.1.abc";
   state.epoch = 3, state.started_ms = 1234, state.lead_host = "n1", state.led_from = "n2", state.step = 70;
@@ -17,7 +17,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   state.seen.set("offset", 4'096);
   state.end_by_ns = 7'000'000'000;
   state.launch.launch = 4, state.launch.ranks = 2, state.launch.hosts = {"n2", "n3"}, state.launch.rank_host = {0, 1};
-  state.launch.beat_dir = "/dev/shm/longhaul-x", state.launch.words_dir = "/dev/shm/longhaul-x/words";
+  state.launch.beat_dir = "/dev/shm/longhaul-x", state.launch.store_dir = "/dev/shm/longhaul-x/store";
   state.hosts = HostPool({"n1", "n2", "n3", "n4"}, 2);
   state.hosts.lose("n4");
   state.hosts.grow_to(2, {"n4"});
@@ -29,9 +29,9 @@ TEST_CASE("the state of a lead comes back as it was told") {
   state.history = {past};
   state.trial = GrowthTrial::of({"n4"}, 88, 1);
   state.ports = {60001, 63000};
-  Value told = lead_state_to_value(state, 5'000'000'000, 100'000);
-  note_arrival(40'000'000'000, 100'000, told);
-  const auto back = lead_state_from_value(told);
+  Value reported = lead_state_to_value(state, 5'000'000'000, 100'000);
+  note_arrival(40'000'000'000, 100'000, reported);
+  const auto back = lead_state_from_value(reported);
   REQUIRE(back.ok());
   CHECK(back->attempt_key == state.attempt_key);
   CHECK(back->epoch == 3);
@@ -47,7 +47,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->launch.hosts == state.launch.hosts);
   CHECK(back->launch.rank_host == state.launch.rank_host);
   CHECK(back->launch.beat_dir == state.launch.beat_dir);
-  CHECK(back->launch.words_dir == state.launch.words_dir);
+  CHECK(back->launch.store_dir == state.launch.store_dir);
   CHECK(back->hosts.working() == state.hosts.working());
   CHECK(back->hosts.spares() == state.hosts.spares());
   CHECK(back->hosts.left() == state.hosts.left());
@@ -69,9 +69,9 @@ TEST_CASE("the state of a lead comes back as it was told") {
 }
 
 TEST_CASE("what the standby's agent knows of the lead that it has lost comes with the state") {
-  Value told = lead_state_to_value({}, 0, 0);
-  add_lost_lead({77, {"10.0.0.4", 4711}}, told);
-  const auto state = lead_state_from_value(told);
+  Value reported = lead_state_to_value({}, 0, 0);
+  add_lost_lead({77, {"10.0.0.4", 4711}}, reported);
+  const auto state = lead_state_from_value(reported);
   REQUIRE(state.ok());
   CHECK(state->lost.since_ns == 77);
   CHECK(state->lost.at.address == "10.0.0.4");
@@ -92,9 +92,9 @@ TEST_CASE("what a lead has seen is as long ago on a host whose clock is 20 h ahe
   state.history.resize(1);
   state.history[0].at_ms = now - hour;
   state.trial = GrowthTrial::of({"n4"}, now - 2 * hour, 1);
-  Value told = lead_state_to_value(state, 0, now);
-  note_arrival(5, now + ahead, told);
-  const auto back = lead_state_from_value(told);
+  Value reported = lead_state_to_value(state, 0, now);
+  note_arrival(5, now + ahead, reported);
+  const auto back = lead_state_from_value(reported);
   REQUIRE(back.ok());
   CHECK(back->started_ms == now + ahead - 3 * hour);
   CHECK(back->history[0].at_ms == now + ahead - hour);
@@ -119,17 +119,17 @@ TEST_CASE("a state of 8,192 ranks with thousands of restarts fits into a message
     past.cause = "rank N ended: killed by signal N in section micro_batch";
     state.history.push_back(past);
   }
-  const auto told = lead_state_within(state, 0, 0, wire_body_max);
-  REQUIRE(told);
-  CHECK(to_json(*told).size() <= wire_body_max);
-  const auto back = lead_state_from_value(*told);
+  const auto reported = lead_state_within(state, 0, 0, wire_body_max);
+  REQUIRE(reported);
+  CHECK(to_json(*reported).size() <= wire_body_max);
+  const auto back = lead_state_from_value(*reported);
   REQUIRE(back.ok());
   CHECK(back->history.size() >= 1'000);
   CHECK(back->history.back().at_ms == 6'000);
   CHECK(!lead_state_within(state, 0, 0, 1'000));
 }
 
-TEST_CASE("a standby keeps the newest of what its lead has told, and nothing where it was not told the whole") {
+TEST_CASE("a standby keeps the newest of what its lead has sent, and nothing where it was not sent the whole") {
   LeadState state;
   state.launch.launch = 3;
   state.end_by_ns = 10'000'000'000;

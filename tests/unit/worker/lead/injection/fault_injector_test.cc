@@ -52,7 +52,7 @@ struct InjectionRig {
     return made;
   }
   void look(FaultInjector& injector) { injector.look({launch, ranks, nullptr, "", "n1", started}); }
-  std::vector<Event> told(const std::string& kind) {
+  std::vector<Event> reported(const std::string& kind) {
     std::uint64_t offset = 0;
     std::vector<Event> found;
     const auto events_so_far = read_events(scratch.file("events.jsonl"), offset);
@@ -83,7 +83,7 @@ FaultSettings at(std::vector<FaultRequest> faults) {
 
 }  // namespace
 
-TEST_CASE("fault injector: a signal hits the rank that was named, is told of, and comes once in the life of a stage") {
+TEST_CASE("fault injector: a signal hits the rank that was named, is reported, and comes once in the life of a stage") {
   InjectionRig rig;
   FaultRequest later{"SIGTERM", 0};
   later.after = {60};
@@ -91,23 +91,23 @@ TEST_CASE("fault injector: a signal hits the rank that was named, is told of, an
   rig.look(injector);
   CHECK(rig.ended(1) == "killed by signal 6 (Aborted)");
   CHECK(process_state(rig.started[0]) != ProcessState::ended);
-  const auto injected = rig.told("injected");
+  const auto injected = rig.reported("injected");
   REQUIRE(injected.size() == 1);
   CHECK(injected[0].rank == 1);
   CHECK(injected[0].fields.get_string("fault") == "OS_ABORT");
   CHECK(injected[0].fields.get_string("host") == "n1");
-  REQUIRE(rig.told("message").size() == 1);  // there is no fault SIGABRT
-  CHECK(rig.told("message")[0].fields.get_string("text").find("there is no such fault") != std::string::npos);
+  REQUIRE(rig.reported("message").size() == 1);  // there is no fault SIGABRT
+  CHECK(rig.reported("message")[0].fields.get_string("text").find("there is no such fault") != std::string::npos);
 
   // Another lead of the stage: what was done is done, and times count from the first one's beginning.
   rig.started[1] = rig.started[0];
   rig.clock.advance_ms(30'000);
   FaultInjector second = rig.injector(at({{"SIGABRT", 0}, {"OS_ABORT", 1}, later}));
   rig.look(second);
-  CHECK(rig.told("injected").size() == 1);
+  CHECK(rig.reported("injected").size() == 1);
   rig.clock.advance_ms(30'000);
   rig.look(second);
-  CHECK(rig.told("injected").size() == 2);
+  CHECK(rig.reported("injected").size() == 2);
   rig.started.erase(1);
   CHECK(rig.ended(0) == "killed by signal 15 (Terminated)");
 }
@@ -121,8 +121,8 @@ TEST_CASE("fault injector: points of the engine go to the launch's plan; what ne
   rig.look(injector);
   CHECK(read_file(rig.launch.fault_plan).value() ==
         "follow\nengine_backward error rank=1\ncheckpoint_before_shard disk_full rank=0\n");
-  CHECK(rig.told("injected").size() == 2);
-  CHECK(rig.told("message").size() == 2);
+  CHECK(rig.reported("injected").size() == 2);
+  CHECK(rig.reported("message").size() == 2);
 }
 
 TEST_CASE("fault injector: one byte of the rank's shard of the newest whole checkpoint is damaged") {
@@ -130,7 +130,7 @@ TEST_CASE("fault injector: one byte of the rank's shard of the newest whole chec
   const std::string checkpoints = rig.scratch.file("state/checkpoints");
   FaultInjector injector = rig.injector(at({{"corrupted_shard", 1}}));
   rig.look(injector);
-  CHECK(rig.told("injected").empty());  // none is there: later
+  CHECK(rig.reported("injected").empty());  // none is there: later
   for (const int step : {10, 20, 30}) {
     const std::string folder = join_path(checkpoints, checkpoint_folder_name(step));
     REQUIRE(make_directories(folder).ok());
@@ -139,7 +139,7 @@ TEST_CASE("fault injector: one byte of the rank's shard of the newest whole chec
     if (step < 30) REQUIRE(write_file_atomic(join_path(folder, checkpoint_manifest_name), "{}").ok());
   }
   rig.look(injector);
-  CHECK(rig.told("injected").size() == 1);
+  CHECK(rig.reported("injected").size() == 1);
   const std::string whole(800, 'x');
   for (const int step : {10, 20, 30})
     for (const char* shard : {"a.safetensors", "b.safetensors"}) {
@@ -190,7 +190,7 @@ TEST_CASE("fault injector: a second slow rank leaves the first one not stopped f
 }
 
 TEST_CASE(
-    "fault injector: an XID is said by the simulated GPU of the rank; real GPUs cannot be told, and that is said") {
+    "fault injector: an XID is said by the simulated GPU of the rank; real GPUs cannot be scripted, and that is said") {
   InjectionRig rig;
   FaultRequest xid{"xid", 1}, storm{"ecc_storm", 0};
   xid.xid = 79;
@@ -201,14 +201,14 @@ TEST_CASE(
   FaultInjector injector = rig.injector(at({xid}));
   rig.look(injector);  // nobody looks at the node
   look(injector);      // nobody has looked yet
-  CHECK(rig.told("injected").empty());
-  CHECK(rig.told("message").empty());
+  CHECK(rig.reported("injected").empty());
+  CHECK(rig.reported("message").empty());
   health.looks = 1, health.gpu_script = rig.scratch.file("gpus");
   REQUIRE(write_file_atomic(health.gpu_script, "at 0 devices 2\n").ok());
   look(injector);
-  REQUIRE(rig.told("injected").size() == 1);
-  CHECK(rig.told("injected")[0].fields.get_string("device") == "GPU 1");
-  CHECK(rig.told("injected")[0].fields.get_integer("xid") == 79);
+  REQUIRE(rig.reported("injected").size() == 1);
+  CHECK(rig.reported("injected")[0].fields.get_string("device") == "GPU 1");
+  CHECK(rig.reported("injected")[0].fields.get_integer("xid") == 79);
   const std::string script = read_file(health.gpu_script).value();
   CHECK_MESSAGE(script.find("at 0 devices 2\non ") == 0, script);
   CHECK_MESSAGE(script.find(" device 1 xid 79\n") != std::string::npos, script);
@@ -216,9 +216,9 @@ TEST_CASE(
   health.gpu_script.clear();  // those of the driver
   REQUIRE(injector.take({"003", "fault", 0, fault_request_fields().to_value(storm)}).done);
   look(injector);
-  CHECK(rig.told("injected").size() == 1);
-  REQUIRE(rig.told("message").size() == 1);
-  const std::string said = rig.told("message")[0].fields.get_string("text");
+  CHECK(rig.reported("injected").size() == 1);
+  REQUIRE(rig.reported("message").size() == 1);
+  const std::string said = rig.reported("message")[0].fields.get_string("text");
   CHECK_MESSAGE(said.find("not injected: ecc_storm of rank 0: n1 has no simulated GPUs") == 0, said);
 }
 
@@ -231,15 +231,16 @@ TEST_CASE("fault injector: what only the site can do is done by its command, wit
   settings.commands.cut_network = "sh " + rig.scratch.file("cut") + " " + rig.scratch.path() + "/{host} {seconds}";
   FaultInjector injector = rig.injector(settings);
   rig.look(injector);
-  CHECK(rig.told("injected").size() == 2);
-  REQUIRE(rig.told("message").size() == 1);
-  CHECK(rig.told("message")[0].fields.get_string("text").find("not injected: slurmctld_down of rank 0: the site has no "
-                                                              "command for it; [faults] slurmctld_down") == 0);
+  CHECK(rig.reported("injected").size() == 2);
+  REQUIRE(rig.reported("message").size() == 1);
+  CHECK(rig.reported("message")[0].fields.get_string("text").find(
+            "not injected: slurmctld_down of rank 0: the site has no "
+            "command for it; [faults] slurmctld_down") == 0);
   SystemClock real;
-  for (const Deadline deadline(real, 5'000); rig.told("message").size() < 2 && !deadline.passed(); real.sleep_ms(5))
+  for (const Deadline deadline(real, 5'000); rig.reported("message").size() < 2 && !deadline.passed(); real.sleep_ms(5))
     rig.look(injector);
-  REQUIRE(rig.told("message").size() == 2);  // the exit code of the other one is 0
-  CHECK(rig.told("message")[1].fields.get_string("text").find(
+  REQUIRE(rig.reported("message").size() == 2);  // the exit code of the other one is 0
+  CHECK(rig.reported("message")[1].fields.get_string("text").find(
             "not injected: cut_network of rank 0: sh: exit code 4: cutting") == 0);
   // Both run beside each other, and the one that ends well reports nothing.
   const auto has_run = [&](const char* seconds) {
@@ -252,13 +253,13 @@ TEST_CASE("fault injector: what only the site can do is done by its command, wit
   CHECK(has_run(" 4\n"));
 }
 
-TEST_CASE("fault injector: a word to a Python program that does not listen is told of as not injected") {
+TEST_CASE("fault injector: a message to a Python program that does not listen is reported as not injected") {
   InjectionRig rig;
   FaultInjector injector = rig.injector(at({{"LOCK_GIL", 1}}));
   BeatSockets sockets(rig.log);
   injector.look({rig.launch, rig.ranks, nullptr, "", "n1", rig.started, nullptr, &sockets});
-  REQUIRE(rig.told("message").size() == 1);
-  CHECK(rig.told("message")[0].fields.get_string("text").find("no program of rank 1 is connected") !=
+  REQUIRE(rig.reported("message").size() == 1);
+  CHECK(rig.reported("message")[0].fields.get_string("text").find("no program of rank 1 is connected") !=
         std::string::npos);
 }
 

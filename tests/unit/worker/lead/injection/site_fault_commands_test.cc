@@ -1,5 +1,5 @@
-// Commands of the site run beside the lead: a good end is no news, a bad one is told once, and one that does not end is
-// ended with what it has started.
+// Commands of the site run beside the lead: a good end is no news, a bad one is reported once, and one that does not
+// end is ended with what it has started.
 #include "worker/lead/injection/site_fault_commands.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ struct SiteCommandRig {
 
 }  // namespace
 
-TEST_CASE("site fault commands: a good end is no news, a bad one is told with the last line") {
+TEST_CASE("site fault commands: a good end is no news, a bad one is reported with the last line") {
   SiteCommandRig rig;
   REQUIRE(rig.start("echo all is cut").ok());
   CHECK(rig.until_idle().empty());
@@ -47,7 +47,7 @@ TEST_CASE("site fault commands: a good end is no news, a bad one is told with th
   CHECK(rig.commands.idle());
 }
 
-TEST_CASE("site fault commands: one past its deadline is ended with all that it has started, and told of once") {
+TEST_CASE("site fault commands: one past its deadline is ended with all that it has started, and reported once") {
   SiteCommandRig rig;
   REQUIRE(rig.start("sleep 60 & echo $! > " + rig.scratch.file("child") + "; wait", 300).ok());
   const auto problems = rig.until_idle();

@@ -52,22 +52,22 @@ TEST_CASE("events: a long file comes in pieces, each event once, and a torn end 
   CHECK(one->events.size() == 1);
 }
 
-TEST_CASE("take over late: a lead reads what its standby was not told, and knows the same as one that read all") {
+TEST_CASE("take over late: a lead reads what its standby was not sent, and knows the same as one that read all") {
   const testing::Scratch scratch;
   const std::string path = scratch.file("events.jsonl");
   ManualClock clock;
   constexpr std::int64_t steps_of_weeks = 200'000;
   REQUIRE(write_file_atomic(path, lines_of_steps(1, steps_of_weeks)).ok());
-  // The lead that has read them, and tells where it stands.
+  // The lead that has read them, and says where it stands.
   EventFacts first;
   EventTail tail(clock);
   tail.open(path, 0, [&](const std::vector<Event>& events) { first.take(events); });
   CHECK(tail.bytes_read() > 15'000'000);
-  const Value told = first.told();
+  const Value reported = first.snapshot();
   const std::uint64_t offset = tail.offset();
   REQUIRE(append_file_synced(path, lines_of_steps(steps_of_weeks + 1, steps_of_weeks + 150)).ok());
   // The one that takes over.
-  EventFacts next = EventFacts::of(told);
+  EventFacts next = EventFacts::of(reported);
   EventTail news(clock);
   news.open(path, offset, [&](const std::vector<Event>& events) { next.take(events); });
   CHECK(news.bytes_read() < 64 << 10);
@@ -97,7 +97,7 @@ TEST_CASE("goodput watch: by the lead's clock alone, and on from one lead to the
   CHECK(recent.over_ms == 80 * minute);
   CHECK(recent.training == doctest::Approx(0.25).epsilon(0.02));
   // Another host: its clock says something else.
-  GoodputWatch next = GoodputWatch::of(watch.told(now), 77'000'000);
+  GoodputWatch next = GoodputWatch::of(watch.snapshot(now), 77'000'000);
   const RecentGoodput same = next.at_fault(77'000'000 + 20 * minute, 0, -1);
   CHECK(same.over_ms == 100 * minute);
   CHECK(same.training == doctest::Approx(0.20).epsilon(0.02));

@@ -10,7 +10,8 @@
 
 using namespace longhaul;
 
-TEST_CASE("interval watch: nothing is told before a save was measured, and then Daly's interval of what was measured") {
+TEST_CASE(
+    "interval watch: nothing is ordered before a save was measured, and then Daly's interval of what was measured") {
   IntervalWatch watch(100);
   std::int64_t now_ms = 0, step = 0;
   for (; now_ms < 600'000; now_ms += 10'000, step += 5) CHECK(!watch.look(now_ms, step, {}));  // steps of 2 s
@@ -19,7 +20,7 @@ TEST_CASE("interval watch: nothing is told before a save was measured, and then 
   CHECK(watch.chooser().step_s() > 1.5);
   const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / watch.chooser().step_s();
   CHECK(std::fabs(static_cast<double>(*steps) - wanted) <= 0.2 * wanted);  // nearer is not worth a change
-  CHECK(!watch.look(now_ms + 10'000, step + 5, {}));                       // told once
+  CHECK(!watch.look(now_ms + 10'000, step + 5, {}));                       // ordered once
 }
 
 TEST_CASE("interval watch: many failures make it shorter, and the time of a fault is no time of steps") {
@@ -31,10 +32,10 @@ TEST_CASE("interval watch: many failures make it shorter, and the time of a faul
   std::optional<std::int64_t> newest = calm;
   for (int failure = 0; failure < 30; ++failure) {
     now_ms += 300'000;  // of which the training stood still for most
-    if (const auto told = watch.look(now_ms, step, {reported_event(fault_event_kind), reported_event("launched")}))
-      newest = told;
+    if (const auto reported = watch.look(now_ms, step, {reported_event(fault_event_kind), reported_event("launched")}))
+      newest = reported;
     now_ms += 10'000, step += 10;
-    if (const auto told = watch.look(now_ms, step, {})) newest = told;
+    if (const auto reported = watch.look(now_ms, step, {})) newest = reported;
   }
   CHECK(*newest < *calm / 2);
   CHECK(std::fabs(watch.chooser().step_s() - 1) < 0.05);
@@ -72,12 +73,12 @@ TEST_CASE("interval watch: a launch that begins again at an earlier step counts 
   CHECK(watch.chooser().step_s() < 1.1);
 }
 
-TEST_CASE("interval watch: a training that saves at its end alone is told an interval once its steps were timed") {
+TEST_CASE("interval watch: a training that saves at its end alone is given an interval once its steps were timed") {
   IntervalWatch watch(100, false);
   CHECK(!watch.look(0, 0, {}));
-  std::optional<std::int64_t> told;
-  for (int i = 1; i <= 10 && !told; ++i) told = watch.look(i * 10'000, i, {});  // steps of 10 s
-  REQUIRE(told);
+  std::optional<std::int64_t> reported;
+  for (int i = 1; i <= 10 && !reported; ++i) reported = watch.look(i * 10'000, i, {});  // steps of 10 s
+  REQUIRE(reported);
   const double wanted = daly_interval_s(watch.chooser().stall_s(), watch.chooser().mtbf_s()) / watch.chooser().step_s();
-  CHECK(std::fabs(static_cast<double>(*told) - wanted) <= 0.25 * wanted);
+  CHECK(std::fabs(static_cast<double>(*reported) - wanted) <= 0.25 * wanted);
 }

@@ -100,7 +100,7 @@ TEST_CASE("guard: what the others have done since their last report is not known
   CHECK(!long_steps.wait(50, {0, 1, 2}));
 }
 
-TEST_CASE("guard: where no page says whom it waits for, a node is lost after three steps without a word") {
+TEST_CASE("guard: where no page says whom it waits for, a node is lost after three steps without a report") {
   ResiliencySettings settings;
   settings.hang_floor = Seconds{100};
   LongSteps rig(settings);

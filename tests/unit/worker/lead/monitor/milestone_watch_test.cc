@@ -45,13 +45,13 @@ TEST_CASE("a milestone that appears is news once; at the first look those of ear
 
 TEST_CASE("a round that is asked for begins after the one under way, and only where the lead has rounds") {
   const testing::Scratch scratch;
-  const std::string told = join_path(scratch.path(), "told"), go = join_path(scratch.path(), "go");
+  const std::string reported = join_path(scratch.path(), "reported"), go = join_path(scratch.path(), "go");
   SystemClock clock;
   Logger log{"test", "", LogLevel::error};
-  NextRound rounds({"/bin/sh", "-c", "echo round >> " + told + "; until test -e " + go + "; do sleep 0.01; done"},
+  NextRound rounds({"/bin/sh", "-c", "echo round >> " + reported + "; until test -e " + go + "; do sleep 0.01; done"},
                    join_path(scratch.path(), "log"), {}, clock, log);
   const auto begun = [&] {
-    const auto text = read_file(told);
+    const auto text = read_file(reported);
     return text.ok() ? split(*text, '\n').size() - 1 : 0;
   };
   const auto look_until = [&](std::size_t count) {

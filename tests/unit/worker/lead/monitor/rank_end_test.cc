@@ -5,11 +5,11 @@
 using namespace longhaul;
 
 TEST_CASE("rank end: a page says an exit code, or it says none") {
-  CHECK(told_exit_code("failed 7") == 7);
-  CHECK(told_exit_code("failed 137") == 137);
+  CHECK(reported_exit_code("failed 7") == 7);
+  CHECK(reported_exit_code("failed 137") == 137);
   for (const char* none : {"", "failed", "failed ", "failed 0", "failed -1", "failed 7x", "finished", "all-reduce"}) {
     CAPTURE(none);
-    CHECK_FALSE(told_exit_code(none));
+    CHECK_FALSE(reported_exit_code(none));
   }
 }
 

@@ -19,7 +19,7 @@ Attempt attempt_of_slurm() {
 
 }  // namespace
 
-TEST_CASE("timeout watch: nothing is told where the hierarchy holds") {
+TEST_CASE("timeout watch: nothing is reported where the hierarchy holds") {
   TimeoutWatch watch(attempt_of_slurm(), "pretrain");
   CHECK(watch.look().empty());
   watch.ends_in(3600);
@@ -28,13 +28,13 @@ TEST_CASE("timeout watch: nothing is told where the hierarchy holds") {
   CHECK(watch.look().empty());
 }
 
-TEST_CASE("timeout watch: what a save takes, told once, with what to change for the next job") {
+TEST_CASE("timeout watch: what a save takes, reported once, with what to change for the next job") {
   TimeoutWatch watch(attempt_of_slurm(), "pretrain");
   watch.take(std::vector<Event>{saved_event(10, 280)});
-  const auto told = watch.look();
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].kind == "timeouts");
-  CHECK(told[0].text ==
+  const auto reported = watch.look();
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].kind == "timeouts");
+  CHECK(reported[0].text ==
         "the job's grace (300 s) is shorter than a final checkpoint and stopping a launch (305 s): the last checkpoint "
         "would be lost; for the next job: raise job.stop_before to 305 s or more");
   watch.take(std::vector<Event>{saved_event(10, 300)});
@@ -58,10 +58,10 @@ TEST_CASE("timeout watch: what was learned, and what Slurm says of itself") {
   watch.take(learned);
   watch.take(SchedulerTimes{3, 4});
   std::string texts;
-  const auto told = watch.look();
-  for (const WarningEvent& one : told) texts += one.text + "\n";
+  const auto reported = watch.look();
+  for (const WarningEvent& one : reported) texts += one.text + "\n";
   CAPTURE(texts);
-  REQUIRE(told.size() == 3);
+  REQUIRE(reported.size() == 3);
   CHECK(texts.find("SlurmdTimeout of Slurm (4 s) is shorter than the silence of a host (4.5 s)") != std::string::npos);
   CHECK(texts.find("the deadline of a collective (600 s) is shorter than the longest act that was learned (650 s)") !=
         std::string::npos);
@@ -80,17 +80,18 @@ TEST_CASE("timeout watch: what was learned, and what Slurm says of itself") {
   }
 }
 
-TEST_CASE("timeout watch: the time that a job was granted, after one that has told it already") {
+TEST_CASE("timeout watch: the time that a job was granted, after one that has reported it already") {
   Attempt attempt = attempt_of_slurm();
   attempt.resiliency.startup = Seconds{1200};
   TimeoutWatch watch(attempt, "command");  // whose end the notice alone announces
   watch.ends_in(1400);
-  const auto told = watch.look();
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].text.find("the wall time (1400 s) is shorter than launch start-up and the job's grace (1500 s)") == 0);
+  const auto reported = watch.look();
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].text.find("the wall time (1400 s) is shorter than launch start-up and the job's grace (1500 s)") ==
+        0);
   Event before;
   before.kind = "timeouts";
-  before.fields = to_value(told[0]);
+  before.fields = to_value(reported[0]);
   TimeoutWatch next(attempt, "command");
   next.ends_in(1400);
   next.take(std::vector<Event>{before});

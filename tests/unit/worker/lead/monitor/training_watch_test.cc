@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "resiliency/restart_decision.h"
 
 using namespace longhaul;
 
@@ -35,15 +36,15 @@ struct SlowRig {
     watch->new_launch(1, {0, 0, 0, 0});
   }
   std::vector<WarningEvent> go(int steps, double slow, int spares = 1) {
-    std::vector<WarningEvent> told;
+    std::vector<WarningEvent> reported;
     for (int i = 0; i < steps; ++i) {
       for (RankObservation& rank : ranks) {
         ++rank.beat.step;
         rank.beat.computed_ns += static_cast<std::int64_t>(1e8 * (rank.rank == 2 ? slow : 1));
       }
-      for (const WarningEvent& one : watch->look(ranks, spares)) told.push_back(one);
+      for (const WarningEvent& one : watch->look(ranks, spares)) reported.push_back(one);
     }
-    return told;
+    return reported;
   }
   std::vector<RankObservation> ranks;
   std::optional<TrainingWatch> watch;
@@ -54,16 +55,16 @@ struct SlowRig {
 TEST_CASE("training watch: a slow rank is an event with host, scores and onset, which reads back as it was written") {
   SlowRig rig("report");
   CHECK(rig.go(30, 1).empty());
-  const auto told = rig.go(30, 1.5);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].kind == "straggler");
-  CHECK(told[0].rank == 2);
-  CHECK(told[0].host == "n2");
-  CHECK(told[0].since_step == 31);
-  CHECK(told[0].relative_score == doctest::Approx(1 / 1.5).epsilon(0.02));
-  const auto back = warning_event_of(Event{5, told[0].kind, 0, to_value(told[0])});
+  const auto reported = rig.go(30, 1.5);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].kind == "straggler");
+  CHECK(reported[0].rank == 2);
+  CHECK(reported[0].host == "n2");
+  CHECK(reported[0].since_step == 31);
+  CHECK(reported[0].relative_score == doctest::Approx(1 / 1.5).epsilon(0.02));
+  const auto back = warning_event_of(Event{5, reported[0].kind, 0, to_value(reported[0])});
   REQUIRE(back);
-  CHECK(to_json(to_value(*back)) == to_json(to_value(told[0])));
+  CHECK(to_json(to_value(*back)) == to_json(to_value(reported[0])));
   CHECK(!rig.watch->wants_checkpoint());
   (void)rig.watch->take({saved_at(70)});
   CHECK(!rig.watch->demand());
@@ -86,9 +87,9 @@ TEST_CASE("training watch: swap orders a checkpoint once, and asks for another h
   CHECK(rig.watch->demand()->kind == GuardFinding::Kind::slow_rank);
   CHECK(rig.watch->demand()->rank == 2);
   CHECK(rig.watch->demand()->host == "n2");
-  FaultView view;
-  view.fault = "slow_rank", view.group = FaultGroup::none, view.scope = FaultScope::host, view.host = "n2";
-  apply_settings(*rig.watch->demand(), ResiliencySettings{}, view);
+  DiagnosedFault slow{.fault = FaultClass::slow_rank, .scope = FaultScope::host, .rank = 2, .host = "n2"};
+  slow.slow_host = rig.watch->demand()->host;
+  const FaultView view = view_of(slow, ResiliencySettings{});
   TierOffers offers;
   offers.spares_left = 1;
   const TierDecision decision = decide_tier(view, {}, offers);
@@ -111,7 +112,7 @@ TEST_CASE("training watch: no swap without a spare, nor of a rank that is fast a
   CHECK(!rig.watch->demand());
 }
 
-TEST_CASE("training watch: a loss that is no number is told once, and is a demand where the settings say so") {
+TEST_CASE("training watch: a loss that is no number is reported once, and is a demand where the settings say so") {
   for (const std::string policy : {"report", "restart", "stop"})
     for (const std::string nan : {"null", "\"nan\"", "NaN"}) {
       CAPTURE(policy);
@@ -121,16 +122,16 @@ TEST_CASE("training watch: a loss that is no number is told once, and is a deman
       TrainingWatch watch(settings);
       watch.new_launch(3, {0});
       CHECK(watch.take({loss_at(1, "2.5"), loss_at(2, "2.4")}).empty());
-      const auto told = watch.take({loss_at(3, nan), loss_at(4, nan)});
-      REQUIRE(told.size() == 1);
-      CHECK(told[0].kind == "loss_nan");
-      CHECK(told[0].step == 3);
-      CHECK(told[0].launch == 3);
+      const auto reported = watch.take({loss_at(3, nan), loss_at(4, nan)});
+      REQUIRE(reported.size() == 1);
+      CHECK(reported[0].kind == "loss_nan");
+      CHECK(reported[0].step == 3);
+      CHECK(reported[0].launch == 3);
       CHECK(watch.demand().has_value() == (policy != "report"));
       if (!watch.demand()) continue;
-      FaultView view;
-      view.group = FaultGroup::application, view.fault = "loss_nan", view.cause = "c";
-      apply_settings(*watch.demand(), settings, view);
+      DiagnosedFault found{.fault = FaultClass::loss_nan, .cause = "c"};
+      found.bad_loss = watch.demand()->kind == GuardFinding::Kind::bad_loss;
+      const FaultView view = view_of(found, settings);
       CHECK(decide_tier(view, {}, {}).tier == (policy == "stop" ? RestartTier::stop : RestartTier::in_job));
     }
 }

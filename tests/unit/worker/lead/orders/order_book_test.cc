@@ -95,7 +95,7 @@ TEST_CASE("order book: orders reach the page in their order, and their outcome i
   CHECK(read_order_outcome(folder.path, "005").ok());
 }
 
-TEST_CASE("order book: stacks need no page, and are told once; other orders wait for one") {
+TEST_CASE("order book: stacks need no page, and are reported once; other orders wait for one") {
   OrderFolder folder;
   ManualClock clock;
   EventWriter events(clock, "", 0);
@@ -180,14 +180,14 @@ TEST_CASE("order book: an order of the same time as the one before it, on a coar
   CHECK(page.learning_rate() == 2e-4);
 }
 
-TEST_CASE("order book: a taker that may lose orders is told again until one is done") {
+TEST_CASE("order book: a taker that may lose orders is given one again until it is done") {
   class Forgetful final : public OrderTaker {
    public:
     bool ready() const override { return true; }
-    void take(const Order& order) override { told.push_back(order.id); }
+    void take(const Order& order) override { reported.push_back(order.id); }
     std::vector<std::string> done() const override { return finished; }
     std::int64_t step() const override { return 7; }
-    std::vector<std::string> told, finished;
+    std::vector<std::string> reported, finished;
   };
   OrderFolder folder;
   ManualClock clock;
@@ -198,11 +198,11 @@ TEST_CASE("order book: a taker that may lose orders is told again until one is d
   book.look(agent);
   clock.advance_ms(1001);
   book.look(agent);
-  CHECK(agent.told == std::vector<std::string>{"001", "001"});
+  CHECK(agent.reported == std::vector<std::string>{"001", "001"});
   agent.finished = {"001", "of somebody else"};
   book.look(agent);
   CHECK(read_order_outcome(folder.path, "001")->text == "done at step 7");
   clock.advance_ms(1001);
   book.look(agent);
-  CHECK(agent.told.size() == 2);
+  CHECK(agent.reported.size() == 2);
 }

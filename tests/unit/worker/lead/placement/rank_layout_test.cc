@@ -121,7 +121,7 @@ TEST_CASE("shrinking: before anything is lost a launch is as it was asked for") 
   CHECK(spec->attempt.launcher == lead.attempt.launcher);
 }
 
-TEST_CASE("mpirun is told the nodes that work, and how many ranks there are of them") {
+TEST_CASE("mpirun is given the nodes that work, and how many ranks there are of them") {
   const testing::Scratch folder;
   LeadOf lead = lead_of_four(folder);
   lead.attempt.launcher = {"mpirun", "-np", "4", "--map-by", "ppr:1:node"};
@@ -167,9 +167,9 @@ TEST_CASE("shrinking: a lead that takes over lays out its launches alike") {
   HostPool hosts = host_pool_of(lead).value();
   hosts.leave("n1");
   REQUIRE(shrink(lead, hosts).ok());
-  HostPool told(hosts.all(), hosts.wanted());  // as worker/lead/failover/lead_state.cc has it
-  for (const std::string& host : hosts.left()) told.leave(host);
-  CHECK(told.working() == hosts.working());
-  CHECK(told.spares() == hosts.spares());
-  CHECK(rank_layout(lead, told).dims == rank_layout(lead, hosts).dims);
+  HostPool reported(hosts.all(), hosts.wanted());  // as worker/lead/failover/lead_state.cc has it
+  for (const std::string& host : hosts.left()) reported.leave(host);
+  CHECK(reported.working() == hosts.working());
+  CHECK(reported.spares() == hosts.spares());
+  CHECK(rank_layout(lead, reported).dims == rank_layout(lead, hosts).dims);
 }

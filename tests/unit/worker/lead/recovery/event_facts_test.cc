@@ -8,7 +8,7 @@
 
 using namespace longhaul;
 
-TEST_CASE("what was told in one look is known in all that follow") {
+TEST_CASE("what was reported in one look is known in all that follow") {
   EventFacts facts;
   CHECK(facts.saved_step() == -1);
   CHECK(facts.fault_of(2).empty());
@@ -77,7 +77,7 @@ TEST_CASE("silent corruption is known until another fault has been decided") {
   CHECK(!facts.corruption(3));
   facts.faults_decided();
   CHECK(!facts.corruption(2));
-  event.wall_ms -= 20 * 3'600'000;  // of a rank whose clock is behind: what counts is that it was told after that
+  event.wall_ms -= 20 * 3'600'000;  // of a rank whose clock is behind: what counts is that it was reported after that
   facts.take({event});
   CHECK(facts.corruption(2));
 }
@@ -121,13 +121,13 @@ TEST_CASE("after a roll-back, or unsound weights, progress counts from where the
   CHECK(facts.progress().checkpoint);
 }
 
-TEST_CASE("what was told goes on to the next lead, and what is not decided yet is read by it itself") {
+TEST_CASE("what was reported goes on to the next lead, and what is not decided yet is read by it itself") {
   EventFacts facts;
   CHECK(facts.at_rest());
   facts.take({reported_event("launched", {{"launch", 1}}), reported_event("checkpoint", {{"step", 20}}),
               reported_event("local_copy", {{"step", 24}}), reported_event(stopped_event_kind, {{"why", "signal"}})});
   CHECK(facts.at_rest());
-  const EventFacts next = EventFacts::of(facts.told());
+  const EventFacts next = EventFacts::of(facts.snapshot());
   CHECK(next.steps() == facts.steps());
   CHECK(next.stopped() == "signal");
   facts.take({reported_event("faulted", {{"what", "step 21: first"}, {"launch", 1}}, 2)});

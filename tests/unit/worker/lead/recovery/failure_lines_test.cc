@@ -15,7 +15,7 @@ void put_log(const testing::Scratch& scratch, const std::string& name, const std
 
 }  // namespace
 
-TEST_CASE("the last words of a log are its last line, or all lines of the engine's error") {
+TEST_CASE("the failure lines of a log are its last line, or all lines of the engine's error") {
   const testing::Scratch scratch;
   const std::string path = join_path(scratch.path(), "log");
   CHECK(failure_lines(path).empty());
@@ -30,7 +30,7 @@ TEST_CASE("the last words of a log are its last line, or all lines of the engine
 }
 
 // Recorded of Open MPI 5.0.7 (Debian 13) and of MPICH 4.0.2 (Debian 12), both asked as a lead asks.
-TEST_CASE("the launchers of other releases say it in their own words") {
+TEST_CASE("the launchers of other releases say it in their own way") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
   put_log(scratch, "rank-1.log", "");
@@ -87,9 +87,9 @@ TEST_CASE("an error that all ranks agree upon is the one's whom they name") {
   CHECK(said.text == "longhaul-engine rank 2: stage s: step 7: fault injected");
 }
 
-TEST_CASE("ranks that stop together because one of them was told to: that one is named") {
+TEST_CASE("ranks that stop together because one of them was asked to: that one is named") {
   const testing::Scratch scratch;
-  const std::string stopped = "stage s: rank 2: told to stop by SIGTERM: stopped after step 20 of 60; a checkpoint";
+  const std::string stopped = "stage s: rank 2: asked to stop by SIGTERM: stopped after step 20 of 60; a checkpoint";
   for (const int rank : {0, 3})  // the others were ended before they had said so
     put_log(scratch, format("rank-{}.log", rank), format("longhaul-engine rank {}: {}\n", rank, stopped));
   const FailureLines said =
@@ -101,13 +101,13 @@ TEST_CASE("ranks that stop together because one of them was told to: that one is
   CHECK(!said.root->widespread);
 }
 
-TEST_CASE("ranks that were all told to stop accuse nobody") {
+TEST_CASE("ranks that were all asked to stop accuse nobody") {
   const testing::Scratch scratch;
   for (const int rank : {0, 1})
     put_log(
         scratch, format("rank-{}.log", rank),
         format(
-            "longhaul-engine rank {}: stage s: all ranks were told to stop by SIGTERM: stopped after step 20 of 60\n",
+            "longhaul-engine rank {}: stage s: all ranks were asked to stop by SIGTERM: stopped after step 20 of 60\n",
             rank));
   const FailureLines said = failure_lines_of_ranks(scratch.path(), {{0, "a", 1}, {1, "b", 2}});
   REQUIRE(said.root);
@@ -158,7 +158,7 @@ TEST_CASE("where no rank has said anything, the first box of the launcher has th
 TEST_CASE("whoever complains of another one is not the one that it began with") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "longhaul-engine rank 0: rank 2 left: its connection was closed\n");
-  put_log(scratch, "rank-1.log", "longhaul-engine rank 1: told to stop\n");
+  put_log(scratch, "rank-1.log", "longhaul-engine rank 1: asked to stop\n");
   put_log(scratch, "rank-2.log", "longhaul-engine rank 2: a.jsonl:2: error: what\n1 error; nothing was read\n");
   const FailureLines said = failure_lines_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}});
   CHECK(said.rank == 2);
@@ -214,7 +214,7 @@ TEST_CASE("a fault that the ranks have survived is not what ended them later") {
   CHECK(said.root->line == "longhaul-engine rank 2: step 9: another fault");
 }
 
-TEST_CASE("of two ranks that tell why, the one that ended first speaks") {
+TEST_CASE("of two ranks that say why, the one that ended first speaks") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "longhaul-engine rank 0: loss is not finite\n");
   put_log(scratch, "rank-1.log", "CUDA error: uncorrectable ECC error encountered\nand then\n");
@@ -242,7 +242,7 @@ TEST_CASE("an error that ranks have agreed upon is that of the rank which all th
   CHECK(said.rank == 0);
 }
 
-TEST_CASE("words that ranks have agreed upon blame one of them") {
+TEST_CASE("a text that ranks have agreed upon blame one of them") {
   CHECK(blamed_rank("checkpoint /a: rank 2: No space left on device") == 2);
   CHECK(blamed_rank("rank 11: what") == 11);
   CHECK(blamed_rank("rank 1: step 3: rank 0: what") == 0);  // the innermost

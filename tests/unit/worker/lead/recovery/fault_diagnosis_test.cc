@@ -111,6 +111,17 @@ TEST_CASE(
   CHECK(everywhere.view.accuses == Accusation::never);
 }
 
+TEST_CASE("fault diagnosis: memory that ran out accuses no node, for its own budget says where it is tried next") {
+  fault_diagnosis::Rig rig;
+  rig.log_of(1, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n");
+  const Diagnosis found = diagnose({{1, ExitStatus{1, 0}, {}}, std::nullopt}, rig.evidence());
+  CHECK(found.culprit == 1);
+  CHECK(found.view.fault == "out_of_memory");
+  CHECK(found.view.group == FaultGroup::memory);
+  CHECK(found.view.host == "n2");
+  CHECK(found.view.accuses == Accusation::never);
+}
+
 TEST_CASE("fault diagnosis: a rank that was killed while the file system stood still is the one that was killed") {
   fault_diagnosis::Rig rig;
   GuardFinding finding;
@@ -181,6 +192,12 @@ TEST_CASE("fault diagnosis: a fault that all processes survived is the rank's th
   CHECK(again.culprit == 1);
   CHECK(again.view.fault == found.view.fault);
   CHECK(again.cause == found.cause + "; node n2 was not heard of");
+  // The first rank may be blamed as any other; one that is none of the launch's is not.
+  GuardFinding of_another = finding;
+  of_another.rank = 1, of_another.said = "another rank: rank 0: No space left on device";
+  CHECK(diagnose_survived(of_another, rig.evidence()).culprit == 0);
+  of_another.said = "another rank: rank 99: No space left on device";
+  CHECK(diagnose_survived(of_another, rig.evidence()).culprit == 1);
 }
 
 TEST_CASE("fault diagnosis: a disk without room is named beside the end that it may have caused") {

@@ -31,6 +31,7 @@ TEST_CASE("recovery: the parts add up to the time from the fault to the first co
   CHECK(event->launch == 2);
   CHECK(event->detect_s == doctest::Approx(0.2));
   CHECK(event->stop_s == doctest::Approx(0.3));
+  CHECK(event->teardown_s == doctest::Approx(0.3));
   CHECK(event->start_s == doctest::Approx(0.8));
   CHECK(event->load_s == doctest::Approx(0.4));
   CHECK(event->first_step_s == doctest::Approx(0.2));
@@ -73,6 +74,8 @@ TEST_CASE("recovery: a second fault on the way back belongs to the same time") {
   const auto event = clock.look(2'400, ranks_at(12));
   REQUIRE(event);
   CHECK(event->launch == 3);
+  CHECK(event->stop_s == doctest::Approx(0.7));
+  CHECK(event->teardown_s == doctest::Approx(0.1));  // the launch that failed on the way took none of it
   CHECK(event->total_s == doctest::Approx(1.4));
   CHECK(event->lost_steps == 7);
 }

@@ -4,8 +4,8 @@
 
 using namespace longhaul;
 
-TEST_CASE("of what ranks have told, the newest of this launch that is silent corruption counts") {
-  const auto told = [](std::int64_t ms, int rank, int launch, bool corruption) {
+TEST_CASE("of what ranks have reported, the newest of this launch that is silent corruption counts") {
+  const auto reported = [](std::int64_t ms, int rank, int launch, bool corruption) {
     Event event{ms, "faulted", rank, Value::make_table()};
     event.fields.set("what", "something");
     event.fields.set("launch", static_cast<std::int64_t>(launch));
@@ -14,7 +14,8 @@ TEST_CASE("of what ranks have told, the newest of this launch that is silent cor
     if (corruption) set_fields(event.fields, found);
     return event;
   };
-  const std::vector<Event> events = {told(1'000, 1, 1, true), told(2'000, 3, 2, true), told(3'000, 0, 2, false)};
+  const std::vector<Event> events = {reported(1'000, 1, 1, true), reported(2'000, 3, 2, true),
+                                     reported(3'000, 0, 2, false)};
   const auto newest = reported_corruption(events, 2);
   REQUIRE(newest);
   CHECK(newest->rank == 3);
@@ -26,7 +27,7 @@ TEST_CASE("of what ranks have told, the newest of this launch that is silent cor
   CHECK(!reported_corruption(events, 3));
 }
 
-TEST_CASE("what two ranks disagree about, or nobody can tell, accuses no rank") {
+TEST_CASE("what two ranks disagree about, or nobody can know, accuses no rank") {
   SilentCorruption found;
   found.rank = 2, found.other = 5, found.step = 9, found.sound_step = 4;
   Value fields = Value::make_table();

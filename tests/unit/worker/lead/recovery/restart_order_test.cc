@@ -56,7 +56,7 @@ TEST_CASE("restart order: a rank that does not leave ends it after seconds, and 
   CHECK(found->no_order == "rank 2 did not leave its collective within 3 s of the order to go on in-process");
   CHECK(found->cause.find("all ranks live and wait in dp; rank 2") == 0);
   CHECK(found->detect_s == doctest::Approx(6));
-  CHECK(!rig.order.look(200'000, rig.ranks));  // told once
+  CHECK(!rig.order.look(200'000, rig.ranks));  // reported once
 }
 
 TEST_CASE("restart order: ranks that have left and do not meet have longer") {
@@ -97,7 +97,7 @@ TEST_CASE("restart order: a node whose agent is silent has not passed it on; the
   CHECK(found->rank == 1);
   CHECK(found->host == "n1");
   CHECK(found->no_order == "the order to go on in-process was not passed on: node n2 was not heard of for 3.0 s");
-  CHECK(!rig.order.look(200'000, rig.ranks));  // told once
+  CHECK(!rig.order.look(200'000, rig.ranks));  // reported once
 }
 
 TEST_CASE("restart order: an agent that falls silent within the second after the order has not passed it on either") {
@@ -148,7 +148,7 @@ TEST_CASE("restart order: ranks that all have left after a fault, however late, 
   CHECK(found->rank == 2);
   CHECK(found->no_order.find("rank 0 did not meet the others within 25 s") == 0);
   CHECK(found->cause.find("rank 2 has a fault at step 38; rank 0") == 0);
-  CHECK(!rig.order.look(500'000, rig.ranks));  // told once
+  CHECK(!rig.order.look(500'000, rig.ranks));  // reported once
 }
 
 TEST_CASE("restart order: a rank that fails on its way back ends it, though the others have met without it") {
@@ -163,4 +163,44 @@ TEST_CASE("restart order: a rank that fails on its way back ends it, though the 
   REQUIRE(found);
   CHECK(found->rank == 1);
   CHECK(found->cause == "rank 1 has a fault at step 38; rank 2 has failed since the order to go on in-process");
+}
+
+TEST_CASE(
+    "restart order: a rank that srun ended before the one that failed on its way was reported is no fault of its own") {
+  restart_order::Rig rig;
+  rig.why.kind = GuardFinding::Kind::faulted, rig.why.rank = 2, rig.why.cause = "rank 2 has a fault at step 39";
+  GuardFinding ended, hang;
+  ended.kind = GuardFinding::Kind::rank_ended, ended.rank = 0;
+  hang.kind = GuardFinding::Kind::hang, hang.rank = 0;
+  for (const GuardFinding* seen : {&ended, &hang}) {
+    for (auto& rank : rig.ranks) rank.beat.section = "restart";
+    rig.order.given(1'000, 2, rig.why);
+    const auto found = rig.order.fault_of(*seen, 1'500, rig.ranks);
+    REQUIRE(found);
+    CHECK(found->kind == seen->kind);
+    CHECK(!rig.order.failed(rig.ranks));
+    rig.ranks[2].beat.section = "failed 8";  // its agent reports while the launch is put down
+    const auto before = rig.order.failed(rig.ranks);
+    REQUIRE(before.has_value() == (seen == &ended));
+    if (before)
+      CHECK(before->cause == "rank 2 has a fault at step 39; rank 2 has failed since the order to go on in-process");
+  }
+}
+
+TEST_CASE(
+    "restart order: where the launch has ended meanwhile, a rank that failed on its way belongs to the fault before") {
+  restart_order::Rig rig;
+  CHECK(!rig.order.failed(rig.ranks));
+  rig.ranks[2].beat.section = "failed 8";
+  CHECK(!rig.order.failed(rig.ranks));  // of a hang: ranks may fail at what they hung in
+  rig.why.kind = GuardFinding::Kind::faulted, rig.why.rank = 1, rig.why.cause = "rank 1 has a fault at step 38";
+  rig.order.given(1'000, 2, rig.why);
+  rig.ranks[2].beat.section = "restart";
+  CHECK(!rig.order.failed(rig.ranks));
+  rig.ranks[2].beat.section = "failed 8";
+  const auto found = rig.order.failed(rig.ranks);
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+  CHECK(found->cause == "rank 1 has a fault at step 38; rank 2 has failed since the order to go on in-process");
+  CHECK(!rig.order.failed(rig.ranks));  // reported once
 }

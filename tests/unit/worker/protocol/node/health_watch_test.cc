@@ -67,7 +67,7 @@ TEST_CASE("the program hears which processes are the job's, at its start and whe
   CHECK(rig.watch.report().notes[1].finding.what == "pids 7 9");
 }
 
-TEST_CASE("a program that does not read what it is told keeps nobody waiting") {
+TEST_CASE("a program that does not read what it is sent keeps nobody waiting") {
   WatchRig rig("exec sleep 60");
   rig.watch.look();
   std::set<int> many;
@@ -80,7 +80,7 @@ TEST_CASE("a program that does not read what it is told keeps nobody waiting") {
   CHECK(rig.watch.report().notes.empty());
 }
 
-TEST_CASE("a program that says nothing is told of once and ended; looking never waits for it") {
+TEST_CASE("a program that says nothing is reported once and ended; looking never waits for it") {
   WatchRig rig("exec sleep 60", 100);
   rig.until([&] { return !rig.watch.report().notes.empty(); });
   CHECK(rig.watch.report().notes[0].finding.fault == FaultClass::health_silent);

@@ -40,9 +40,9 @@ struct ExchangeFleet {
   std::string address_of(const std::string& host) const { return "127.0.0." + host.substr(1); }
   void begin(const std::function<int(const std::string&)>& port_of) {
     for (const auto& [host, partners] : exchange_partners(hosts)) {
-      std::vector<ExchangePartner> told;
-      for (const std::string& partner : partners) told.push_back({partner, address_of(partner), port_of(partner)});
-      nodes[host]->begin(told);
+      std::vector<ExchangePartner> reported;
+      for (const std::string& partner : partners) reported.push_back({partner, address_of(partner), port_of(partner)});
+      nodes[host]->begin(reported);
     }
   }
   bool done() const {

@@ -26,7 +26,7 @@ TEST_CASE("a report of a rank that waits arrives whole") {
   CHECK(got.idle_ms == 40);
   RankReport later = rank;
   later.beat.polls = 2000, later.idle_ms = 140;
-  CHECK(later == rank);  // time that passes is nothing new to tell
+  CHECK(later == rank);  // time that passes is nothing new to report
   later.beat.waits_in = beat_waits_nowhere;
   CHECK(!(later == rank));
   report.ranks[0].beat.waits_in = 2;  // there are two communicators
@@ -40,13 +40,13 @@ TEST_CASE("trust: the folder of a launch in a node's memory has a name that nobo
   CHECK(one.size() == std::string(node_beat_prefix).size() + 32);
 }
 
-TEST_CASE("where ranks leave their words comes with what is to be watched") {
+TEST_CASE("where ranks leave their entries comes with what is to be watched") {
   AgentOrder order;
   order.kind = AgentOrder::Kind::watch;
   order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.ranks = {1};
-  CHECK(agent_order_from_value(agent_order_to_value(order))->words.empty());
-  order.words = "/dev/shm/longhaul-1/words";
-  CHECK(agent_order_from_value(agent_order_to_value(order))->words == order.words);
+  CHECK(agent_order_from_value(agent_order_to_value(order))->store_dir.empty());
+  order.store_dir = "/dev/shm/longhaul-1/store";
+  CHECK(agent_order_from_value(agent_order_to_value(order))->store_dir == order.store_dir);
 }
 
 TEST_CASE("what was found wrong with the node travels with the report, and a report without it is one of nobody") {
@@ -83,20 +83,20 @@ TEST_CASE("what an exchange found travels with the report, and its partners with
   AgentOrder order;
   order.kind = AgentOrder::Kind::exchange;
   order.id = "secret", order.partners = {{"n2", "10.0.0.2", 99}};
-  const auto told = agent_order_from_value(agent_order_to_value(order));
-  REQUIRE(told.ok());
-  CHECK(told->kind == AgentOrder::Kind::exchange);
-  CHECK(told->id == "secret");
-  REQUIRE(told->partners.size() == 1);
-  CHECK(told->partners[0].host == "n2");
-  CHECK(told->partners[0].address == "10.0.0.2");
-  CHECK(told->partners[0].port == 99);
+  const auto reported = agent_order_from_value(agent_order_to_value(order));
+  REQUIRE(reported.ok());
+  CHECK(reported->kind == AgentOrder::Kind::exchange);
+  CHECK(reported->id == "secret");
+  REQUIRE(reported->partners.size() == 1);
+  CHECK(reported->partners[0].host == "n2");
+  CHECK(reported->partners[0].address == "10.0.0.2");
+  CHECK(reported->partners[0].port == 99);
 }
 
 TEST_CASE("faults that a node is to suffer travel with the order, and those that it could not with the report") {
   NodeReport report;
   report.host = "n1", report.health.since = 9, report.health.gpu_script = "/tmp/n1.script";
-  report.fault_problems = {{"at-0", "there is no script"}, {"told-1", "nobody listens"}};
+  report.fault_problems = {{"at-0", "there is no script"}, {"ordered-1", "nobody listens"}};
   const auto read = node_report_from_value(node_report_to_value(report));
   REQUIRE(read.ok());
   CHECK(read->health.gpu_script == "/tmp/n1.script");

@@ -104,11 +104,11 @@ TEST_CASE("beat sockets: nonsense is refused with its line and counted, and the 
   CHECK(rig.sockets.counts(0).lines == 2);
   CHECK(rig.sockets.counts(0).refused == 2);
   const std::string heard = client.heard();
-  CHECK(heard.find("refused 2 no such word; there are step section") == 0);
+  CHECK(heard.find("refused 2 no such keyword; there are step section") == 0);
   CHECK(heard.find("\nrefused 3 a line has at most 127 bytes\n") != std::string::npos);
   std::string nonsense;
   for (int i = 0; i < 1000; ++i) nonsense += "nonsense\n";
-  REQUIRE(client.say(nonsense));  // who never reads is told a few times, not more
+  REQUIRE(client.say(nonsense));  // who never reads is answered a few times, not more
   rig.look_until([&] { return rig.sockets.counts(0).refused == 1002; });
   REQUIRE(client.say("step 4\n"));
   rig.sockets.look();
@@ -116,7 +116,7 @@ TEST_CASE("beat sockets: nonsense is refused with its line and counted, and the 
   CHECK(client.heard().size() < 4096);
 }
 
-TEST_CASE("beat sockets: orders are told to who is there and to who comes, and what is done is known") {
+TEST_CASE("beat sockets: orders are sent to who is there and to who comes, and what is done is known") {
   BeatSocketRig rig;
   rig.open();
   BeatClient client(rig.path());
@@ -130,7 +130,7 @@ TEST_CASE("beat sockets: orders are told to who is there and to who comes, and w
   CHECK(client.heard() == "order 1 stop_after 500\norder 2 checkpoint\n");
   rig.sockets.look();
   CHECK(client.heard() == "");
-  BeatClient again(rig.path());  // not done yet: told again
+  BeatClient again(rig.path());  // not done yet: sent again
   rig.sockets.look();
   CHECK(again.heard() == "order 1 stop_after 500\norder 2 checkpoint\n");
   REQUIRE(client.say("done 2\n"));

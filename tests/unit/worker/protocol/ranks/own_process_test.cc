@@ -26,10 +26,20 @@ struct ForeignProcess {
     const auto started = spawn(sleeper);
     REQUIRE(started.ok());
     pid = *started;
+    REQUIRE(has_environment());
   }
   ~ForeignProcess() { ::kill(pid, SIGKILL); }
   ForeignProcess(const ForeignProcess&) = delete;
   ForeignProcess& operator=(const ForeignProcess&) = delete;
+  // The kernel shows the environment of a new program a moment after it has closed the descriptors by which spawn()
+  // sees that it runs.
+  bool has_environment() const {
+    SystemClock clock;
+    for (const Deadline deadline(clock, 5'000); !deadline.passed(); clock.sleep_ms(2))
+      if (const auto shown = read_file(longhaul::format("/proc/{}/environ", pid)); shown.ok() && !shown->empty())
+        return true;
+    return false;
+  }
   bool ends() const {
     SystemClock clock;
     for (const Deadline deadline(clock, 5'000); !deadline.passed(); clock.sleep_ms(2))

@@ -51,7 +51,7 @@ TEST_CASE("process watch: a process that is stopped, goes on, ends and is reaped
   CHECK(watch.look(pid) == ProcessState::ended);
 }
 
-TEST_CASE("process watch: the kernel tells of the end at once, and of a process that is stopped nothing") {
+TEST_CASE("process watch: the kernel reports the end at once, and of a process that is stopped nothing") {
   ProcessWatch watch;
   const pid_t pid = start_watched_sleeper();
   REQUIRE(watch.look(pid) == ProcessState::running);

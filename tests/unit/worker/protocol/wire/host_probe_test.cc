@@ -1,4 +1,4 @@
-// A kernel that answers is told apart from silence.
+// A kernel that answers is distinguished from silence.
 #include "worker/protocol/wire/host_probe.h"
 
 #include <doctest/doctest.h>

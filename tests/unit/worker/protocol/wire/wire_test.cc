@@ -229,9 +229,9 @@ TEST_CASE("wire: another release is refused by its number, in a frame that both 
   WireSession newer = WireSession::agent(secret, agent_nonce, 1, hello_of("n1"));
   REQUIRE(newer.take(frame_of(9, WireKind::challenge, 0, lead_nonce_bytes, "", nullptr)).ok());
   CHECK(newer.has_outgoing());
-  const auto told = newer.take(frame_of(9, WireKind::refused, 1, "", "what 9 says", &to_agent));
-  REQUIRE_FALSE(told.ok());
-  CHECK(told.error().code == ErrorCode::unsupported);
+  const auto reported = newer.take(frame_of(9, WireKind::refused, 1, "", "what 9 says", &to_agent));
+  REQUIRE_FALSE(reported.ok());
+  CHECK(reported.error().code == ErrorCode::unsupported);
 }
 
 TEST_CASE("wire: what was signed and cannot be understood is corrupt, and ends no agent for good") {
@@ -277,8 +277,8 @@ TEST_CASE("wire: a refusal says why") {
   REQUIRE(pair.lead_says().ok());
   REQUIRE(pair.agent_says().ok());
   pair.lead.refuse("no such host");
-  const auto told = pair.lead_says();
-  REQUIRE(!told.ok());
-  CHECK(told.error().message().find("no such host") != std::string::npos);
+  const auto reported = pair.lead_says();
+  REQUIRE(!reported.ok());
+  CHECK(reported.error().message().find("no such host") != std::string::npos);
   CHECK(!pair.agent.open());
 }

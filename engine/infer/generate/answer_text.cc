@@ -1,0 +1,136 @@
+#include "engine/infer/generate/answer_text.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace longhaul {
+namespace {
+
+std::int64_t count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+}  // namespace
+
+AnswerText::AnswerText(const TextModel& model, GenerationRequest request, std::shared_ptr<GenerationListener> listener)
+    : model_(model), request_(std::move(request)), listener_(std::move(listener)), stops_(request_.stops) {
+  usage_.prompt_tokens = static_cast<std::int64_t>(request_.prompt.size());
+}
+
+TextStep AnswerText::prompt_step(int slot, std::int64_t budget) {
+  const std::span<const std::int32_t> prompt = request_.prompt;
+  const std::size_t count = std::min(prompt.size() - read_, static_cast<std::size_t>(budget));
+  if (read_ == 0)
+    for (const std::int32_t token : prompt) history_.add_prompt(token);
+  const bool ends = read_ + count == prompt.size();
+  auto wanted = ends ? TextStep::Logits::last : TextStep::Logits::none;
+  if (request_.echo && request_.logprobs) wanted = TextStep::Logits::all;
+  return {slot, prompt.subspan(read_, count), wanted, ends ? draw() : std::nullopt};
+}
+
+TextStep AnswerText::decode_step(int slot) const {
+  return {slot, {&last_token_, 1}, TextStep::Logits::last, draw()};
+}
+
+// The next token is drawn by the model, where it draws and no log-probabilities are asked for.
+std::optional<TokenDraw> AnswerText::draw() const {
+  if (!model_.info().draws || request_.logprobs || request_.max_tokens == 0) return std::nullopt;
+  return TokenDraw{&request_.sampling, &history_, static_cast<std::uint64_t>(usage_.completion_tokens)};
+}
+
+std::optional<FinishReason> AnswerText::take(const TextStep& step, std::span<float> logits, std::int32_t drawn) {
+  if (step.wanted == TextStep::Logits::all) take_prompt_logprobs(step, logits);
+  if (!prompt_done_) {
+    read_ += step.tokens.size();
+    if (read_ < request_.prompt.size()) return std::nullopt;
+    finish_prompt();
+    if (request_.max_tokens == 0) return FinishReason::length;
+  }
+  if (step.draw) return take_token(drawn, {});
+  return draw_token(logits.last(static_cast<std::size_t>(model_.info().vocabulary)));
+}
+
+// logits[t] predict token t + 1, so the piece's last row belongs to the first token of the next piece: every row but
+// the prompt's very last gives a log-probability of a prompt token.
+void AnswerText::take_prompt_logprobs(const TextStep& step, std::span<const float> logits) {
+  const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
+  const std::vector<std::int32_t>& prompt = request_.prompt;
+  if (read_ == 0) pending_.push_back({prompt[0], 0, std::nullopt, {}});
+  for (std::size_t t = 0; t < step.tokens.size(); ++t) {
+    const std::size_t next = read_ + t + 1;
+    if (next >= prompt.size()) break;
+    PositionLogprobs p = logprobs_of(logits.subspan(t * vocabulary, vocabulary), prompt[next], *request_.logprobs);
+    pending_.push_back({prompt[next], 0, p.chosen.logprob, std::move(p.top)});
+  }
+}
+
+void AnswerText::finish_prompt() {
+  prompt_done_ = true;
+  if (!request_.echo && !request_.logprobs) return;
+  Utf8Gate gate;  // of its own: half a character at the prompt's end must not swallow the answer's beginning
+  std::string text;
+  std::size_t index = 0;
+  for (const std::int32_t token : request_.prompt) {
+    if (index < pending_.size()) pending_[index++].text_offset = count_characters(text);
+    text += gate.push(text_of(token));
+  }
+  text += gate.finish();
+  text_characters_ = count_characters(text);
+  if (!request_.echo) return;
+  listener_->on_text(text, pending_);
+  pending_.clear();
+}
+
+std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {
+  std::vector<float> raw;
+  if (request_.logprobs) raw.assign(logits.begin(), logits.end());  // sampling works in place
+  const std::int32_t token =
+      sample_token(logits, history_, request_.sampling, static_cast<std::uint64_t>(usage_.completion_tokens));
+  return take_token(token, raw);
+}
+
+std::optional<FinishReason> AnswerText::take_token(std::int32_t token, std::span<const float> raw_logits) {
+  ++usage_.completion_tokens;
+  history_.add_output(token);
+  last_token_ = token;
+  const bool ends = ends_with(token, raw_logits);
+  if (ends && !(request_.echo && request_.logprobs)) return FinishReason::stop;
+
+  if (request_.logprobs) {
+    PositionLogprobs p = logprobs_of(raw_logits, token, *request_.logprobs);
+    pending_.push_back({token, text_characters_, p.chosen.logprob, std::move(p.top)});
+  }
+  release(ends ? std::string() : text_of(token));
+  if (ends || stops_.stopped()) return FinishReason::stop;
+  if (usage_.completion_tokens >= request_.max_tokens) return FinishReason::length;
+  return std::nullopt;
+}
+
+// Whether a token ends answers; if so it stands in the usage.
+bool AnswerText::ends_with(std::int32_t token, std::span<const float> raw_logits) {
+  const std::vector<std::int32_t>& ends = model_.info().end_tokens;
+  if (std::find(ends.begin(), ends.end(), token) == ends.end()) return false;
+  usage_.end_token = token;
+  if (request_.logprobs) usage_.end_logprob = logprobs_of(raw_logits, token, 0).chosen.logprob;
+  return true;
+}
+
+std::string AnswerText::text_of(std::int32_t token) const {
+  return request_.show_special ? model_.token_name(token) : model_.token_bytes(token);
+}
+
+void AnswerText::release(const std::string& bytes) {
+  const std::string characters = gate_.push(bytes);
+  text_characters_ += count_characters(characters);
+  const std::string text = stops_.push(characters);
+  if (text.empty() && pending_.empty()) return;
+  listener_->on_text(text, pending_);
+  pending_.clear();
+}
+
+void AnswerText::release_rest() {
+  const std::string rest = stops_.push(gate_.finish()) + stops_.finish();
+  if (!rest.empty() || !pending_.empty()) listener_->on_text(rest, pending_);
+}
+
+}  // namespace longhaul

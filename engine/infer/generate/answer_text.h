@@ -1,0 +1,66 @@
+// One answer as it grows: which tokens the model reads next, what a drawn token means, when the text ends, and what of
+// it its listener hears. It knows nothing of other answers, slots, deadlines or threads.
+//
+//   prompt_step() until prompt_done(), then decode_step(); after each forward take(); at the end release_rest() and
+//   end()
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/infer/generate/generation.h"
+#include "engine/infer/generate/text_model.h"
+#include "engine/infer/generate/text_stream.h"
+
+namespace longhaul {
+
+class AnswerText {
+ public:
+  // `model` outlives it and is asked for its description and the text of tokens only.
+  AnswerText(const TextModel& model, GenerationRequest request, std::shared_ptr<GenerationListener> listener);
+
+  const GenerationRequest& request() const { return request_; }
+  const GenerationUsage& usage() const { return usage_; }
+  bool prompt_done() const { return prompt_done_; }
+
+  // What the model in `slot` reads next: at most `budget` > 0 tokens of the prompt, or the last drawn token. What the
+  // step names lives in this object until the next call of take().
+  TextStep prompt_step(int slot, std::int64_t budget);
+  TextStep decode_step(int slot) const;
+
+  // What the model has computed for `step`: the rows of logits that it wanted, [rows * vocabulary] (sampling works in
+  // place), and the token that it drew, where it was to draw one. Why the answer ends now; nullopt: it goes on.
+  std::optional<FinishReason> take(const TextStep& step, std::span<float> logits, std::int32_t drawn);
+
+  // What was held back as a possible stop text or half a character is text after all.
+  void release_rest();
+  void end(FinishReason reason, const std::string& error) { listener_->on_end(reason, usage_, error); }
+
+ private:
+  std::optional<TokenDraw> draw() const;
+  void take_prompt_logprobs(const TextStep& step, std::span<const float> logits);
+  void finish_prompt();
+  std::optional<FinishReason> draw_token(std::span<float> logits);
+  std::optional<FinishReason> take_token(std::int32_t token, std::span<const float> raw_logits);
+  bool ends_with(std::int32_t token, std::span<const float> raw_logits);
+  std::string text_of(std::int32_t token) const;
+  void release(const std::string& bytes);
+
+  const TextModel& model_;
+  GenerationRequest request_;
+  std::shared_ptr<GenerationListener> listener_;
+  std::size_t read_ = 0;  // prompt tokens that the model has seen
+  bool prompt_done_ = false;
+  std::int32_t last_token_ = -1;
+  TokenHistory history_;
+  GenerationUsage usage_;
+  Utf8Gate gate_;
+  StopFilter stops_;
+  std::int64_t text_characters_ = 0;     // decoded so far, for text_offset
+  std::vector<GeneratedToken> pending_;  // not yet given to the listener
+};
+
+}  // namespace longhaul

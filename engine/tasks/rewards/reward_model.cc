@@ -1,0 +1,93 @@
+#include "engine/tasks/rewards/reward_model.h"
+
+#include <algorithm>
+
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/data/rows/step_places.h"
+#include "engine/data/template/chat.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/train/step/sequence_rewards.h"
+
+namespace longhaul {
+
+namespace {
+
+// What a folder makes of a short conversation.
+Result<std::vector<std::int32_t>> tokens_of_example(const std::string& folder) {
+  const std::vector<ChatMessage> messages = {{"user", "Is 1 + 1 = 2?"}, {"assistant", "Yes, it is."}};
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, folder));
+  LH_TRY(ChatTokens tokens, encoder.encode(messages));
+  return std::move(tokens.ids);
+}
+
+// Tokens go from one model to the other as they are.
+Status check_same_tokens(const std::string& folder, const std::string& judged) {
+  LH_TRY(const std::string own, read_file(join_path(folder, "tokenizer.json")));
+  LH_TRY(const std::string other, read_file(join_path(judged, "tokenizer.json")));
+  bool same = own == other;
+  if (same) {
+    LH_TRY(const std::vector<std::int32_t> mine, tokens_of_example(folder));
+    LH_TRY(const std::vector<std::int32_t> theirs, tokens_of_example(judged));
+    same = mine == theirs;
+  }
+  if (same) return {};
+  return make_error(ErrorCode::invalid_input,
+                    format("the reward model {} and the model {} differ in {}", folder, judged,
+                           own == other ? "how a conversation is written (their chat templates)" : "tokenizer.json"),
+                    "train the reward model from the model that it judges, or from one with the same tokenizer");
+}
+
+}  // namespace
+
+Result<RewardForm> reward_form_of_folder(const std::string& folder) {
+  LH_TRY(const HfConfig config, load_any_model_config(folder));
+  return reward_form_of(config.reward_form, join_path(folder, "config.json"));
+}
+
+Result<std::unique_ptr<RewardModel>> RewardModel::load(const TaskRun& run, const std::string& folder,
+                                                       const std::string& precision, std::int64_t length_max,
+                                                       const std::string& judged_folder) {
+  LH_TRY(const HfConfig config, load_any_model_config(folder));
+  if (!config.shape.scalar_head)
+    return make_error(
+        ErrorCode::invalid_input, folder + " is no reward model",
+        "a stage of the kind reward makes one; its config.json names a class ...ForSequenceClassification");
+  LH_CHECK(check_same_tokens(folder, judged_folder));
+  if (length_max > config.shape.max_position_embeddings)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("texts of up to {} tokens are judged by the reward model {}, whose max_position_embeddings is {}",
+               length_max, folder, config.shape.max_position_embeddings),
+        "use a shorter sequence_length");
+  constexpr std::int64_t tokens_at_once = 4096;
+  LlamaOptions options;
+  options.training = false, options.length_max = length_max;
+  options.tokens_max = std::max(length_max, tokens_at_once);
+  LH_TRY(RewardForm form, reward_form_of(config.reward_form, join_path(folder, "config.json")));
+  LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  std::unique_ptr<RewardModel> model(new RewardModel(run, options.tokens_max, std::move(form), std::move(tokenizer)));
+  model->store_ = std::make_unique<ParameterStore>(
+      ParameterStore::frozen(config.shape, precision == "bf16" ? DType::bf16 : DType::f32, nullptr, {}));
+  LH_CHECK(load_model_weights(run.compute, folder, *model->store_));
+  model->llama_ = std::make_unique<Llama>(*model->store_, options);
+  return model;
+}
+
+Result<std::vector<double>> RewardModel::rewards(std::span<const JudgedText> texts) {
+  std::vector<std::vector<std::size_t>> places;
+  places.reserve(texts.size());  // they are borrowed
+  std::vector<AskedText> asked;
+  for (const JudgedText& text : texts) {
+    places.push_back(asked_places(form_, tokenizer_, text.ids, text.answer_begin));
+    asked.push_back({text.ids, places.back()});
+  }
+  LH_TRY(const auto numbers,
+         numbers_at(run_.compute, *llama_, tokens_max_, asked, [&](std::size_t) { run_.section("reward"); }));
+  std::vector<double> rewards;
+  for (const std::vector<double>& own : numbers) rewards.push_back(one_reward(form_, own));
+  return rewards;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+// A trained reward model that judges the answers of another model: whole on every rank, nobody trains it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contracts/settings/stages/reward_form.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/model/llama.h"
+#include "engine/tasks/common/task_run.h"
+
+namespace longhaul {
+
+// What the numbers of the model in that folder mean (contracts/settings/stages/reward_form.h).
+Result<RewardForm> reward_form_of_folder(const std::string& folder);
+
+// A prompt and its answer, from which token on that is; borrowed.
+struct JudgedText {
+  std::span<const std::int32_t> ids;
+  std::size_t answer_begin = 0;
+};
+
+class RewardModel {
+ public:
+  // From a folder as the stage kind `reward` makes it, or transformers. It judges the tokens of the model of
+  // `judged_folder`, whose tokenizer and form of conversations have to be its own (invalid_input), in texts of up to
+  // `length_max` tokens. Borrows the run's context.
+  static Result<std::unique_ptr<RewardModel>> load(const TaskRun& run, const std::string& folder,
+                                                   const std::string& precision, std::int64_t length_max,
+                                                   const std::string& judged_folder);
+  // One for each text, which ends with the last token of its answer. More is better; what no number is stays so.
+  Result<std::vector<double>> rewards(std::span<const JudgedText> texts);
+
+ private:
+  RewardModel(const TaskRun& run, std::int64_t tokens_max, RewardForm form, Tokenizer tokenizer)
+      : run_(run), tokens_max_(tokens_max), form_(std::move(form)), tokenizer_(std::move(tokenizer)) {}
+
+  const TaskRun& run_;
+  std::int64_t tokens_max_;
+  RewardForm form_;
+  Tokenizer tokenizer_;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<Llama> llama_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,25 @@
+// Answers as rows of a batch, with what objectives ask of each of them and of its tokens.
+#pragma once
+
+#include <vector>
+
+#include "engine/tasks/rollouts/rollouts.h"
+#include "engine/train/step/batch_source.h"
+
+namespace longhaul {
+
+class AnswerRows {
+ public:
+  explicit AnswerRows(BatchStorage& out) : out_(out) { out.per_sequence.clear(); }
+  // Borrowed. `scale`: of each of its tokens' losses.
+  void add(const Rollout& rollout, double advantage, double scale);
+  void put(std::int64_t sequence_length);
+  // Where the answer of a row begins in arrays of the batch: the places that predict its tokens.
+  static std::size_t begin_of(const Rollout& rollout, std::size_t row, const BatchStorage& batch);
+
+ private:
+  BatchStorage& out_;
+  std::vector<const Rollout*> rows_;
+};
+
+}  // namespace longhaul

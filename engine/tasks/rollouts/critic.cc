@@ -1,0 +1,164 @@
+#include "engine/tasks/rollouts/critic.h"
+
+#include <algorithm>
+
+#include "base/files/files.h"
+#include "base/text/text.h"
+#include "engine/align/critic/token_reward.h"
+#include "engine/model/store/model_folder.h"
+#include "engine/tasks/rollouts/answer_rows.h"
+
+namespace longhaul {
+
+namespace {
+
+constexpr const char* critic_folder = "critic";
+constexpr const char* beta_key = "beta";
+constexpr RetentionPolicy keeps_all = {1, 1, 0};  // what may go is said here
+
+DType critic_type(const AlignSettings& settings) {
+  return settings.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+TrainerOptions critic_options(const AlignSettings& settings, std::int64_t steps) {
+  TrainerOptions options;
+  options.optimizer = settings.optimizer;
+  options.optimizer.lr = settings.ppo.critic_lr, options.optimizer.offload = "none";
+  options.seed = static_cast<std::uint64_t>(settings.seed), options.steps = steps;
+  options.micro_batch_size = settings.micro_batch_size, options.global_batch_size = settings.global_batch_size;
+  options.check_contributions = settings.corruption.check != "off";
+  return options;
+}
+
+}  // namespace
+
+// The rows of a step, by their places in the order of the whole training.
+class Critic::Batches final : public BatchSource {
+ public:
+  explicit Batches(std::int64_t batch) : batch_(batch) {}
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    return rows(first - begin_, count, out);
+  }
+  void begin_step(std::int64_t step, std::int64_t) override { begin_ = (step - 1) * batch_; }
+  std::int64_t samples_per_epoch() const override { return batch_; }
+  BatchRows rows;
+
+ private:
+  std::int64_t batch_, begin_ = 0;
+};
+
+Critic::Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape)
+    : run_(run),
+      settings_(settings),
+      compute_(run.compute.threads(), run.compute.cpu_level()),
+      store_(shape, critic_type(settings), nullptr, MeshPlace{run.mesh.dims(), run.mesh.at()}),
+      objective_(settings.ppo.value_clip),
+      batches_(std::make_unique<Batches>(settings.global_batch_size)),
+      checkpoints_(run.clock, join_path(run.launch.state_dir, critic_folder), keeps_all),
+      beta_(settings.beta) {
+  checkpoints_.set_fence(fence_of(run.launch));
+}
+
+Critic::~Critic() = default;
+
+Result<std::unique_ptr<Critic>> Critic::create(TaskRun& run, const AlignSettings& settings, const std::string& folder,
+                                               std::int64_t steps) {
+  run.section("initialize");
+  LH_TRY(const HfConfig config, load_any_model_config(folder));
+  const TrainerOptions options = critic_options(settings, steps);
+  LH_TRY(const TrainingSchedules schedules, training_schedules(options, run.mesh));
+  std::unique_ptr<Critic> critic(new Critic(run, settings, with_scalar_head(config.shape)));
+  const auto new_head = static_cast<std::uint64_t>(settings.seed);
+  const bool has_one_number = config.shape.scalar_head && config.shape.num_labels == 1;
+  LH_CHECK(run.group.agree(load_model_weights(critic->compute_, folder, critic->store_,
+                                              has_one_number ? std::nullopt : std::optional(new_head))));
+  LlamaOptions model = stage_options(schedules, options, run.mesh, 0);
+  model.tokens_max = settings.micro_batch_size * settings.sequence_length;
+  model.length_max = settings.sequence_length;
+  critic->model_ = std::make_unique<Llama>(critic->store_, model);
+  critic->trainer_ =
+      std::make_unique<Trainer>(critic->compute_, run.mesh, critic->store_, std::vector<Llama*>{critic->model_.get()},
+                                critic->objective_, *critic->batches_, options);
+  critic->trainer_->hooks.on_micro_batch = [&run](std::int64_t, int) { run.section("critic"); };
+  return critic;
+}
+
+Status Critic::value(std::vector<Rollout>& rollouts) {
+  BatchStorage batch;
+  std::vector<float> values;
+  const auto size = static_cast<std::size_t>(settings_.micro_batch_size);
+  for (std::size_t first = 0; first < rollouts.size(); first += size) {
+    run_.section("value");
+    const std::span<Rollout> here = std::span(rollouts).subspan(first, std::min(size, rollouts.size() - first));
+    AnswerRows rows(batch);
+    for (const Rollout& rollout : here) rows.add(rollout, 0, 0);
+    rows.put(settings_.sequence_length);
+    batch.mark_padding();
+    LH_CHECK(model_->check(batch.view()));
+    values.assign(batch.ids.size(), 0.0F);
+    model_->forward(compute_, 0, batch.view());
+    model_->token_losses(compute_, 0, values);
+    for (std::size_t row = 0; row < here.size(); ++row) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(AnswerRows::begin_of(here[row], row, batch));
+      here[row].values.assign(begin, begin + static_cast<std::ptrdiff_t>(here[row].drawn.size()));
+    }
+  }
+  return model_->status();
+}
+
+Result<StepReport> Critic::step(const BatchRows& rows) {
+  batches_->rows = rows;
+  auto report = trainer_->step();
+  batches_->rows = {};
+  if (!report.ok()) return report.error().with_context("critic");
+  return report;
+}
+
+void Critic::adapt_beta(double divergence, double answers) {
+  beta_ = adapted_beta(settings_.ppo, beta_, divergence, answers);
+}
+
+TrainingState Critic::state() {
+  TrainingState state;
+  state.layout = &store_.layout(), state.shape = store_.shape();
+  state.masters = {store_.masters(), store_.device()};
+  state.exp_avg = trainer_->optimizer().exp_avg(), state.exp_avg_sq = trainer_->optimizer().exp_avg_sq();
+  state.progress = trainer_->progress();
+  state.seed = static_cast<std::uint64_t>(settings_.seed);
+  state.extra = Value::make_table();
+  state.extra.set(beta_key, beta_);
+  return state;
+}
+
+Status Critic::save(std::int64_t step) {
+  LH_ASSERT(trainer_->progress().step == step, format("{}, {}", trainer_->progress().step, step));
+  LH_CHECK(checkpoints_.save(run_.group, state()));
+  if (run_.is_first()) remove_what_stands_alone(step);
+  return {};
+}
+
+// Best effort: what cannot be listed or removed now is looked at again at the next one.
+void Critic::remove_what_stands_alone(std::int64_t step) const {
+  const auto mine = names_if_there(checkpoints_.folder());
+  const auto policy = names_if_there(join_path(run_.launch.state_dir, "checkpoints"));
+  if (!mine.ok() || !policy.ok() || !checkpoints_.fence().look().ok()) return;
+  for (const std::string& name : *mine) {
+    const bool stays = name == checkpoint_folder_name(step) || std::ranges::find(*policy, name) != policy->end();
+    if (stays || !starts_with(name, "step-")) continue;
+    [[maybe_unused]] const Status removed = remove_tree(join_path(checkpoints_.folder(), name));
+  }
+}
+
+Status Critic::load(const std::string& checkpoint) {
+  const std::string folder = join_path(parent_path(parent_path(checkpoint)), critic_folder);
+  const std::string path = join_path(folder, file_name(checkpoint));
+  TrainingState state = this->state();
+  LH_CHECK(checkpoints_.load_together(run_.group, path, state, compute_.threads())
+               .with_context(format("the critic that belongs to {}", checkpoint)));
+  trainer_->progress() = state.progress;
+  beta_ = state.extra.get_number(beta_key, settings_.beta);
+  store_.refresh_compute_copy(compute_);
+  return {};
+}
+
+}  // namespace longhaul

@@ -1,0 +1,52 @@
+#include "engine/tasks/rollouts/heldout_rollouts.h"
+
+#include <algorithm>
+
+#include "engine/tasks/rollouts/answer_rows.h"
+
+namespace longhaul {
+
+namespace {
+constexpr std::int64_t heldout_block = 256;  // prompts that are answered together
+}
+
+Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
+  const auto held = [&](std::int64_t k) {
+    return k >= held_first_ && k < held_first_ + static_cast<std::int64_t>(held_.size());
+  };
+  if (first <= last_) figures_ = {};
+  if (first <= last_ || !held(first) || !held(first + count - 1)) {
+    std::vector<RolloutTask> tasks;
+    const std::int64_t end = std::min(samples_per_epoch(), first + std::max(count, heldout_block));
+    for (std::int64_t k = first; k < end; ++k) {
+      tasks.push_back({.prompt = static_cast<std::size_t>(k), .sampling = {}});
+      tasks.back().sampling.temperature = 0;
+    }
+    RolloutTimes times;
+    LH_TRY(held_, rollouts_.answer(prompts_, tasks, times));
+    held_first_ = first;
+  }
+  last_ = first;
+  AnswerRows rows(out);
+  for (std::int64_t k = first; k < first + count; ++k) {
+    const Rollout& rollout = held_[static_cast<std::size_t>(k - held_first_)];
+    figures_.count(rollout);
+    rows.add(rollout, rollout.reward.value.value_or(0), 1 / static_cast<double>(rollout.drawn.size()));
+  }
+  rows.put(settings_.sequence_length);
+  return {};
+}
+
+Status HeldoutRollouts::add_figures(CollectiveGroup& group, std::vector<Figure>& figures) const {
+  RolloutFigures all = figures_;
+  RolloutTimes times;
+  LH_CHECK(add_over_ranks(group, all, times));
+  Value fields = Value::make_table();
+  add_rollout_metrics(settings_, all, times, fields);
+  figures.push_back({"heldout_answer_tokens", fields.get_number("answer_tokens"), "tokens"});
+  figures.push_back({"heldout_answers_cut", fields.get_number("answers_cut"), ""});
+  figures.push_back({"heldout_reward_deviation", fields.get_number("reward_deviation"), ""});
+  return {};
+}
+
+}  // namespace longhaul

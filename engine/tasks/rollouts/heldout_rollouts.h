@@ -1,0 +1,31 @@
+// The likeliest answer to each of held-out prompts, by the weights as they stand; its advantage is its reward.
+#pragma once
+
+#include "engine/data/samples/prompt_rows.h"
+#include "engine/tasks/rollouts/rollout_figures.h"
+#include "engine/tasks/rollouts/rollouts.h"
+#include "engine/train/step/batch_source.h"
+
+namespace longhaul {
+
+class HeldoutRollouts final : public BatchSource {
+ public:
+  // Borrows the rollouts.
+  HeldoutRollouts(Rollouts& rollouts, const AlignSettings& settings, TokenizedPrompts prompts)
+      : rollouts_(rollouts), settings_(settings), prompts_(std::move(prompts)) {}
+  // Samples of one evaluation come in rising order; one that does not rise begins another.
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
+  std::int64_t samples_per_epoch() const override { return static_cast<std::int64_t>(prompts_.ids.size()); }
+  // Of the last evaluation, over all ranks: how long answers are, and how far rewards differ. Collective.
+  Status add_figures(CollectiveGroup& group, std::vector<Figure>& figures) const;
+
+ private:
+  Rollouts& rollouts_;
+  AlignSettings settings_;
+  TokenizedPrompts prompts_;
+  std::int64_t held_first_ = 0, last_ = -1;
+  std::vector<Rollout> held_;
+  RolloutFigures figures_;
+};
+
+}  // namespace longhaul

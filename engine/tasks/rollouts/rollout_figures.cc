@@ -1,0 +1,78 @@
+#include "engine/tasks/rollouts/rollout_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "contracts/settings/stages/alignment.h"
+
+namespace longhaul {
+
+void RolloutFigures::count(const Rollout& rollout) {
+  answers += 1, tokens += static_cast<double>(rollout.drawn.size()), cut += rollout.cut ? 1 : 0;
+  faults += rollout.reward.value ? 0 : 1;
+  const double reward = rollout.reward.value.value_or(0);
+  all_answers += 1, all_rewards += reward;
+  rewards += reward, reward_squares += reward * reward;
+  for (const double logprob : rollout.drawn) log_probability += logprob;
+}
+
+Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times) {
+  using F = RolloutFigures;
+  constexpr double F::* summed[] = {&F::answers,         &F::tokens,      &F::cut,
+                                    &F::faults,          &F::groups,      &F::equal_groups,
+                                    &F::log_probability, &F::redrawn,     &F::redrawn_faults,
+                                    &F::all_answers,     &F::all_rewards, &F::rewards,
+                                    &F::reward_squares,  &F::divergence};
+  constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
+  constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
+  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::generate, &RolloutTimes::reward,
+                                                &RolloutTimes::reference, &RolloutTimes::value};
+  std::vector<double> own;
+  for (const auto field : summed) own.push_back(figures.*field);
+  for (const auto tokens : of_tokens)
+    for (const auto field : sums) own.push_back(figures.*tokens.*field);
+  for (const auto field : slowest) own.push_back(times.*field);
+  own.insert(own.end(), figures.batch_tokens.begin(), figures.batch_tokens.end());
+  std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
+  LH_CHECK(group.all_gather(own, all));
+  RolloutFigures total;
+  total.batch_tokens.resize(figures.batch_tokens.size());
+  times = {};
+  for (auto at = all.begin(); at != all.end();) {
+    for (const auto field : summed) total.*field += *at++;
+    for (const auto tokens : of_tokens)
+      for (const auto field : sums) total.*tokens.*field += *at++;
+    for (const auto field : slowest) times.*field = std::max(times.*field, *at++);
+    for (double& tokens : total.batch_tokens) tokens += *at++;
+  }
+  figures = std::move(total);
+  return {};
+}
+
+void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& figures, const RolloutTimes& times,
+                         Value& fields) {
+  fields.set("answer_tokens", figures.tokens / figures.answers);
+  fields.set("answers_cut", figures.cut / figures.answers);
+  if (!has_critic(settings.method)) fields.set("equal_groups", figures.equal_groups / figures.groups);
+  if (settings.rollout.redraws > 0) {
+    fields.set("redrawn_groups", figures.redrawn / figures.groups);
+    fields.set("drawn_reward", figures.all_rewards / figures.all_answers);
+  }
+  const double n = figures.without_fault(), mean = figures.rewards / n;
+  fields.set("reward_deviation",
+             n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
+  fields.set("reward_faults", figures.faults + figures.redrawn_faults);
+  fields.set("entropy", -figures.log_probability / figures.tokens);
+  fields.set("generate_s", times.generate);
+  fields.set("reward_s", times.reward);
+  fields.set("reference_s", times.reference);
+  double other = times.generate + times.reward + times.reference;
+  if (times.critic > 0) {
+    fields.set("value_s", times.value);
+    fields.set("critic_s", times.critic);
+    other += times.value + times.critic;
+  }
+  fields.set("train_s", std::max(0.0, fields.get_number("step_s") - other));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,36 @@
+// What is counted of a rollout, over all ranks, and what of it a step's metric has.
+#pragma once
+
+#include <vector>
+
+#include "base/value/value.h"
+#include "contracts/settings/training/training.h"
+#include "engine/align/group_advantage.h"
+#include "engine/parallel/mesh/collective_group.h"
+#include "engine/tasks/rollouts/rollouts.h"
+
+namespace longhaul {
+
+// Sums over answers; of those that were replaced only what says so.
+struct RolloutFigures {
+  double answers = 0, tokens = 0, cut = 0, faults = 0, groups = 0, equal_groups = 0;
+  double log_probability = 0;               // of all tokens, under the model that drew them
+  double redrawn = 0;                       // groups that were replaced
+  double redrawn_faults = 0;                // answers without a reward in them
+  double all_answers = 0, all_rewards = 0;  // those of replaced groups included
+  double rewards = 0, reward_squares = 0;   // of answers that have one
+  AdvantageSums advantages;                 // of tokens
+  AdvantageSums returns;                    // with a critic
+  double divergence = 0;                    // with a critic: estimates of all tokens
+  std::vector<double> batch_tokens;         // of each minibatch
+  double without_fault() const { return answers - faults; }
+  void count(const Rollout& rollout);
+};
+
+// Figures are added, of times the slowest rank's counts. Collective.
+Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times);
+
+void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& figures, const RolloutTimes& times,
+                         Value& fields);
+
+}  // namespace longhaul

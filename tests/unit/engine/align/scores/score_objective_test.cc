@@ -1,0 +1,107 @@
+#include "engine/align/scores/score_objective.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "engine/align/scores/bradley_terry.h"
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+
+namespace {
+
+// Two pairs of texts of 16 tokens at most; behind the last token of each stands padding.
+BatchStorage scored_pairs(test::TrainingSetup& setup) {
+  BatchStorage batch;
+  REQUIRE(setup.source.fill(0, 4, batch).ok());
+  const std::size_t lengths[] = {16, 9, 3, 12};
+  batch.targets.assign(batch.ids.size(), padding_target);
+  for (std::size_t row = 0; row < 4; ++row) {
+    std::fill_n(batch.targets.begin() + static_cast<std::ptrdiff_t>(16 * row), lengths[row], no_target);
+    batch.targets[16 * row + lengths[row] - 1] = 0;
+  }
+  batch.per_sequence = {0.5, 0, 0, 0};
+  return batch;
+}
+
+RewardModelSettings centred_settings() {
+  RewardModelSettings settings;
+  settings.center_weight = 0.1;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an objective of reward models reads the number of each text's last token and says what became of the pairs") {
+  for (const ModelShape& shape : {test::training_shape(), test::training_gpt2_shape()}) {
+    test::TrainingSetup setup(8, 20, 4, nullptr, DType::f32, 8, with_scalar_head(shape));
+    const BatchStorage batch = scored_pairs(setup);
+    ScoreObjective objective(centred_settings());
+    objective.forward(setup.context, setup.model, 0, batch);
+    const ObjectiveSums sums = objective.evaluate(setup.context, setup.model, 0, batch);
+    std::vector<float> scores(batch.ids.size());
+    setup.model.token_losses(setup.context, 0, scores);
+    const auto at = [&](std::size_t t) { return static_cast<double>(scores[t]); };
+    const double chosen[] = {at(15), at(32 + 2)}, rejected[] = {at(16 + 8), at(48 + 11)};
+    CHECK(chosen[0] != rejected[0]);
+    CHECK(sums.loss == doctest::Approx(bradley_terry_loss(chosen[0], rejected[0], 0.5, 0.1).loss +
+                                       bradley_terry_loss(chosen[1], rejected[1], 0, 0.1).loss));
+    CHECK(sums.count == 2);
+    CHECK(sums.tokens == 40);
+    CHECK(sums.computed == 64);
+    CHECK(sums.extra[0] == (chosen[0] > rejected[0] ? 1 : 0) + (chosen[1] > rejected[1] ? 1 : 0));
+    CHECK(sums.extra[1] == doctest::Approx(chosen[0] - rejected[0] + chosen[1] - rejected[1]));
+    CHECK(sums.extra[2] == doctest::Approx(chosen[0] + chosen[1]));
+    CHECK(sums.extra[3] == doctest::Approx(rejected[0] + rejected[1]));
+  }
+}
+
+TEST_CASE("the gradient of a reward model by all of its weights agrees with finite differences of its loss") {
+  for (const ModelShape& shape : {test::training_shape(), test::training_gpt2_shape()}) {
+    test::TrainingSetup setup(8, 20, 4, nullptr, DType::f32, 8, with_scalar_head(shape));
+    const BatchStorage batch = scored_pairs(setup);
+    ScoreObjective objective(centred_settings());
+    std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()), NAN);
+    GradientTarget target;
+    target.flat = gradient, target.overwrite = true;
+    objective.forward(setup.context, setup.model, 0, batch);
+    const ObjectiveSums sums = objective.backward(setup.context, setup.model, 0, batch, target);
+    const auto loss = [&] {
+      objective.forward(setup.context, setup.model, 0, batch);
+      return objective.evaluate(setup.context, setup.model, 0, batch).loss;
+    };
+    CHECK(loss() == doctest::Approx(sums.loss));
+    // Of the head and of the model below it: along its own gradient the loss rises by |g| per unit.
+    const FlatParameter& head = setup.store.layout().find(scalar_head_name);
+    const auto elements = static_cast<std::int64_t>(gradient.size());
+    for (const auto& [begin, end] : {std::pair{head.begin, head.end}, std::pair{std::int64_t{0}, elements}}) {
+      double norm = 0;
+      for (std::int64_t i = begin; i < end; ++i)
+        norm += std::pow(static_cast<double>(gradient[static_cast<std::size_t>(i)]), 2);
+      norm = std::sqrt(norm);
+      REQUIRE(norm > 0);
+      const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
+      const auto moved = [&](double by) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          setup.store.masters()[at] = saved[at] + static_cast<float>(by * static_cast<double>(gradient[at]) / norm);
+        }
+        return loss();
+      };
+      const double step = 2e-3, rise = (moved(step) - moved(-step)) / (2 * step);
+      CHECK(rise == doctest::Approx(norm).epsilon(0.01));
+      std::ranges::copy(saved, setup.store.masters().begin());
+    }
+    // A second backward adds.
+    const std::vector<float> once = gradient;
+    target.overwrite = false;
+    objective.forward(setup.context, setup.model, 0, batch);
+    objective.backward(setup.context, setup.model, 0, batch, target);
+    for (std::int64_t i = head.begin; i < head.end; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      CHECK(gradient[at] == doctest::Approx(2 * static_cast<double>(once[at])));
+    }
+  }
+}
