@@ -24,6 +24,7 @@ INSIDE = {
     "base/value": ["base/digest", "base/error", "base/text"],
     # contracts
     "contracts/borders": [],
+    "contracts/checkpoints": ["contracts/records"],
     "contracts/control": ["contracts/settings/job"],
     "contracts/evaluation": [],
     "contracts/events": [],

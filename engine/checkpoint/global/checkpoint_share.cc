@@ -39,10 +39,6 @@ StateTypes stored_types(const CheckpointManifest& manifest) {
   return types;
 }
 
-std::string shard_file_name(int rank, int ranks, const std::string& tag) {
-  return format("shard-{:05d}-of-{:05d}{}{}.safetensors", rank + 1, ranks, tag.empty() ? "" : ".", tag);
-}
-
 namespace {
 
 // Elements `here` of a parameter, `packed` in the array.

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "contracts/records/checkpoint_format.h"
 #include "engine/checkpoint/format/shard_file.h"
 #include "engine/checkpoint/state/training_state.h"
@@ -31,8 +32,6 @@ struct SharePiece {
   FlatRange packed;                 // of that array
   std::int64_t bytes() const { return entry.bytes(); }
 };
-// `tag`: of the launch that writes it, so that ranks of two launches never write the same file; "": none.
-std::string shard_file_name(int rank, int ranks, const std::string& tag = {});
 // f32 arrays come before bf16 ones, so that every element of a shard lies at a multiple of its size.
 std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file,
                                         const StateTypes& types = all_f32);

@@ -8,6 +8,7 @@
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "engine/checkpoint/global/checkpoint_load.h"
 #include "engine/checkpoint/global/checkpoint_saver.h"
 #include "engine/checkpoint/global/read_back.h"
@@ -98,7 +99,7 @@ Result<int> CheckpointStore::set_aside_after(std::int64_t step) const {
   LH_TRY(const std::vector<std::string> whole, list());
   for (const std::string& name : whole) {
     if (name <= newest_sound) continue;
-    const std::string from = join_path(folder_, name), to = join_path(folder_, "suspect-" + name);
+    const std::string from = join_path(folder_, name), to = join_path(folder_, suspect_checkpoint_prefix + name);
     LH_CHECK(remove_tree(to));
     if (std::rename(from.c_str(), to.c_str()) != 0) return errno_error(ErrorCode::io, "cannot rename " + from, errno);
     ++moved;
@@ -108,8 +109,6 @@ Result<int> CheckpointStore::set_aside_after(std::int64_t step) const {
 
 namespace {
 
-constexpr const char* verified_name = "verified";  // beside the manifest; its digest, once all was read back
-
 Result<std::string> manifest_digest(const std::string& path) {
   return hash_file(join_path(path, checkpoint_manifest_name));
 }
@@ -117,7 +116,7 @@ Result<std::string> manifest_digest(const std::string& path) {
 }  // namespace
 
 bool CheckpointStore::is_verified(const std::string& path) {
-  const auto verified = read_file(join_path(path, verified_name), 1000);
+  const auto verified = read_file(join_path(path, checkpoint_verified_name), 1000);
   if (!verified.ok()) return false;
   const auto digest = manifest_digest(path);
   return digest.ok() && trim(*verified) == *digest;
@@ -126,7 +125,7 @@ bool CheckpointStore::is_verified(const std::string& path) {
 Status CheckpointStore::confirm(const std::string& path) const {
   LH_CHECK(fence_.look());
   LH_TRY(const std::string digest, manifest_digest(path));
-  LH_CHECK(write_file_atomic(join_path(path, verified_name), digest + "\n"));
+  LH_CHECK(write_file_atomic(join_path(path, checkpoint_verified_name), digest + "\n"));
   LH_TRY([[maybe_unused]] const bool retired, retire(std::atoll(file_name(path).substr(5).c_str())));
   return {};
 }
@@ -204,7 +203,7 @@ Result<CheckpointStore::Published> CheckpointStore::publish(const std::string& p
   Value latest = Value::make_table();
   latest.set("step", manifest.step);
   latest.set("folder", file_name(path));
-  LH_CHECK(write_file_atomic(join_path(folder_, "latest.json"), to_json_pretty(latest)));
+  LH_CHECK(write_file_atomic(join_path(folder_, checkpoint_latest_name), to_json_pretty(latest)));
   if (auto fault = fault_here(FaultPoint::checkpoint_after_latest)) return *fault;
   LH_TRY(const bool retired, retire(manifest.step));
   published.waits = !retired;

@@ -14,6 +14,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "contracts/records/local_copies.h"
 #include "engine/checkpoint/local/local_set.h"
 
@@ -47,7 +48,7 @@ Result<std::string> training_id(const std::string& state_dir) {
 Result<std::string> folder_of(const std::string& parent, const std::string& id) {
   std::vector<std::string> paths;
   for (int i = 0; i < folder_names; ++i) {
-    std::string path = join_path(parent, "longhaul-");
+    std::string path = join_path(parent, local_copies_prefix);
     const Mac digest = hmac_sha256(id, format("folder {}", i));
     for (std::size_t byte = 0; byte < 16; ++byte) path += format("{:02x}", static_cast<unsigned>(digest[byte]));
     if (check_private_folder(path).ok()) return path;
@@ -110,7 +111,7 @@ Result<std::string> drawn_word(CollectiveGroup& group) {
 }  // namespace
 
 std::string LocalCopies::own_folder(int rank) const {
-  return join_path(folder_, format("rank-{:05d}", rank));
+  return join_path(folder_, local_rank_folder(rank));
 }
 
 std::span<float> LocalCopies::Share::values() {
@@ -134,8 +135,8 @@ Status LocalCopies::prepare(Share& share, const TrainingState& state, int owner,
 Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   LH_ASSERT(!busy_, saved_.path);
   const std::int64_t begun = clock_.monotonic_ns();
-  const int ranks = group.size(), shift = ranks / 2;
-  const int to = (group.rank() + shift) % ranks, from = (group.rank() - shift + ranks) % ranks;
+  const int ranks = group.size();
+  const int to = partner_of(group.rank(), ranks), from = owner_kept_by(group.rank(), ranks);
   saved_ = {};
   saved_.step = state.progress.step;
   saved_.path = join_path(own_folder(group.rank()), checkpoint_folder_name(saved_.step));
@@ -144,13 +145,13 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
     LH_CHECK(remove_tree(saved_.path));
     LH_CHECK(make_directories(saved_.path));
     LH_CHECK(prepare(own_, state, group.rank(), ranks));
-    return shift > 0 ? prepare(partner_, state, from, ranks) : Status();
+    return ranks > 1 ? prepare(partner_, state, from, ranks) : Status();
   };
   LH_CHECK(group.agree(prepared()).with_context("copy on this node"));
   manifest_ = manifest_of(state);
   LH_CHECK(group.agree(stage_pieces(state, own_.pieces, options_.compute, own_.staging.data())));
   LH_TRY(save_, drawn_word(group));
-  const bool has_partner = shift > 0;
+  const bool has_partner = ranks > 1;
   if (has_partner) {
     LH_CHECK(group.exchange(own_.values(), to, partner_.values(), from));
     if (const auto bit = flip_here(FaultPoint::partner_copy)) flip_bit(std::as_writable_bytes(partner_.values()), *bit);
@@ -189,9 +190,9 @@ Status LocalCopies::write_part_of(Share& share) const {
 }
 
 Status LocalCopies::compare_digests(CollectiveGroup& group) {
-  const int ranks = group.size(), shift = ranks / 2;
-  if (shift == 0) return {};
-  const int to = (group.rank() + shift) % ranks, from = (group.rank() - shift + ranks) % ranks;
+  const int ranks = group.size();
+  if (ranks == 1) return {};
+  const int to = partner_of(group.rank(), ranks), from = owner_kept_by(group.rank(), ranks);
   const auto floats_of = [](std::size_t digests) { return digests * sizeof(std::uint64_t) / sizeof(float); };
   std::vector<std::uint64_t> own, theirs(partner_.entries.size());
   for (const CheckpointEntry& entry : own_.entries) own.push_back(entry.xxh3);
@@ -233,13 +234,13 @@ Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
   saved_.seconds = stall_seconds_, saved_.staged = true;
   saved_.bytes = static_cast<std::uint64_t>(bytes_of_share(own_.pieces) + bytes_of_share(partner_.pieces));
   if (auto fault = fault_here(FaultPoint::local_copy_retiring)) return *fault;
-  // This one is whole on all ranks: one older stays.
+  // This one is whole on all ranks: so many in all stay.
   const auto names = list_directory(own_folder(rank_));
   std::vector<std::string> older;
   if (names.ok())
     for (const std::string& name : *names)
       if (starts_with(name, "step-") && name < file_name(saved_.path)) older.push_back(name);
-  for (std::size_t i = 0; i + 1 < older.size(); ++i) [[maybe_unused]]
+  for (std::size_t i = 0; i + (local_copies_kept - 1) < older.size(); ++i) [[maybe_unused]]
     const Status removed = remove_tree(join_path(own_folder(rank_), older[i]));
   return saved_;
 }

@@ -15,6 +15,7 @@
 #include "base/system/parallel_for.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "engine/checkpoint/global/checkpoint_reader.h"
 #include "engine/checkpoint/global/checkpoint_share.h"
 #include "engine/checkpoint/local/local_plan.h"
@@ -23,7 +24,7 @@
 namespace longhaul {
 
 std::string local_part_path(const std::string& folder, const std::string& shard_file) {
-  return join_path(folder, shard_file.substr(0, shard_file.rfind('.')) + ".json");
+  return join_path(folder, local_part_name(shard_file));
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "base/files/files.h"
 #include "base/process/fault_point.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 
 namespace longhaul {
 namespace {
@@ -13,7 +14,7 @@ constexpr const char* time_line_file = "longhaul time line";
 constexpr std::int64_t time_line_format = 1;
 
 std::string time_line_path(const std::string& folder) {
-  return join_path(folder, "time-line.json");
+  return join_path(folder, time_line_name);
 }
 
 Error damaged_line(const std::string& what) {

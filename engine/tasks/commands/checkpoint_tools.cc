@@ -8,6 +8,7 @@
 #include "base/system/parallel_for.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "engine/checkpoint/global/checkpoint_reader.h"
 #include "engine/checkpoint/global/checkpoint_share.h"
 #include "engine/checkpoint/global/retention.h"
@@ -19,7 +20,7 @@ namespace longhaul {
 Result<std::string> find_checkpoint(const std::string& path) {
   const auto holds = [](const std::string& folder) { return file_exists(join_path(folder, checkpoint_manifest_name)); };
   if (holds(path)) return path;
-  for (const std::string& folder : {path, join_path(path, "checkpoints")}) {
+  for (const std::string& folder : {path, join_path(path, checkpoints_name)}) {
     const auto names = list_directory(folder);
     if (!names.ok()) continue;
     for (auto name = names->rbegin(); name != names->rend(); ++name)

@@ -12,6 +12,7 @@
 #include "base/process/process.h"
 #include "base/text/print.h"
 #include "base/text/text.h"
+#include "contracts/checkpoints/checkpoint_files.h"
 #include "contracts/events/fault_event.h"
 #include "contracts/plan/memory_plan.h"
 #include "engine/data/template/chat.h"
@@ -400,7 +401,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   options.offloaded = moments_.get();
   std::optional<Trainer> trainer(std::in_place, run_.compute, run_.mesh, *stores_.trained, std::move(stages), objective,
                                  source, options, &memory_);
-  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
+  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, checkpoints_name),
                               retention_of(settings_.checkpoint));
   checkpoints.set_fence(fence_of(run_.launch));
   TrainingLoopOptions loop_options = loop_options_of(run_, settings_, memory_);

@@ -11,6 +11,8 @@
 #include "base/process/fault_point.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/checkpoints/checkpoint_files.h"
+#include "contracts/records/local_copies.h"
 #include "engine/checkpoint/local/restart_source.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/sanitized.h"
@@ -170,6 +172,31 @@ TEST_CASE("the state survives the loss of nodes as long as each share is whole s
   CHECK(nodes.resumed_step() == -1);
   CHECK(nodes.source.from == "");
   CHECK(nodes.reported("copies of step 2: no node has shard-00001-of-00004.safetensors"));
+}
+
+TEST_CASE("each rank keeps its own share and that of the rank whose partner it is, of the last steps") {
+  Nodes nodes;
+  nodes.train_and_copy(local_copies_kept + 1);
+  for (int rank = 0; rank < node_count; ++rank) {
+    std::set<std::string> expected;
+    for (int step = 2; step <= local_copies_kept + 1; ++step)
+      for (const int owner : {rank, owner_kept_by(rank, node_count)}) {
+        const std::string shard = shard_file_name(owner, node_count);
+        const std::string folder = local_rank_folder(rank) + "/" + checkpoint_folder_name(step) + "/";
+        expected.insert({folder + shard, folder + local_part_name(shard)});
+      }
+    const auto folders = list_directory(nodes.node(rank));
+    REQUIRE(folders.ok());
+    REQUIRE(folders->size() == 1);
+    CHECK(starts_with(folders->front(), local_copies_prefix));
+    const auto files = list_tree(join_path(nodes.node(rank), folders->front()));
+    REQUIRE(files.ok());
+    std::set<std::string> found(files->begin(), files->end());
+    CHECK(found.erase(copies_of_name) == 1);
+    std::erase_if(found, [](const std::string& name) { return !starts_with(name, "rank-"); });
+    CHECK(found == expected);
+    CHECK(partner_of(owner_kept_by(rank, node_count), node_count) == rank);
+  }
 }
 
 TEST_CASE("a damaged copy is passed over for the partner's, and then for the step before") {
