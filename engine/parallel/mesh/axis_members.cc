@@ -1,5 +1,6 @@
 #include "engine/parallel/mesh/axis_members.h"
 
+#include "contracts/layout/axis_ranks.h"
 #include "engine/comm/mesh_axes.h"
 
 namespace longhaul {
@@ -12,25 +13,6 @@ std::vector<int> ranks_where(const ParallelDims& dims, const Same& same) {
   for (int rank = 0; rank < dims.world_size(); ++rank)
     if (same(coordinates_of(dims, rank))) ranks.push_back(rank);
   return ranks;
-}
-
-// Those that differ from `at` in one coordinate at most.
-std::vector<int> ranks_along(const ParallelDims& dims, const RankCoordinates& at, int RankCoordinates::* coordinate) {
-  return ranks_where(dims, [&](RankCoordinates other) {
-    other.*coordinate = at.*coordinate;
-    return other == at;
-  });
-}
-
-// The same as the expert layers see the ranks of a pipeline stage; `coordinates` are those that may differ.
-std::vector<int> expert_ranks_along(const ParallelDims& dims, const RankCoordinates& at,
-                                    std::initializer_list<int ExpertCoordinates::*> coordinates) {
-  const ExpertCoordinates here = expert_coordinates_of(dims, at);
-  return ranks_where(dims, [&](const RankCoordinates& other) {
-    ExpertCoordinates there = expert_coordinates_of(dims, other);
-    for (const auto coordinate : coordinates) there.*coordinate = here.*coordinate;
-    return other.pp == at.pp && there == here;
-  });
 }
 
 std::vector<int> pipeline_end_ranks(const ParallelDims& dims, const RankCoordinates& at) {
