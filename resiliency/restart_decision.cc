@@ -39,12 +39,17 @@ void limit_offers(const ResiliencySettings& settings, int spares_left, TierOffer
   if (settings.restarts == 0) offers.swap = offers.shrink = offers.in_job;
 }
 
-RestartDecision decide_restart(const FaultView& fault, TierHistory history, const TierOffers& offers,
-                               const ResiliencySettings& settings) {
+TierBudgets budgets_of(const ResiliencySettings& settings) {
   TierBudgets budgets;
   budgets.in_job = budgets.swap = settings.restarts;
   budgets.without_progress_max = std::max(1, settings.restarts) + 1;
   if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30, budgets.floor_share = 0;
+  return budgets;
+}
+
+RestartDecision decide_restart(const FaultView& fault, TierHistory history, const TierOffers& offers,
+                               const ResiliencySettings& settings) {
+  const TierBudgets budgets = budgets_of(settings);
   if (fault.saved_checkpoint) forgive(history, fault.at_ms, budgets);
   TierDecision decision = decide_tier(fault, history, offers, budgets);
   history.push_back(past_restart(fault, decision.tier));

@@ -36,6 +36,9 @@ FaultView view_of(const DiagnosedFault& found, const ResiliencySettings& setting
 // What a stage's settings, and the spares that are left, take away from what launcher and job can offer.
 void limit_offers(const ResiliencySettings& settings, int spares_left, TierOffers& offers);
 
+// The budgets of a stage whose choices of its kind are made (resiliency_for).
+TierBudgets budgets_of(const ResiliencySettings& settings);
+
 struct RestartDecision {
   TierDecision decision;
   TierHistory history;  // with this fault and what is done about it

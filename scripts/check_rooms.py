@@ -146,9 +146,10 @@ INSIDE = {
     "engine/train/optimizer": [],
     "engine/train/step": ["engine/train/gradients", "engine/train/optimizer"],
     # orchestrator/cli
-    "orchestrator/cli/commands": ["orchestrator/cli/docs", "orchestrator/cli/options", "orchestrator/cli/session"],
+    "orchestrator/cli/commands": ["orchestrator/cli/docs", "orchestrator/cli/figures", "orchestrator/cli/options", "orchestrator/cli/session"],
     "orchestrator/cli/data": ["orchestrator/cli/options", "orchestrator/cli/session"],
     "orchestrator/cli/docs": ["orchestrator/cli/options"],
+    "orchestrator/cli/figures": [],
     "orchestrator/cli/init": ["orchestrator/cli/options", "orchestrator/cli/session"],
     "orchestrator/cli/options": [],
     "orchestrator/cli/session": ["orchestrator/cli/options"],

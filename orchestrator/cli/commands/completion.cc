@@ -135,7 +135,8 @@ std::string option_kind(const OptionText& option) {
   if (name == "--from") return "stage";
   if (name == "--pin" || name == "--unpin") return "run";
   if (name == "--workflow") return "workflow";
-  if (name == "--runs-dir" || name == "--output" || name == "--html" || name == "--man" || name == "--question")
+  if (name == "--runs-dir" || name == "--output" || name == "--html" || name == "--man" || name == "--figures" ||
+      name == "--question")
     return "path";
   return "none";
 }

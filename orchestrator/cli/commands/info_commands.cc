@@ -19,6 +19,7 @@
 #include "orchestrator/cli/docs/compatibility_page.h"
 #include "orchestrator/cli/docs/explain.h"
 #include "orchestrator/cli/docs/man_pages.h"
+#include "orchestrator/cli/figures/code_figures.h"
 #include "orchestrator/cli/options/json_documents.h"
 #include "orchestrator/cli/options/reference_docs.h"
 #include "orchestrator/cli/session/commands.h"
@@ -186,16 +187,31 @@ std::vector<ReferencePage> manual(const std::string& version) {
   return pages;
 }
 
+// What `docs` prints or writes, and where; "": to the terminal.
+struct DocsAsked {
+  std::string folder;
+  std::vector<ReferencePage> pages;
+};
+
+DocsAsked docs_asked(const CommandLine& line, const Installation& installation) {
+  if (!line.man.empty()) return {line.man, manual(installation.version)};
+  DocsAsked asked{line.figures.empty() ? line.output : line.figures, {}};
+  if (!line.figures.empty()) {
+    for (CodeFigure& figure : code_figures()) asked.pages.push_back({std::move(figure.name), std::move(figure.svg)});
+    return asked;
+  }
+  asked.pages = reference_pages();
+  if (asked.folder.empty()) asked.pages.insert(asked.pages.begin(), compatibility_page());  // it lies in docs/ itself
+  for (ReferencePage& page : asked.pages) page.text = wrapped_page(page.text);
+  return asked;
+}
+
 }  // namespace
 
 ExitCode show_docs(const CommandLine& line, const Installation& installation) {
-  const std::string& folder = line.man.empty() ? line.output : line.man;
-  std::vector<ReferencePage> pages = line.man.empty() ? reference_pages() : manual(installation.version);
-  if (folder.empty()) pages.insert(pages.begin(), compatibility_page());  // it lies in docs/ itself
+  auto [folder, pages] = docs_asked(line, installation);
   if (!line.subject.empty())
     std::erase_if(pages, [&](const ReferencePage& page) { return page.name != line.subject + ".md"; });
-  if (line.man.empty())
-    for (ReferencePage& page : pages) page.text = wrapped_page(page.text);
   if (pages.empty())
     return fail(line, make_error(ErrorCode::not_found, "there is no page " + line.subject,
                                  "longhaul docs | grep '^# ' lists them by their titles"));

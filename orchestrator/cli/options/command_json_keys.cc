@@ -127,10 +127,10 @@ std::vector<JsonDocument> command_json_documents() {
              {"found[].text", "text", "a line for each column"}}),
       tune_json_document(),
       begun("docs", "Format 1.",
-            {{"pages", "list", "of the reference"},
+            {{"pages", "list", "of the reference; manual pages with --man, drawings with --figures"},
              {"pages[].name", "text", "file name"},
-             {"pages[].text", "text", "in Markdown; left out with --output"},
-             {"pages[].path", "text", "the file that was written; left out without --output"}}),
+             {"pages[].text", "text", "in Markdown; left out where files are written"},
+             {"pages[].path", "text", "the file that was written; left out where none is"}}),
   };
 }
 

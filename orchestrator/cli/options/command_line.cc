@@ -271,6 +271,11 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
           ->type_name("FOLDER")
           ->excludes("PAGE")
           ->excludes("--output");
+      app.add_option("--figures", line.figures, "folder for the drawings of the pages, as SVG")
+          ->type_name("FOLDER")
+          ->excludes("PAGE")
+          ->excludes("--output")
+          ->excludes("--man");
       json();
       break;
     case Command::explain:

@@ -59,6 +59,7 @@ struct CommandLine {
   double quiet_limit_s = 600;        // logs --follow
   std::string output;                // docs support-bundle tune
   std::string man;                   // docs: folder of manual pages
+  std::string figures;               // docs: folder of drawings
   std::vector<std::string>
       arguments;                     // tell: the order; completion: the shell, or what is asked for; serving size: keys
   std::string driver = "auto";       // submit

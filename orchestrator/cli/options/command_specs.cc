@@ -186,14 +186,15 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system}},
         {Command::docs,
          "docs",
-         "longhaul docs [PAGE] [--output FOLDER] [--man FOLDER]",
+         "longhaul docs [PAGE] [--output FOLDER] [--man FOLDER] [--figures FOLDER]",
          "the reference, generated from this program",
          "Prints the reference of commands, workflow, stage kinds, site files and exit codes as Markdown, or writes "
          "one "
          "file for each below --output. With a PAGE (compatibility, commands, json, ...) that one is printed alone. "
-         "With --man manual pages are written instead, for `man`: an installation has them in share/man/man1.",
+         "With --man manual pages are written instead, for `man`: an installation has them in share/man/man1; with "
+         "--figures the drawings of the pages (docs/figures), which are made of the same tables.",
          {"longhaul docs | less", "longhaul docs compatibility", "longhaul docs --output docs/reference",
-          "longhaul docs --man ~/.local/share/man/man1"},
+          "longhaul docs --man ~/.local/share/man/man1", "longhaul docs --figures docs/figures"},
          {not_found, system}},
         {Command::explain,
          "explain",

@@ -15,6 +15,21 @@ std::string end_of(std::string_view tag, std::string_view tooltip) {
   return tooltip.empty() ? "/>" : format("><title>{}</title></{}>", html_text(tooltip), tag);
 }
 
+// Each element on a line of its own: what changes in a drawing is then what a comparison of two files shows. Texts hold
+// no '<' any more, and a tooltip stays with its shape.
+std::string one_shape_a_line(std::string_view shapes) {
+  std::string lines;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::string_view rest = shapes.substr(i);
+    if (rest.starts_with('<') && !rest.starts_with("<title")) {
+      const bool closes_group = rest.starts_with("</g>");
+      if (closes_group || !rest.starts_with("</")) lines += '\n';
+    }
+    lines += shapes[i];
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string Pixel::text() const {
@@ -78,6 +93,15 @@ std::string SvgCanvas::picture(const Frame& frame) const {
   if (frame.size == Frame::Size::own) size += format(" width=\"{}\" height=\"{}\"", frame.width, frame.height);
   return format("<svg{}{} role=\"img\" aria-label=\"{}\">", class_of(frame.classes), size, html_text(frame.label)) +
          shapes_ + "</svg>";
+}
+
+std::string SvgCanvas::file(const Frame& frame, std::string_view style) const {
+  return format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" ",
+                frame.width, frame.height) +
+         format(
+             "role=\"img\" aria-label=\"{}\">\n<style>{}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>",
+             html_text(frame.label), style) +
+         one_shape_a_line(shapes_) + "\n</svg>\n";
 }
 
 }  // namespace longhaul

@@ -1,6 +1,6 @@
-// A drawing as inline SVG: shapes are added in the order in which they cover each other, picture() puts the frame
-// around them. Every text is escaped here and invalid UTF-8 replaced, so that no name of a run becomes markup. Colours
-// and line widths are classes of the page's style sheet.
+// A drawing as SVG: shapes are added in the order in which they cover each other; picture() puts the frame of a drawing
+// inside a page around them, file() that of a file. Every text is escaped here and invalid UTF-8 replaced, so that no
+// name of a run becomes markup. Colours and line widths are classes of the page's style sheet.
 #pragma once
 
 #include <string>
@@ -44,6 +44,9 @@ class SvgCanvas {
     enum class Size { of_classes, own_width, own } size = Size::of_classes;
   };
   std::string picture(const Frame& frame) const;
+  // The same as a file of its own, with one shape a line, on white. `style`: a style sheet for the classes; it is
+  // written as it is.
+  std::string file(const Frame& frame, std::string_view style) const;
 
  private:
   std::string shapes_;
