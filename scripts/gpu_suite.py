@@ -34,7 +34,7 @@ def build(architectures):
     """The programs, by CMake; returns their folder."""
     folder = HOME / "build"
     said(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLONGHAUL_CUDA=ON",
-          f"-DLONGHAUL_CUDA_ARCHITECTURES={architectures}", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12",
+          f"-DLONGHAUL_CUDA_ARCHITECTURES={architectures}", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=32",
           "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib"])
     said(["cmake", "--build", folder, "-j", str(os.cpu_count()), "--target", *PROGRAMS])
     return folder / "bin"

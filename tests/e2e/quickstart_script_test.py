@@ -5,8 +5,10 @@ corpus and the program write down how they were called and leave what the real o
 usage: quickstart_script_test.py LONGHAUL SOURCE_DIR [words of case names]
 """
 import os
+import pathlib
 import shutil
 import stat
+import time
 
 from scenario import SOURCE, call, case, expect, main
 
@@ -36,7 +38,8 @@ def checkout(here):
     (root / "scripts").mkdir(parents=True)
     shutil.copy(SOURCE / "scripts/quickstart", root / "scripts/quickstart")
     program(root / "scripts/install-packages", CALLED)
-    program(root / "scripts/fetch-corpus", CALLED + 'mkdir -p "$1"\n')
+    program(root / "scripts/fetch-corpus", CALLED + '[ -z "${NO_NETWORK:-}" ] || { echo "no mirror answers"; exit 1; }\n'
+            'mkdir -p "$1"; [ -z "${SLOW_NETWORK:-}" ] || { sleep 600 & echo $! >fetching; wait; }\n')
     (root / "workflows").mkdir()
     shutil.copy(SOURCE / "workflows/quickstart.toml", root / "workflows/quickstart.toml")
     program(here / "bin/cmake", CALLED + 'case "$*" in --build*) [ -z "${NO_BUILD:-}" ] || exit 1\n'
@@ -44,6 +47,18 @@ def checkout(here):
     program(here / "bin/nvidia-smi", CALLED + '[ -n "${A_GPU:-}" ] && echo "GPU 0: played"\n')
     program(here / "played", LONGHAUL)
     return root
+
+
+def alive(pid):
+    """Whether a process is there that has not ended; an ended one is given ten seconds to go."""
+    for _ in range(200):
+        try:
+            if (pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return False
+        except OSError:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def start(here, root, *arguments, **more):
@@ -61,7 +76,9 @@ def it_goes_from_packages_to_a_server_and_says_where_everything_is(here):
     done, calls = start(here, root, "--set", "params.pretrain_steps=7")
     expect("it succeeds", done.code == 0, done)
     calls = [one for one in calls if not one.startswith("nvidia-smi")]
-    expect("packages, configuration, build, corpus, run, in this order", [one.split()[0] for one in calls] ==
+    names = [one.split()[0] for one in calls]
+    expect("packages, configuration, build and corpus side by side, run, in this order",
+           names[:2] + sorted(names[2:4]) + names[4:] ==
            ["install-packages", "cmake", "cmake", "fetch-corpus", "longhaul", "longhaul"], calls)
     expect("packages to build and to run", calls[0] == "install-packages build runtime", calls[0])
     expect("no CUDA where no GPU answers", "-DLONGHAUL_CUDA=OFF" in calls[1], calls[1])
@@ -87,12 +104,21 @@ def a_gpu_that_answers_is_built_for(here):
 @case
 def what_fails_is_named_and_nothing_comes_after_it(here):
     root = checkout(here)
-    for more, phase, last in (({"NO_BUILD": "yes"}, "build", "cmake"), ({"RUN_ENDS": "5"}, "run", "longhaul"),
+    done, calls = start(here, root, NO_NETWORK="yes")
+    expect("the corpus: its own message, its phase, and no run", done.code != 0 and "no mirror answers" in done.out
+           and "quickstart: failed in: corpus" in done.err and not any("longhaul" in one.split()[0] for one in calls), done)
+    done, calls = start(here, root, NO_BUILD="yes", SLOW_NETWORK="yes")
+    expect("a build that fails waits for no corpus", done.code != 0 and "quickstart: failed in: build" in done.err, done)
+    expect("and ends its fetching", not alive(int((root / "fetching").read_text())), done)
+    for more, phase, last in (({"NO_BUILD": "yes"}, "build", None), ({"RUN_ENDS": "5"}, "run", "longhaul"),
                               ({"NO_REPORT": "yes"}, None, "longhaul")):
         shutil.rmtree(root / "runs", ignore_errors=True)
         done, calls = start(here, root, **more)
         expect("it fails", done.code != 0, done)
-        expect("what was last", calls[-1].split()[0] == last, calls)
+        if last:
+            expect("what was last", calls[-1].split()[0] == last, calls)
+        else:
+            expect("nothing was run", not any(one.startswith("longhaul ") for one in calls), calls)
         if phase:
             expect("the phase", f"quickstart: failed in: {phase}" in done.err, done)
         else:

@@ -14,7 +14,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t ask_again_ms = 500;  // after a scancel that failed
+constexpr std::int64_t cancel_again_ms = 500;  // after a scancel that failed
 
 }  // namespace
 
@@ -70,7 +70,7 @@ void RankGroup::look_at_scancel(Child& child) {
     const auto exit = poll_exit(child.scancel);
     if (exit.ok() && !exit->has_value()) return;
     child.scancel = -1;
-    if (exit.ok() && !(*exit)->success()) child.ask_again_ns = clock_.monotonic_ns() + ask_again_ms * 1'000'000;
+    if (exit.ok() && !(*exit)->success()) child.ask_again_ns = clock_.monotonic_ns() + cancel_again_ms * 1'000'000;
   }
   if (!child.ask_again_ns || clock_.monotonic_ns() < *child.ask_again_ns) return;
   child.ask_again_ns.reset();

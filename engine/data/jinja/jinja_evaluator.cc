@@ -13,7 +13,7 @@ namespace longhaul {
 namespace {
 
 using What = JinjaValue::Kind;
-using Kind = JinjaNode::Kind;
+using NodeKind = JinjaNode::Kind;
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Result<JinjaValue> JinjaEvaluator::evaluate(const JinjaNode& node, const JinjaSc
   if (!value.ok()) return at_line(node, value.error());
   if (strict_ && !lenient_ && value->is(What::undefined))
     return at_line(node, jinja_error(format("'{}' is undefined", value->undefined_name())));
-  if (node.kind == Kind::constant || node.kind == Kind::name) return value;
+  if (node.kind == NodeKind::constant || node.kind == NodeKind::name) return value;
   if (fine = budget_.check(*value); !fine.ok()) return at_line(node, fine.error());
   return value;
 }
@@ -49,45 +49,45 @@ Result<JinjaValue> JinjaEvaluator::evaluate_leniently(const JinjaNode& node, con
 
 Result<JinjaValue> JinjaEvaluator::dispatch(const JinjaNode& node, const JinjaScope& scope) {
   switch (node.kind) {
-    case Kind::constant: return node.value;
-    case Kind::name: return look_up(node.text, scope);
-    case Kind::list:
-    case Kind::tuple:
-    case Kind::table: return evaluate_parts(node, scope);
-    case Kind::attribute: {
+    case NodeKind::constant: return node.value;
+    case NodeKind::name: return look_up(node.text, scope);
+    case NodeKind::list:
+    case NodeKind::tuple:
+    case NodeKind::table: return evaluate_parts(node, scope);
+    case NodeKind::attribute: {
       LH_TRY(const JinjaValue of, evaluate(*node.parts[0], scope));
       names_read_ += of.is(What::names) ? 1 : 0;
       return jinja_attribute(of, node.text);
     }
-    case Kind::item: {
+    case NodeKind::item: {
       LH_TRY(const JinjaValue of, evaluate(*node.parts[0], scope));
       LH_TRY(const JinjaValue index, evaluate(*node.parts[1], scope));
       names_read_ += of.is(What::names) ? 1 : 0;
       return jinja_item(of, index);
     }
-    case Kind::slice: return evaluate_slice(node, scope);
-    case Kind::call: {
+    case NodeKind::slice: return evaluate_slice(node, scope);
+    case NodeKind::call: {
       LH_TRY(const JinjaValue of, evaluate(*node.parts[0], scope));
       if (of.is(What::undefined)) return jinja_error(format("'{}' is called and undefined", of.undefined_name()));
       if (!of.is(What::function)) return jinja_error(format("a value of kind {} is called", of.kind_name()));
       LH_TRY(const JinjaArguments arguments, evaluate_arguments(node, scope));
       return of.as_function().call(arguments);
     }
-    case Kind::filter: return filtered(&node, {}, scope);
-    case Kind::test: {
+    case NodeKind::filter: return filtered(&node, {}, scope);
+    case NodeKind::test: {
       const bool asks = node.text == "defined" || node.text == "undefined";
       LH_TRY(const JinjaValue of, evaluate_leniently(*node.parts[0], scope, asks));
       LH_TRY(const JinjaArguments arguments, evaluate_arguments(node, scope));
       LH_TRY(const bool holds, apply_jinja_test(node.text, of, arguments));
       return JinjaValue::of(holds);
     }
-    case Kind::unary: {
+    case NodeKind::unary: {
       LH_TRY(const JinjaValue of, evaluate(*node.parts[0], scope));
       return node.text == "not" ? Result<JinjaValue>(JinjaValue::of(!of.is_true())) : jinja_unary(node.text, of);
     }
-    case Kind::binary: return evaluate_logic(node, scope);
-    case Kind::compare: return evaluate_compare(node, scope);
-    case Kind::choice: {
+    case NodeKind::binary: return evaluate_logic(node, scope);
+    case NodeKind::compare: return evaluate_compare(node, scope);
+    case NodeKind::choice: {
       LH_TRY(const JinjaValue condition, evaluate(*node.parts[1], scope));
       if (condition.is_true()) return evaluate(*node.parts[0], scope);
       if (node.parts[2]) return evaluate(*node.parts[2], scope);
@@ -114,8 +114,8 @@ Result<JinjaValue> JinjaEvaluator::evaluate_parts(const JinjaNode& node, const J
     LH_TRY(JinjaValue value, evaluate(*part, scope));
     parts.push_back(std::move(value));
   }
-  if (node.kind == Kind::list) return JinjaValue::of(std::move(parts));
-  if (node.kind == Kind::tuple) return JinjaValue::of(std::move(parts), What::tuple);
+  if (node.kind == NodeKind::list) return JinjaValue::of(std::move(parts));
+  if (node.kind == NodeKind::tuple) return JinjaValue::of(std::move(parts), What::tuple);
   JinjaTable table;
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
     if (!parts[i].is(What::text)) return jinja_error("keys of tables other than texts are not done here");
@@ -174,7 +174,7 @@ Result<JinjaValue> JinjaEvaluator::filtered(const JinjaNode* node, const JinjaVa
                                             const JinjaScope& scope) {
   if (!node) return captured;
   JinjaValue of = captured;
-  if (node->parts[0] && node->parts[0]->kind == Kind::filter) {
+  if (node->parts[0] && node->parts[0]->kind == NodeKind::filter) {
     LH_TRY(of, filtered(node->parts[0].get(), captured, scope));
     LH_CHECK(budget_.check(of));
   } else if (node->parts[0]) {

@@ -7,7 +7,7 @@
 namespace longhaul {
 namespace {
 
-using Kind = JinjaNode::Kind;
+using NodeKind = JinjaNode::Kind;
 using What = JinjaValue::Kind;
 
 constexpr int calls_max = 50;
@@ -49,19 +49,19 @@ Result<JinjaInterpreter::Flow> JinjaInterpreter::execute_one(const JinjaNode& no
                                                              std::string& out) {
   LH_CHECK(budget_.spend(1));
   switch (node.kind) {
-    case Kind::data: LH_CHECK(write(JinjaValue::of(node.text), out)); return Flow::on;
-    case Kind::print: {
+    case NodeKind::data: LH_CHECK(write(JinjaValue::of(node.text), out)); return Flow::on;
+    case NodeKind::print: {
       LH_TRY(const JinjaValue value, expressions_.evaluate(*node.parts[0], *scope));
       LH_CHECK(write(value, out));
       return Flow::on;
     }
-    case Kind::branches: return run_branches(node, scope, out);
-    case Kind::loop: return run_loop(node, scope, out);
-    case Kind::set: LH_CHECK(run_set(node, scope)); return Flow::on;
-    case Kind::set_block: LH_CHECK(run_set_block(node, scope, out)); return Flow::on;
-    case Kind::macro: define_macro(node, scope); return Flow::on;
-    case Kind::generation: LH_CHECK(run_generation(node, scope, out)); return Flow::on;
-    case Kind::with: {
+    case NodeKind::branches: return run_branches(node, scope, out);
+    case NodeKind::loop: return run_loop(node, scope, out);
+    case NodeKind::set: LH_CHECK(run_set(node, scope)); return Flow::on;
+    case NodeKind::set_block: LH_CHECK(run_set_block(node, scope, out)); return Flow::on;
+    case NodeKind::macro: define_macro(node, scope); return Flow::on;
+    case NodeKind::generation: LH_CHECK(run_generation(node, scope, out)); return Flow::on;
+    case NodeKind::with: {
       const ScopePtr inner = nested(scope);
       for (std::size_t i = 0; i < node.targets.size(); ++i) {
         LH_TRY(JinjaValue value, expressions_.evaluate(*node.parts[i], *scope));
@@ -69,7 +69,7 @@ Result<JinjaInterpreter::Flow> JinjaInterpreter::execute_one(const JinjaNode& no
       }
       return execute(node.bodies[0], inner, out);
     }
-    case Kind::leave: return node.text == "break" ? Flow::leave_loop : Flow::next_turn;
+    case NodeKind::leave: return node.text == "break" ? Flow::leave_loop : Flow::next_turn;
     default: break;
   }
   return make_error(ErrorCode::internal, "an expression stands where a statement should");

@@ -20,7 +20,7 @@ class JinjaStatementParser {
   }
 
  private:
-  using Kind = JinjaNode::Kind;
+  using NodeKind = JinjaNode::Kind;
   using Token = JinjaToken::Kind;
 
   // Up to a block that begins with one of `ends`, whose name is the current token then.
@@ -31,10 +31,10 @@ class JinjaStatementParser {
     JinjaNodes nodes;
     while (cursor_.now().kind != Token::end) {
       if (cursor_.now().kind == Token::data) {
-        nodes.push_back(cursor_.node(Kind::data));
+        nodes.push_back(cursor_.node(NodeKind::data));
         nodes.back()->text = cursor_.take_text();
       } else if (cursor_.now().kind == Token::print_begin) {
-        nodes.push_back(cursor_.node(Kind::print));
+        nodes.push_back(cursor_.node(NodeKind::print));
         cursor_.advance();
         LH_TRY(JinjaNodePtr printed, read_jinja_tuple(cursor_));
         nodes.back()->parts.push_back(std::move(printed));
@@ -61,12 +61,12 @@ class JinjaStatementParser {
     if (kind == "for") return read_for();
     if (kind == "set") return read_set();
     if (kind == "macro") return read_macro();
-    if (kind == "generation") return read_plain_block(Kind::generation, "endgeneration");
+    if (kind == "generation") return read_plain_block(NodeKind::generation, "endgeneration");
     if (kind == "filter") return read_filter_block();
     if (kind == "with") return read_with();
     if (kind == "break" || kind == "continue") {
       if (loops_ == 0) return cursor_.wrong(format("'{}' stands outside of a loop", kind));
-      JinjaNodePtr made = cursor_.node(Kind::leave);
+      JinjaNodePtr made = cursor_.node(NodeKind::leave);
       made->text = kind;
       cursor_.advance();
       LH_CHECK(cursor_.expect_block_end());
@@ -77,7 +77,7 @@ class JinjaStatementParser {
   }
 
   Result<JinjaNodePtr> read_if() {
-    JinjaNodePtr made = cursor_.node(Kind::branches);
+    JinjaNodePtr made = cursor_.node(NodeKind::branches);
     while (true) {  // at "if" or "elif"
       cursor_.advance();
       LH_TRY(JinjaNodePtr condition, read_jinja_tuple(cursor_, false));
@@ -98,7 +98,7 @@ class JinjaStatementParser {
   }
 
   Result<JinjaNodePtr> read_for() {
-    JinjaNodePtr made = cursor_.node(Kind::loop);
+    JinjaNodePtr made = cursor_.node(NodeKind::loop);
     cursor_.advance();
     LH_CHECK(read_targets(*made, false));
     if (!cursor_.take_name("in")) return cursor_.wrong(format("'in' was expected, not {}", cursor_.written()));
@@ -147,7 +147,7 @@ class JinjaStatementParser {
   }
 
   Result<JinjaNodePtr> read_set() {
-    JinjaNodePtr made = cursor_.node(Kind::set);
+    JinjaNodePtr made = cursor_.node(NodeKind::set);
     cursor_.advance();
     LH_CHECK(read_targets(*made, true));
     if (cursor_.take_sign("=")) {
@@ -157,7 +157,7 @@ class JinjaStatementParser {
       return made;
     }
     if (made->targets.size() != 1) return cursor_.wrong("a block is set to one name");
-    made->kind = Kind::set_block;
+    made->kind = NodeKind::set_block;
     made->parts.push_back(nullptr);
     while (cursor_.is_sign("|")) {
       LH_TRY(made->parts[0], read_jinja_filter(cursor_, std::move(made->parts[0])));
@@ -173,7 +173,7 @@ class JinjaStatementParser {
   }
 
   Result<JinjaNodePtr> read_macro() {
-    JinjaNodePtr made = cursor_.node(Kind::macro);
+    JinjaNodePtr made = cursor_.node(NodeKind::macro);
     cursor_.advance();
     LH_TRY(made->text, cursor_.expect_name("a macro's name"));
     LH_CHECK(cursor_.expect_sign("("));
@@ -204,7 +204,7 @@ class JinjaStatementParser {
     return made;
   }
 
-  Result<JinjaNodePtr> read_plain_block(Kind kind, std::string_view end) {
+  Result<JinjaNodePtr> read_plain_block(NodeKind kind, std::string_view end) {
     JinjaNodePtr made = cursor_.node(kind);
     cursor_.advance();
     LH_CHECK(cursor_.expect_block_end());
@@ -219,7 +219,7 @@ class JinjaStatementParser {
 
   // {% filter upper %}...{% endfilter %}: what a block set to a name, filtered, and printed would give.
   Result<JinjaNodePtr> read_filter_block() {
-    JinjaNodePtr made = cursor_.node(Kind::set_block);
+    JinjaNodePtr made = cursor_.node(NodeKind::set_block);
     cursor_.advance();
     cursor_.insert_sign("|");
     made->parts.push_back(nullptr);
@@ -237,7 +237,7 @@ class JinjaStatementParser {
   }
 
   Result<JinjaNodePtr> read_with() {
-    JinjaNodePtr made = cursor_.node(Kind::with);
+    JinjaNodePtr made = cursor_.node(NodeKind::with);
     cursor_.advance();
     while (cursor_.now().kind != Token::block_end) {
       if (!made->targets.empty()) LH_CHECK(cursor_.expect_sign(","));

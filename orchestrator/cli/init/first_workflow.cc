@@ -11,13 +11,13 @@ namespace {
 constexpr const char* first_recipe = "quickstart-tiny";
 constexpr std::int64_t sequence_length_max = 512;  // of a first training: what a small machine has memory for
 
-std::string quoted(const std::string& name) {
+std::string toml_quoted(const std::string& name) {
   return "\"" + name + "\"";  // names with quotes and backslashes are not offered (folder_look.cc)
 }
 
 std::string list_of(const std::vector<std::string>& names) {
   std::vector<std::string> all;
-  for (const std::string& name : names) all.push_back(quoted(name));
+  for (const std::string& name : names) all.push_back(toml_quoted(name));
   return all.size() == 1 ? all.front() : "[" + join(all, ", ") + "]";
 }
 
@@ -116,7 +116,7 @@ class Writer {
     put("");
     put("# " + why);
     put("[stage." + name + "]");
-    put("kind = " + quoted(kind));
+    put("kind = " + toml_quoted(kind));
     if (!inputs.empty()) put("inputs = { " + inputs + " }");
   }
 
@@ -130,7 +130,7 @@ class Writer {
                human_bytes(static_cast<double>(machine_.memory_bytes)),
                machine_.gpus ? "GPUs, which the engine uses" : "no GPU that the engine could use"));
     put("[workflow]");
-    put("name = " + quoted(plain_name(file_name(look_.path), "first")));
+    put("name = " + toml_quoted(plain_name(file_name(look_.path), "first")));
   }
 
   void script() {
@@ -139,7 +139,8 @@ class Writer {
     made_.made_of = name;
     stage(plain_name(name, "script"), "command", "",
           "Your script, watched and started again where it fails for the machine.");
-    put(format("argv = [{}, {}]  # it starts in this folder; `workdir` is another", quoted(interpreter), quoted(name)));
+    put(format("argv = [{}, {}]  # it starts in this folder; `workdir` is another", toml_quoted(interpreter),
+               toml_quoted(name)));
     put("# What it writes to $LONGHAUL_OUT is its result; what it saves in $LONGHAUL_STATE is there when it starts "
         "again.");
     put("# RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set as under torchrun.");
@@ -171,7 +172,8 @@ class Writer {
     tune(made_of);
     if (tokens_) evaluate();
     if (own_model) quantize();
-    stage("deploy", "deploy", "model = " + quoted(model_), "Served by HTTP, as OpenAI's interface is, and asked once.");
+    stage("deploy", "deploy", "model = " + toml_quoted(model_),
+          "Served by HTTP, as OpenAI's interface is, and asked once.");
     put("prompts = [\"What do people do in the morning?\"]  # asked once; the answer stands at the end of the run");
     put("# leave_running = true     # the server stays when the run has ended");
     for (const std::string& name : look_.scripts) note(name + " is not started: a stage of the kind command would");
@@ -181,13 +183,13 @@ class Writer {
   void texts(bool own_model) {
     stage("corpus", "curate", "documents = " + list_of(look_.documents),
           "Your texts, cleaned and without repetitions; some are held out for evaluation.");
-    stage("tokens", "tokenize", "corpus = \"@corpus\"" + (own_model ? "" : ", tokenizer = " + quoted(model_)),
+    stage("tokens", "tokenize", "corpus = \"@corpus\"" + (own_model ? "" : ", tokenizer = " + toml_quoted(model_)),
           own_model ? "A vocabulary of your texts, and the texts in it." : "The texts in the model's vocabulary.");
     tokens_ = true;
     if (!own_model) return;
     stage("pretrain", "pretrain", "tokens = \"@tokens\"", "A small model, trained from nothing.");
     put(format("recipe = {}  # 1.6 million parameters; a recipe of yours is a TOML file beside this one",
-               quoted(first_recipe)));
+               toml_quoted(first_recipe)));
     put("# steps = 1200             # in place of one pass over the texts");
     if (machine_.cores > 1) put("# ranks = 2                # processes that share the work");
     if (!look_.rows.empty())
@@ -216,24 +218,25 @@ class Writer {
   }
 
   void tuning_stage(const std::string& name, const std::string& kind, const RowsFile& rows, const std::string& why) {
-    stage(name, kind, format("model = {}, data = {}", quoted(model_), quoted(rows.name)), why);
+    stage(name, kind, format("model = {}, data = {}", toml_quoted(model_), toml_quoted(rows.name)), why);
     put(format("sequence_length = {}  # tokens; longer rows are left out: `longhaul data check` counts them",
                std::min(context_ > 0 ? context_ : sequence_length_max, sequence_length_max)));
     if (!rows.ignore.empty()) {
       std::vector<std::string> keys;
-      for (const std::string& key : rows.ignore) keys.push_back(quoted(key));
+      for (const std::string& key : rows.ignore) keys.push_back(toml_quoted(key));
       put(format("ignore = [{}]  # keys of the rows that are not trained on", join(keys, ", ")));
     }
     model_ = "@" + name;
   }
 
   void evaluate() {
-    stage("evaluate", "evaluate", format("model = {}, tokens = \"@tokens\"", quoted(model_)),
+    stage("evaluate", "evaluate", format("model = {}, tokens = \"@tokens\"", toml_quoted(model_)),
           "How well it foresees the texts that were held out.");
   }
 
   void quantize() {
-    stage("quantize", "quantize", format("model = {}, tokens = \"@tokens\"", quoted(model_)), "The same in 8 bits.");
+    stage("quantize", "quantize", format("model = {}, tokens = \"@tokens\"", toml_quoted(model_)),
+          "The same in 8 bits.");
     model_ = "@quantize";
   }
 

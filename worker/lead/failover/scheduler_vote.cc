@@ -7,7 +7,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t ask_again_ms = 5'000, make_sure_ms = 1'000;
+constexpr std::int64_t vote_again_ms = 5'000, make_sure_ms = 1'000;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ const std::set<std::string>& SchedulerVote::look(const std::vector<std::string>&
     if (counts) gone_ = std::move(sure), doubtful_ = std::move(fresh);
   }
   const bool make_sure = list.ok() && !doubtful_.empty();
-  next_ns_ = clock_.monotonic_ns() + (make_sure ? make_sure_ms : ask_again_ms) * 1'000'000;
+  next_ns_ = clock_.monotonic_ns() + (make_sure ? make_sure_ms : vote_again_ms) * 1'000'000;
   return gone_;
 }
 

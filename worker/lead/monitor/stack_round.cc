@@ -8,7 +8,7 @@ namespace {
 
 // A node looks at eight ranks at a time, and has seldom more; an agent may have lost its lead for a moment.
 constexpr std::int64_t patience_ms = 3 * StackDumps::deadline_default_ms;
-constexpr std::int64_t look_interval_ms = 100;
+constexpr std::int64_t stack_interval_ms = 100;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ std::optional<OrderOutcome> StackRound::look() {
   const bool done_here = dumps_.look();
   const std::int64_t now = clock_.monotonic_ns();
   if (problem_.empty() && now < until_ns_ && (!done_here || now < next_look_ns_)) return std::nullopt;
-  next_look_ns_ = now + look_interval_ms * 1'000'000;
+  next_look_ns_ = now + stack_interval_ms * 1'000'000;
   const std::vector<int> without = problem_.empty() ? missing() : std::vector<int>{};
   if (!without.empty() && now < until_ns_) return std::nullopt;
   under_way_ = false;

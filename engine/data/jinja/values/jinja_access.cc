@@ -127,6 +127,10 @@ Result<std::vector<const JinjaValue*>> bind_arguments(const std::string& what, c
   return bound;
 }
 
+bool is_given(const JinjaValue* argument) {
+  return argument && !argument->is(JinjaValue::Kind::none);
+}
+
 Result<std::int64_t> whole_argument(const std::string& what, const JinjaValue* value, std::int64_t otherwise) {
   if (!value) return otherwise;
   if (value->is_whole()) return value->as_integer();

@@ -27,6 +27,8 @@ std::optional<JinjaValue> jinja_method(const JinjaValue& of, const std::string& 
 // doubled ones; `what` is called.
 Result<std::vector<const JinjaValue*>> bind_arguments(const std::string& what, const JinjaArguments& arguments,
                                                       const std::vector<std::string>& names);
+// Neither left out nor none.
+bool is_given(const JinjaValue* argument);
 // A whole number or a text that was given as argument, checked.
 Result<std::int64_t> whole_argument(const std::string& what, const JinjaValue* value, std::int64_t otherwise);
 Result<std::string> text_argument(const std::string& what, const JinjaValue* value, const std::string& otherwise);

@@ -27,10 +27,6 @@ Result<std::string> soft_text(const std::string& what, const JinjaValue& value) 
   if (value.is(Kind::text)) return plain_text(what, value);
   return jinja_str(value);
 }
-bool is_given(const JinjaValue* value) {
-  return value && !value->is(Kind::none);
-}
-
 template <TextCase wanted>
 Outcome cased(const JinjaValue& value, const Given&) {
   LH_TRY(const std::string text, soft_text("a change of case", value));

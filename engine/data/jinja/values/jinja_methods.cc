@@ -24,10 +24,6 @@ JinjaValue list_of(const std::vector<std::string>& parts) {
   for (const std::string& part : parts) list.push_back(JinjaValue::of(part));
   return JinjaValue::of(std::move(list));
 }
-bool is_given(const JinjaValue* value) {
-  return value && !value->is(Kind::none);
-}
-
 template <bool left, bool right>
 Outcome strip(const JinjaValue& of, const Given& given) {
   if (!is_given(given[0])) return JinjaValue::of(strip_text(of.as_text(), left, right));
@@ -184,7 +180,7 @@ Outcome join(const JinjaValue& of, const Given& given) {
   return JinjaValue::of(std::move(out));
 }
 template <TextCase wanted>
-Outcome cased(const JinjaValue& of, const Given&) {
+Outcome cased_text(const JinjaValue& of, const Given&) {
   LH_TRY(std::string text, in_case(of.as_text(), wanted));
   return JinjaValue::of(std::move(text));
 }
@@ -222,10 +218,10 @@ const std::vector<Method>& text_methods() {
       {"rindex", {"sub"}, 1, find<true, true>},
       {"count", {"sub"}, 1, count},
       {"join", {"iterable"}, 1, join},
-      {"upper", {}, 0, cased<TextCase::upper>},
-      {"lower", {}, 0, cased<TextCase::lower>},
-      {"title", {}, 0, cased<TextCase::title>},
-      {"capitalize", {}, 0, cased<TextCase::capital>},
+      {"upper", {}, 0, cased_text<TextCase::upper>},
+      {"lower", {}, 0, cased_text<TextCase::lower>},
+      {"title", {}, 0, cased_text<TextCase::title>},
+      {"capitalize", {}, 0, cased_text<TextCase::capital>},
       {"isdigit", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_ascii_digit); }},
       {"isalpha", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_ascii_letter); }},
       {"isalnum",
