@@ -63,6 +63,7 @@ def descendants(pid):
 class Training:
     """One training in a folder of its own, started as often as needed."""
 
+    kind = "pretrain"
     zero = 1
     environment = {}  # of the ranks, beside that of this process
 
@@ -81,11 +82,14 @@ class Training:
                        "events_path": str(self.events), "output_dir": str(folder / "out"),
                        "state_dir": str(folder / "state"), "parallel": parallel}
         write_toml(folder / "task.toml",
-                   {"file": "longhaul task", "format": 1, "run": "kill", "stage": "pretrain", "kind": "pretrain",
+                   {"file": "longhaul task", "format": 1, "run": "kill", "stage": self.kind, "kind": self.kind,
                     "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
                     "parallel": parallel,
                     "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()},
-                    "settings": settings(steps, experts, local_dir, device)})
+                    "settings": self.settings(steps, experts, local_dir, device)})
+
+    def settings(self, steps, experts, local_dir, device):
+        return settings(steps, experts, local_dir, device)
 
     def start(self):
         self.launches += 1
@@ -197,6 +201,29 @@ def kill_at_random_steps(training, kills, steps, draw):
         return killed
 
 
+def run_whole(training):
+    """The training that nobody touches; its numbers by step."""
+    log = training.start()
+    if training.process.wait(timeout=STEP_DEADLINE_S * 5) != 0:
+        raise SystemExit(f"the untouched training ended with {training.process.returncode}:\n{log.read_text()}")
+    return {m["step"]: m for m in training.metrics()}
+
+
+def require_same_bits(whole, curve, killed, keys):
+    """Every number of every launch, and the model at the end; the numbers that were seen."""
+    seen = killed.metrics()
+    for metric in seen:
+        for key in keys:
+            if metric[key] != curve[metric["step"]][key]:
+                raise SystemExit(f"step {metric['step']}: {key} = {metric[key]!r}, untouched {curve[metric['step']][key]!r}")
+    if {m["step"] for m in seen} != set(curve):
+        raise SystemExit("other steps were made than without kills")
+    for file in ("model.safetensors", "config.json"):
+        if (whole.folder / "out" / file).read_bytes() != (killed.folder / "out" / file).read_bytes():
+            raise SystemExit(f"{file} differs")
+    return seen
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -218,25 +245,13 @@ def main():
         inputs = make_inputs(here, draw)
         whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local,
                          device)
-        log = whole.start()
-        if whole.process.wait(timeout=STEP_DEADLINE_S * 5) != 0:
-            raise SystemExit(f"the untouched training ended with {whole.process.returncode}:\n{log.read_text()}")
-        curve = {m["step"]: m for m in whole.metrics()}
+        curve = run_whole(whole)
         killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local,
                          device)
         kills = kill_at_random_steps(killed, arguments.kills, steps, draw)
         if kills < arguments.kills:
             raise SystemExit(f"only {kills} of {arguments.kills} kills before it was done")
-        seen = killed.metrics()
-        for metric in seen:
-            for key in ("loss", "grad_norm", "lr", "consumed_samples"):
-                if metric[key] != curve[metric["step"]][key]:
-                    raise SystemExit(f"step {metric['step']}: {key} = {metric[key]!r}, untouched {curve[metric['step']][key]!r}")
-        if {m["step"] for m in seen} != set(curve):
-            raise SystemExit("other steps were made than without kills")
-        for file in ("model.safetensors", "config.json"):
-            if (whole.folder / "out" / file).read_bytes() != (killed.folder / "out" / file).read_bytes():
-                raise SystemExit(f"{file} differs")
+        seen = require_same_bits(whole, curve, killed, ("loss", "grad_norm", "lr", "consumed_samples"))
         if arguments.local:
             messages = killed.lines_with("goes on from step")
             copies = [m for m in messages if "copies of step" in m]
