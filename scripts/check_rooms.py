@@ -137,8 +137,9 @@ INSIDE = {
     "engine/tasks/rewards": ["engine/tasks/common", "engine/tasks/scores"],
     "engine/tasks/rollouts": ["engine/tasks/common", "engine/tasks/rewards"],
     "engine/tasks/rows": [],
+    "engine/tasks/sampling": ["engine/tasks/common", "engine/tasks/rewards", "engine/tasks/scores"],
     "engine/tasks/scores": [],
-    "engine/tasks/stages": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/harness", "engine/tasks/rewards", "engine/tasks/rollouts", "engine/tasks/scores"],
+    "engine/tasks/stages": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/harness", "engine/tasks/rewards", "engine/tasks/rollouts", "engine/tasks/sampling", "engine/tasks/scores"],
     "engine/tasks/training": [],
     # engine/train
     "engine/train/gradients": [],

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/files/files.h"
 #include "base/files/owned_files.h"
@@ -103,27 +104,34 @@ void EventWriter::message(const std::string& level, const std::string& text) {
   write("message", std::move(fields));
 }
 
-Result<std::vector<Event>> read_events(const std::string& path, std::uint64_t& offset) {
+Result<EventPiece> read_event_piece(const std::string& path, std::uint64_t& offset, std::size_t bytes_max) {
+  EventPiece piece;
   const auto fd = open_to_read(path);
-  std::vector<Event> events;
-  if (!fd.ok()) return events;  // nothing was said yet
+  if (!fd.ok()) return piece;  // nothing was said yet
   std::string text;
-  char buffer[1 << 16];
-  std::uint64_t at = offset;
-  for (;;) {
-    const ssize_t n = ::pread(fd->get(), buffer, sizeof buffer, static_cast<off_t>(at));
-    if (n <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
+  std::size_t end = std::string::npos;
+  bool at_end = false;
+  while (!at_end && (text.size() < bytes_max || end == std::string::npos)) {
+    const std::size_t before = text.size();
+    text.resize(before + std::clamp<std::size_t>(bytes_max, 4096, std::size_t{1} << 16));
+    const ssize_t n =
+        ::pread(fd->get(), text.data() + before, text.size() - before, static_cast<off_t>(offset + before));
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, n)));
+    at_end = n <= 0;
+    if (const std::size_t last = text.rfind('\n'); last != std::string::npos) end = last;
   }
-  const std::size_t end = text.rfind('\n');
-  if (end == std::string::npos) return events;
+  piece.bytes_read = text.size();
+  piece.more = !at_end;
+  if (end == std::string::npos) return piece;
   offset += end + 1;
-  for (const std::string& line : split(std::string_view(text).substr(0, end), '\n')) {
-    auto event = parse_event(line);
-    if (event.ok()) events.push_back(std::move(event).value());
-  }
-  return events;
+  for (const std::string& line : split(std::string_view(text).substr(0, end), '\n'))
+    if (auto event = parse_event(line); event.ok()) piece.events.push_back(std::move(event).value());
+  return piece;
+}
+
+Result<std::vector<Event>> read_events(const std::string& path, std::uint64_t& offset) {
+  LH_TRY(EventPiece all, read_event_piece(path, offset, std::numeric_limits<std::size_t>::max()));
+  return std::move(all.events);
 }
 
 }  // namespace longhaul

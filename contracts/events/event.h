@@ -78,7 +78,17 @@ class EventWriter {
   std::int64_t started_ns_ = 0;
 };
 
-// All whole lines from byte `offset` on; moves `offset` behind the last whole line.
+// A file may be hundreds of megabytes long: a lead that takes over a job of weeks has no room and no time for all of
+// its events at once.
+struct EventPiece {
+  std::vector<Event> events;
+  std::uint64_t bytes_read = 0;  // from the file
+  bool more = false;             // whole lines may follow
+};
+// Whole lines from byte `offset` on, of about `bytes_max` bytes; moves `offset` behind the last of them. A line that is
+// longer than that is read whole. What does not parse is left out. A file that is not there has no events yet.
+Result<EventPiece> read_event_piece(const std::string& path, std::uint64_t& offset, std::size_t bytes_max);
+// The same of the whole rest of the file.
 Result<std::vector<Event>> read_events(const std::string& path, std::uint64_t& offset);
 
 }  // namespace longhaul

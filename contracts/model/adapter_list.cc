@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text/text.h"
+#include "contracts/model/coded_weights.h"
 
 namespace longhaul {
 
@@ -17,14 +18,31 @@ std::string last_part(const std::string& name) {
   return module.substr(module.rfind('.') + 1);
 }
 
+// The matrices of a model as PEFT sees them, each with the first and the last of its parameters.
+std::vector<AdaptedMatrix> matrices_of(const std::vector<ParameterSpec>& parameters) {
+  std::vector<AdaptedMatrix> matrices;
+  for (const ParameterSpec& spec : parameters) {
+    const bool continues = ends_with(spec.name, ".attn.k_proj.weight") || ends_with(spec.name, ".attn.v_proj.weight");
+    if (continues) {
+      matrices.back().matrix.shape[0] += spec.shape[0], matrices.back().last = spec.name;
+      continue;
+    }
+    AdaptedMatrix& made = matrices.emplace_back();
+    made.matrix = spec, made.first = made.last = spec.name;
+    if (ends_with(spec.name, ".attn.q_proj.weight"))
+      made.matrix.name = spec.name.substr(0, spec.name.size() - std::string("q_proj.weight").size()) + "c_attn.weight";
+  }
+  return matrices;
+}
+
 // Of attention, and of a feed-forward without experts.
 bool can_be_adapted(const ParameterSpec& spec) {
   return spec.layer >= 0 && spec.expert < 0 && spec.shape.size() == 2 && spec.tp_dim >= 0;
 }
 
 bool is_meant(const ParameterSpec& spec, const std::string& target) {
-  if (target.find('*') == std::string::npos) return last_part(spec.name) == target;
   const std::string module = spec.name.substr(0, spec.name.size() - std::string(".weight").size());
+  if (target.find('*') == std::string::npos) return module == target || ends_with(module, "." + target);
   return ::fnmatch(target.c_str(), module.c_str(), 0) == 0;
 }
 
@@ -38,10 +56,10 @@ bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   return adapter.kind != "ia3" || meant(of_ia3);
 }
 
-AdaptedMatrix adapted(const ParameterSpec& matrix, const AdapterShape& adapter) {
+// The matrix with what the adapter has for it.
+AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
   using Init = ParameterSpec::Init;
-  AdaptedMatrix m;
-  m.matrix = matrix;
+  const ParameterSpec matrix = m.matrix;
   const std::string module = matrix.name.substr(0, matrix.name.size() - std::string(".weight").size());
   const std::int64_t out = matrix.shape[0], in = matrix.shape[1];
   const auto add = [&](const char* ending, std::vector<std::int64_t> shape, Init init, double std_dev, int tp_dim) {
@@ -64,6 +82,11 @@ AdaptedMatrix adapted(const ParameterSpec& matrix, const AdapterShape& adapter) 
   return m;
 }
 
+AdaptedMatrix saved(AdaptedMatrix m) {
+  m.own = {m.matrix}, m.is_saved = true;
+  return m;
+}
+
 }  // namespace
 
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
@@ -72,15 +95,17 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   if (!adapter.on()) return matrices;
   ModelShape model = shape;
   model.adapter = {};
-  const std::vector<ParameterSpec> parameters = parameter_list(model);
-  for (const ParameterSpec& spec : parameters)
-    if (is_adapted(spec, adapter)) matrices.push_back(adapted(spec, adapter));
+  const std::vector<AdaptedMatrix> of_model = matrices_of(parameter_list(model));
+  for (const AdaptedMatrix& m : of_model)
+    if (is_adapted(m.matrix, adapter)) matrices.push_back(adapted(m, adapter));
+  if (model.scalar_head) matrices.push_back(saved(of_model.back()));
   std::vector<std::string> unknown, names;
   for (const std::string& target : adapter.targets)
-    if (std::ranges::none_of(matrices, [&](const AdaptedMatrix& m) { return is_meant(m.matrix, target); }))
+    if (std::ranges::none_of(matrices,
+                             [&](const AdaptedMatrix& m) { return !m.is_saved && is_meant(m.matrix, target); }))
       unknown.push_back("\"" + target + "\"");
-  for (const ParameterSpec& spec : parameters)
-    if (const std::string name = can_be_adapted(spec) ? last_part(spec.name) : "";
+  for (const AdaptedMatrix& m : of_model)
+    if (const std::string name = can_be_adapted(m.matrix) ? last_part(m.matrix.name) : "";
         !name.empty() && std::ranges::find(names, name) == names.end())
       names.push_back(name);
   if (!unknown.empty())
@@ -93,34 +118,45 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
 
 namespace {
 
-// What lies in the memory of a unit's gradients though nobody wants it: of a block everything, of others vectors, since
+// What lies in the memory of a unit's gradients: of a block everything, of others vectors and what is adapted, since
 // nobody writes matrices that are not wanted there (engine/model/store/gradient_target.h).
-std::int64_t written_of(const ParameterLayout& layout, const ShardUnit& unit) {
+std::int64_t written_of(const ParameterLayout& layout, const ShardUnit& unit, const std::vector<FlatRange>& adapted) {
   std::int64_t end = unit.flat.begin;
   for (const FlatParameter& p : layout.parameters())
     if (p.begin >= unit.flat.begin && p.end <= unit.flat.end && !unit.experts &&
         (p.spec.layer >= 0 || p.spec.shape.size() == 1))
       end = std::max(end, p.end);
+  for (const FlatRange& range : adapted)
+    if (range.begin >= unit.flat.begin && range.end <= unit.flat.end) end = std::max(end, range.end);
   return end - unit.flat.begin;
 }
 
 }  // namespace
 
-AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices) {
+FlatRange range_of(const AdaptedMatrix& matrix, const ParameterLayout& model) {
+  const FlatParameter* const first = model.find_if_held(matrix.first);
+  return first ? FlatRange{first->begin, model.find(matrix.last).end} : FlatRange{};
+}
+
+AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices,
+                           const AdapterShape& adapter) {
   // The unit in use, and those of its neighbours in the order of the passes (engine/model/store/unit_gather.cc).
   constexpr std::int64_t windows_max = 4;
   AdapterSpace space;
   std::vector<FlatRange> adapted;
   for (const AdaptedMatrix& matrix : matrices)
-    if (const FlatParameter* p = model.find_if_held(matrix.matrix.name)) {
-      adapted.push_back({p->begin, p->end});
-      space.matrix = std::max(space.matrix, p->end - p->begin);
+    if (const FlatRange here = range_of(matrix, model); here.size() > 0) {
+      adapted.push_back(here);
+      space.matrix = std::max(space.matrix, here.size());
     }
+  std::vector<FlatRange> made = adapted;
+  for (const FlatParameter& p : model.parameters())
+    if (is_coded(adapter.base_weights, p.spec)) made.push_back({p.begin, p.end});
   std::int64_t units = 0;
   for (const ShardUnit& unit : model.units()) {
-    space.gradients = std::max(space.gradients, written_of(model, unit));
+    space.gradients = std::max(space.gradients, written_of(model, unit, adapted));
     const auto lies_here = [&](const FlatRange& m) { return m.begin >= unit.flat.begin && m.end <= unit.flat.end; };
-    if (std::ranges::none_of(adapted, lies_here)) continue;
+    if (std::ranges::none_of(made, lies_here)) continue;
     ++units, space.window = std::max(space.window, unit.flat.size());
   }
   space.windows = std::min(windows_max, units);

@@ -1,6 +1,7 @@
 // Which matrices of a model an adapter changes, and the parameters that it has for each. Names are the matrix's with
 // another ending ("model.layers.0.self_attn.q_proj.lora_A.weight"); each lies on the ranks of its matrix and is split
-// over tp as far as the dim that it shares with it.
+// over tp as far as the dim that it shares with it. The output layer of a reward model, which nobody has trained
+// before, is trained itself beside the adapter, under its own name (PEFT's modules_to_save).
 #pragma once
 
 #include <string>
@@ -11,23 +12,30 @@
 namespace longhaul {
 
 struct AdaptedMatrix {
-  ParameterSpec matrix;            // of the model
+  // Of the model as PEFT sees it: GPT-2's q, k and v are one, "transformer.h.0.attn.c_attn.weight" [3 hidden, hidden].
+  ParameterSpec matrix;
+  std::string first, last;         // the model's parameters that it is, which follow each other without gaps
   std::vector<ParameterSpec> own;  // in the order of the adapter's list
   std::string a, b;                // lora, dora: names among them; else empty
   std::string factors;             // dora: m [out]; ia3: l [out] or [in]
   bool of_columns = false;         // ia3: l [in]
+  bool is_saved = false;           // trained itself: own is the matrix
 };
+
+// Its elements in a rank's flat arrays; of size 0 where they are on other ranks.
+FlatRange range_of(const AdaptedMatrix& matrix, const ParameterLayout& model);
 
 // In the order of the forward pass. `shape.adapter` is looked at, `shape` else is the model's. Errors (invalid_input)
 // name targets that mean no matrix that can be adapted, all in one; none, where the adapter's kind is "none".
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
 
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
-// adapted units, each as large as the largest, in the type that computes; one matrix, and the gradients of one block,
-// in f32. `model` is the layout of the weights that stay as they are.
+// units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix,
+// and the gradients of one block, in f32. `model` is the layout of the weights that stay as they are.
 struct AdapterSpace {
   std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
 };
-AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices);
+AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices,
+                           const AdapterShape& adapter);
 
 }  // namespace longhaul

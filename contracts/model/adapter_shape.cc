@@ -24,7 +24,11 @@ const FieldTable<AdapterShape>& adapter_fields() {
           .field("rslora", &A::rslora, {.help = "lora, dora: scaled by alpha / sqrt(rank) instead"})
           .field("targets", &A::targets,
                  {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
-                          "anything; empty: all of attention and feed-forward (ia3: k_proj, v_proj, down_proj)"});
+                          "anything; empty: all of attention and feed-forward (ia3: k_proj, v_proj, down_proj)"})
+          .field("base_weights", &A::base_weights,
+                 {.help = "what the matrices of the model's layers, which stay as they are, are held in: full is the "
+                          "type that computes; with nf4 and lora this is QLoRA",
+                  .choices = {"full", "int8", "int4", "nf4"}});
   return table;
 }
 
@@ -39,7 +43,10 @@ Status check_adapter(const AdapterShape& adapter) {
     hold(adapter.alpha != plain.alpha, "alpha");
     hold(adapter.rslora != plain.rslora, "rslora");
   }
-  if (!adapter.on()) hold(adapter.targets != plain.targets, "targets");
+  if (!adapter.on()) {
+    hold(adapter.targets != plain.targets, "targets");
+    hold(adapter.base_weights != plain.base_weights, "base_weights");
+  }
   if (unused.empty()) return {};
   return make_error(ErrorCode::invalid_input,
                     format("adapter.{} {} nothing to adapter.kind = \"{}\"", join(unused, ", adapter."),

@@ -21,9 +21,12 @@ struct AdapterShape {
   std::int64_t rank = 8;
   double alpha = 8;
   bool rslora = false;
-  // Matrices that are adapted: the last part of a name ("q_proj"), or a whole name in which * stands for anything.
-  // Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj.
+  // Matrices that are adapted: the last parts of a name ("q_proj", "mlp.c_proj"), or a whole name in which * stands for
+  // anything. Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj.
   std::vector<std::string> targets;
+  // What the weights that stay as they are are held in (contracts/model/coded_weights.h): full, the type that computes;
+  // int8, int4 or nf4.
+  std::string base_weights = "full";
 
   bool on() const { return kind != "none"; }
   bool low_rank() const { return kind == "lora" || kind == "dora"; }

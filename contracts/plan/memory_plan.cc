@@ -5,6 +5,7 @@
 
 #include "base/text/text.h"
 #include "contracts/model/adapter_list.h"
+#include "contracts/model/coded_weights.h"
 #include "contracts/plan/units_at_once.h"
 
 namespace longhaul {
@@ -403,17 +404,24 @@ std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
 
 // Where an adapter is trained: engine/model/store/parameter_store.h (frozen), engine/model/adapter/adapted_weights.h.
 struct FrozenBytes {
-  std::int64_t weights = 0, in_use = 0, gradients = 0;
+  std::int64_t weights = 0, in_use = 0, gradients = 0, messages = 0;
 };
 
 Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank) {
   MeshPlace place = rank.layout.place();
-  place.dims.zero = 0;
+  if (place.dims.zero < 3) place.dims.zero = 0;
   const ParameterLayout model(o.shape, place);
   LH_TRY(const std::vector<AdaptedMatrix> matrices, adapted_matrices(o.trained_shape()));
-  const AdapterSpace space = adapter_space(model, matrices);
-  return FrozenBytes{model.flat_size() * o.width(), space.windows * space.window * o.width() + space.matrix * f32,
-                     space.gradients * f32};
+  LH_CHECK(check_coded_blocks(o.adapter.base_weights, model));
+  const AdapterSpace space = adapter_space(model, matrices, o.adapter);
+  FrozenBytes bytes{held_bytes(o.adapter.base_weights, model, o.width()),
+                    space.windows * space.window * o.width() + space.matrix * f32, space.gradients * f32};
+  if (place.dims.zero == 3) {
+    bytes.weights = model.owned().size() * o.width();
+    bytes.in_use += gathered_elements(place.dims, model) * o.width();
+    if (place.dims.dp_shard > 1) bytes.messages = o.width() * neighbours_max(model, 1, true);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -442,10 +450,10 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
     LH_TRY(const FrozenBytes frozen, frozen_of(o, rank));
     bytes[Category::weights] = frozen.weights;
     bytes[Category::gathered_weights] = gathered_elements(o.dims, layout) * f32 + frozen.in_use;
-    bytes[Category::gradients] += frozen.gradients;
+    bytes[Category::gradients] += frozen.gradients, bytes[Category::messages] = frozen.messages;
   }
   const CheckpointMemory checkpoint = checkpoint_of(o, layout);
-  bytes[Category::messages] = messages_of(o, rank, checkpoint.fetched);
+  bytes[Category::messages] += messages_of(o, rank, checkpoint.fetched);
   bytes[Category::batches] = batches_of(o);
   bytes[Category::checkpoint] = checkpoint.lasting + checkpoint.fetched;
   bytes[Category::logits] = logits_of(o, rank);

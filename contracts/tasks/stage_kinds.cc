@@ -13,6 +13,7 @@
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/inference.h"
 #include "contracts/settings/stages/reward_form.h"
+#include "contracts/settings/stages/sample.h"
 #include "contracts/settings/stages/tokenize.h"
 #include "contracts/settings/stages/tune.h"
 #include "contracts/settings/training/training.h"
@@ -199,6 +200,33 @@ StageKind benchmark_kind() {
   return kind;
 }
 
+StageKind sample_kind(const std::vector<std::string>& models) {
+  StageKind kind = kind_of(
+      "sample", 1, "draws answers of a model to prompts, judges them, and keeps all, the best ones, or pairs",
+      {{"model", models, true, true, "the model that answers"},
+       {"data", {"command"}, true, true, "JSONL of {prompt, answer} or {messages, answer}"},
+       {"reward", {"reward"}, true, false, "with reward.kind = \"model\": the reward model that judges answers"},
+       {"judge", models, true, false, "with reward.kind = \"judge\": the language model that compares answers"},
+       {"constitution", {"command"}, true, false, "a file of text: the principles that the judge goes by"}},
+      sample_fields());
+  kind.parallel = true;  // replicas, which share out the prompts
+  kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                    Diagnostics& d) {
+    const std::size_t before = d.size();
+    const SampleSettings settings = sample_fields().parse(value, where, d, ignored);
+    const Value* given = value.find("inputs");
+    const auto has = [&](const char* input) { return given && given->find(input) != nullptr; };
+    if (d.size() == before)
+      for (const AlignmentProblem& problem :
+           sample_problems(settings, {has("reward"), has("judge"), has("constitution")})) {
+        const Value* at = value.find(problem.key);
+        d.add((at ? *at : value).pos, where + ": " + problem.what, problem.hint);
+      }
+    return sample_fields().to_value(settings);
+  };
+  return kind;
+}
+
 std::vector<StageKind> make_kinds() {
   const std::vector<std::string> models = {"pretrain", "sft", "align", "convert", "quantize"};
   const std::vector<std::string> measured = {"pretrain", "sft", "align", "convert", "quantize", "reward"};
@@ -219,41 +247,45 @@ std::vector<StageKind> make_kinds() {
                         {"model", trained, true, false, "start from these weights instead of random ones"}},
                        pretrain_fields()));
   kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
-  kinds.push_back(training_kind_of(
-      "sft", 4, "supervised fine-tuning on instructions; loss on the answers only",
-      {{"model", trained, true, true, "the model to tune"},
-       {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
-       {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
-      sft_fields()));
+  kinds.push_back(training_kind_of("sft", 4, "supervised fine-tuning on instructions; loss on the answers only",
+                                   {{"model", trained, true, true, "the model to tune"},
+                                    {"data",
+                                     {"command", "sample"},
+                                     true,
+                                     true,
+                                     "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
+                                    {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
+                                   sft_fields()));
   kinds.push_back(training_kind_of(
       "align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others), and learning from rewards (GRPO, RLOO)",
       {{"model", trained, true, true, "the model to tune, and the reference"},
        {"data",
-        {"command"},
+        {"command", "sample"},
         true,
         true,
         "JSONL of {prompt, chosen, rejected}; with kto {prompt, completion, label}, with rewards {prompt, answer}"},
-       {"heldout", {"command"}, true, false, "JSONL of held-out pairs or prompts"},
+       {"heldout", {"command", "sample"}, true, false, "JSONL of held-out pairs or prompts"},
        {"reward", {"reward"}, true, false, "with reward.kind = \"model\": the reward model that judges answers"}},
       align_fields()));
   kinds.push_back(
       training_kind_of("reward", 1, "trains a reward model: a number for an answer, larger for a better one",
                        {{"model", judges, true, true, "the model to start from, a language model or a reward model"},
                         {"data",
-                         {"command"},
+                         {"command", "sample"},
                          true,
                          true,
                          "JSONL of {prompt, chosen, rejected}, with `margin` or `category` if you like; of attributes "
                          "{prompt, response} with their values; of process {prompt, completions, labels}"},
-                        {"heldout", {"command"}, true, false, "JSONL of held-out rows"}},
+                        {"heldout", {"command", "sample"}, true, false, "JSONL of held-out rows"}},
                        reward_model_fields()));
+  kinds.push_back(sample_kind(models));
   kinds.push_back(kind_of(
       "evaluate", 3,
       "bits per byte, answer loss, preferences, multiple choice, reward models, tasks of lm-evaluation-harness",
       {{"model", measured, true, true, "the model to measure"},
        {"tokens", {"tokenize"}, true, false, "held-out texts (heldout.txt; heldout.bin/.idx say where documents end)"},
        {"data",
-        {"command"},
+        {"command", "sample"},
         true,
         false,
         "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl, ratings.jsonl, steps.jsonl"},

@@ -36,6 +36,11 @@ class PeftAdapter {
   // Tensors of the model that it changes.
   std::size_t tensors() const { return changes_.size(); }
   bool changes(const std::string& name) const { return changes_.contains(name); }
+  // Does what it has of a tensor take the place of the model's, whatever that is?
+  bool replaces(const std::string& name) const {
+    const auto found = changes_.find(name);
+    return found != changes_.end() && found->second.replacement.has_value();
+  }
   // `values` are rows (of a vector: elements) of the target from `first` on, in C order, and become those of the tuned
   // model. Of a target that check() passed.
   Status merge(const PeftTarget& target, std::int64_t first, std::span<float> values) const;

@@ -15,26 +15,26 @@ std::string peft_name(const std::string& parameter) {
 }
 
 // Modules by their whole names: the same matrices whatever else a model has.
-Value modules_of(const std::vector<AdaptedMatrix>& matrices, bool of_columns_alone) {
+Value modules_of(const std::vector<AdaptedMatrix>& matrices, bool (*is_meant)(const AdaptedMatrix&)) {
   Value list = Value::make_array();
   for (const AdaptedMatrix& m : matrices)
-    if (!of_columns_alone || m.of_columns)
-      list.push_back(m.matrix.name.substr(0, m.matrix.name.size() - std::string(".weight").size()));
+    if (is_meant(m)) list.push_back(m.matrix.name.substr(0, m.matrix.name.size() - std::string(".weight").size()));
   return list;
 }
 
-Value config_of(const AdapterShape& adapter, const std::vector<AdaptedMatrix>& matrices,
-                const std::string& base_model) {
+Value config_of(const ModelShape& shape, const std::vector<AdaptedMatrix>& matrices, const std::string& base_model) {
+  const AdapterShape& adapter = shape.adapter;
   Value config = Value::make_table();
   config.set("peft_type", adapter.kind == "ia3" ? "IA3" : "LORA");
-  config.set("task_type", "CAUSAL_LM");
+  config.set("task_type", shape.scalar_head ? "SEQ_CLS" : "CAUSAL_LM");
   config.set("base_model_name_or_path", base_model);
   config.set("inference_mode", true);
-  config.set("target_modules", modules_of(matrices, false));
-  config.set("fan_in_fan_out", false);
-  config.set("modules_to_save", Value());
+  config.set("target_modules", modules_of(matrices, [](const AdaptedMatrix& m) { return !m.is_saved; }));
+  config.set("fan_in_fan_out", shape.is_gpt2());
+  const Value saved = modules_of(matrices, [](const AdaptedMatrix& m) { return m.is_saved; });
+  config.set("modules_to_save", saved.as_array().empty() ? Value() : saved);
   if (adapter.kind == "ia3") {
-    config.set("feedforward_modules", modules_of(matrices, true));
+    config.set("feedforward_modules", modules_of(matrices, [](const AdaptedMatrix& m) { return m.of_columns; }));
     return config;
   }
   config.set("r", static_cast<long long>(adapter.rank));
@@ -50,7 +50,7 @@ Value config_of(const AdapterShape& adapter, const std::vector<AdaptedMatrix>& m
 
 // A factor of rows stands as [out, 1], one of columns as [1, in].
 std::vector<std::int64_t> stored_shape(const AdaptedMatrix& matrix, const ParameterSpec& own, bool ia3) {
-  if (!ia3) return own.shape;
+  if (!ia3 || matrix.is_saved) return own.shape;
   return matrix.of_columns ? std::vector<std::int64_t>{1, own.shape[0]} : std::vector<std::int64_t>{own.shape[0], 1};
 }
 
@@ -69,7 +69,7 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
   LH_CHECK(make_directories(folder));
   LH_TRY(SafetensorsWriter file, SafetensorsWriter::create(join_path(folder, "adapter_model.safetensors"),
                                                            std::move(tensors), {{"format", "pt"}}));
-  return PeftWriter(folder, to_json_pretty(config_of(shape.adapter, matrices, base_model)) + "\n", std::move(file));
+  return PeftWriter(folder, to_json_pretty(config_of(shape, matrices, base_model)) + "\n", std::move(file));
 }
 
 Status PeftWriter::add(const std::string& name, std::span<const float> values) {

@@ -28,19 +28,28 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
   const View branch = first_rows(activations_.workspace().branch, r);
 
-  attention_.forward(context, slot_index, branch);
-  ConstView bias = attention_.output_bias();
-  drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
-  post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
-                         first_rows(a.post_norm, r), a.post_inv_rms);
+  first_half(context, slot_index);
   feed_forward_->forward(context, slot_index, branch);
-  bias = feed_forward_->output_bias();
+  ConstView bias = feed_forward_->output_bias();
   drop(context, slot.batch, ModelDropout::feed_forward_place(layer_), branch, bias);
   if (output.norm)
     return output.norm->add_forward(context, r, first_rows(a.middle, r), branch, bias, first_rows(output.x, r),
                                     first_rows(output.normed, r), output.inv_rms);
   add(context, first_rows(a.middle, r), branch, first_rows(output.x, r));
   if (!bias.empty()) add_to_rows(context, bias, r, first_rows(output.x, r));
+}
+
+// x + attention(norm(x)) and its norm.
+void Block::first_half(const ComputeContext& context, int slot_index) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t r = tensor_.rows(slot.batch.tokens());
+  const View branch = first_rows(activations_.workspace().branch, r);
+  attention_.forward(context, slot_index, branch);
+  ConstView bias = attention_.output_bias();
+  drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
+  post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
+                         first_rows(a.post_norm, r), a.post_inv_rms);
 }
 
 // What was not kept, in the order of the forward pass and with its bits. Collective where matrices are split.
@@ -53,12 +62,7 @@ void Block::restore(const ComputeContext& context, int slot_index) {
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
   if (again.norms) input_norm_.forward(context, r, first_rows(a.x, r), first_rows(a.input_norm, r), a.input_inv_rms);
   if (again.block) {
-    const View branch = first_rows(activations_.workspace().branch, r);
-    attention_.forward(context, slot_index, branch);
-    ConstView bias = attention_.output_bias();
-    drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
-    post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
-                           first_rows(a.post_norm, r), a.post_inv_rms);
+    first_half(context, slot_index);
   } else {
     if (again.attention) attention_.restore(context, slot_index);
     if (again.norms)

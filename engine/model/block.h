@@ -38,6 +38,7 @@ class Block {
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
+  void first_half(const ComputeContext& context, int slot);
   void restore(const ComputeContext& context, int slot);
   // With dropout: of branch + bias, which is then no bias any more.
   void drop(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View branch, ConstView& bias);

@@ -1,15 +1,13 @@
 #include "orchestrator/state/stage_goodput.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
 
+#include "base/files/file_lines.h"
 #include "base/files/files.h"
-#include "base/files/owned_files.h"
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "contracts/events/event.h"
@@ -26,7 +24,6 @@ namespace {
 constexpr int job_restarts_max = 1000;
 constexpr std::int64_t clock_slack_ms = 120'000;
 
-constexpr std::size_t read_bytes = 1 << 20;
 constexpr std::int64_t metric_every_ms = 30'000;  // of steps in a row one in so long says enough
 
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view key) {
@@ -100,18 +97,7 @@ class TimeEvents {
 
 std::vector<Event> read_time_events(const std::string& path) {
   TimeEvents events;
-  const auto fd = open_to_read(path);
-  std::string text;  // what is left of the last read, and the next
-  std::vector<char> buffer(read_bytes);
-  while (fd.ok()) {
-    const ssize_t n = ::read(fd->get(), buffer.data(), buffer.size());
-    if (n <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(n));
-    std::size_t begin = 0;
-    for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
-      events.add(std::string_view(text).substr(begin, end - begin));
-    text.erase(0, begin);
-  }
+  for_each_line(path, [&](std::string_view line) { events.add(line); });
   return events.take();  // a torn last line is left out
 }
 

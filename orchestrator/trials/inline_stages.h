@@ -44,6 +44,19 @@ class InlineStages : public InlineStageRunner {
     std::unique_ptr<EventWriter> events;
     std::string written_text;  // trials.json, as it was written last
   };
+  // Whose trials are those of one TrialRuns or RungRuns.
+  template <class Runs>
+  struct WorkOf : Work {
+    std::unique_ptr<Runs> runs;
+
+    bool open() const override { return runs->open(); }
+    bool unanswered() const override { return runs->unanswered(); }
+    Status cancel() override {
+      LH_CHECK(runs->cancel());
+      LH_CHECK(runs->poll());
+      return {};
+    }
+  };
   struct Turn {
     enum class Next { again, wait, succeeded, failed };
     Next next = Next::wait;

@@ -16,19 +16,10 @@
 
 namespace longhaul {
 
-struct SearchStages::Work final : InlineStages::Work {
+struct SearchStages::Work final : InlineStages::WorkOf<RungRuns> {
   explicit Work(hyper::Halving rules) : halving(std::move(rules)) {}
   hyper::Halving halving;
   int places = 1;  // trials at a time
-  std::unique_ptr<RungRuns> runs;
-
-  bool open() const override { return runs->open(); }
-  bool unanswered() const override { return runs->unanswered(); }
-  Status cancel() override {
-    LH_CHECK(runs->cancel());
-    LH_CHECK(runs->poll());
-    return {};
-  }
 };
 
 namespace {

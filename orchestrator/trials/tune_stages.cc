@@ -22,18 +22,9 @@
 
 namespace longhaul {
 
-struct TuneStages::Work final : InlineStages::Work {
+struct TuneStages::Work final : InlineStages::WorkOf<TrialRuns> {
   std::vector<Trial> candidates;
   ConfirmationLimits limits;
-  std::unique_ptr<TrialRuns> runs;
-
-  bool open() const override { return runs->open(); }
-  bool unanswered() const override { return runs->unanswered(); }
-  Status cancel() override {
-    LH_CHECK(runs->cancel());
-    LH_CHECK(runs->poll());
-    return {};
-  }
 };
 
 namespace {

@@ -1,7 +1,5 @@
 #include "orchestrator/workflow/raw_inputs.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -9,10 +7,11 @@
 #include <set>
 #include <tuple>
 
+#include "base/files/file_lines.h"
 #include "base/files/files.h"
-#include "base/files/owned_files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "base/value/json_lines.h"
 #include "contracts/evaluation/task_folder.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/alignment.h"
@@ -126,31 +125,11 @@ Status check_model(const std::string& folder, const std::string& kind) {
   return reads_text ? check_tokenizer(folder) : Status();
 }
 
-// The beginning of a file; "" where it cannot be read.
-std::string beginning_of(const std::string& path, std::size_t bytes_max) {
-  const auto file = open_to_read(path);
-  std::string text(bytes_max, '\0');
-  std::size_t done = 0;
-  while (file.ok() && done < bytes_max) {
-    const ssize_t got = ::read(file->get(), text.data() + done, bytes_max - done);
-    if (got <= 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  text.resize(done);
-  return text;
-}
-
 // What rows are for; nothing: prompts that the model itself answers (engine/data/samples/prompt_rows.h).
 using RowUse = std::optional<TuningRowUse>;
 
-Status check_row(const std::string& line, RowUse use, const std::vector<std::string>& ignore) {
-  const auto row = parse_json(line, "row");
-  if (!row.ok())
-    return make_error(ErrorCode::invalid_input, row.error().what, "one JSON object per line is expected (JSON Lines)");
-  if (!row->is_table())
-    return make_error(ErrorCode::invalid_input, "the line is not a JSON object",
-                      "one JSON object per line is expected");
-  const RowKeys keys(*row, ignore);
+Status check_row(const Value& row, RowUse use, const std::vector<std::string>& ignore) {
+  const RowKeys keys(row, ignore);
   if (!use) {
     if (keys.find("prompt") || keys.find("messages")) return {};
     return make_error(ErrorCode::invalid_input, "the row has neither 'prompt' nor 'messages'",
@@ -173,22 +152,18 @@ std::string rows_form_hint(const std::string& path, const std::string& text) {
 
 Status check_rows(const std::string& path, RowUse use, const std::vector<std::string>& ignore,
                   const RawInputLimits& limits) {
-  const std::string text = beginning_of(path, limits.row_bytes);
+  const std::string text = file_beginning(path, limits.row_bytes);
   if (text.empty())
     return make_error(ErrorCode::invalid_input, path + " has no examples", "one JSON object per line is expected");
-  int number = 0;
-  for (std::size_t at = 0; at < text.size() && number < limits.rows;) {
-    const std::size_t end = text.find('\n', at);
-    if (end == std::string::npos && text.size() == limits.row_bytes) break;  // goes on beyond what was read
-    const std::string line = text.substr(at, end == std::string::npos ? end : end - at);
-    at = end == std::string::npos ? text.size() : end + 1;
-    ++number;
-    if (trim(line).empty()) continue;
-    const Status fits = check_row(line, use, ignore);
+  JsonLineReader lines(whole_lines(text, limits.row_bytes));
+  int rows = 0;
+  for (JsonLine line; rows < limits.rows && lines.next(line); ++rows) {
+    const Result<Value> row = parse_json_row(line, path, limits.row_bytes);
+    const Status fits = row.ok() ? check_row(*row, use, ignore) : Status(row.error());
     if (fits.ok()) continue;
-    Error error = fits.error().with_context(format("{}:{}: error", path, number));
-    if (std::string hint = rows_form_hint(path, text); !hint.empty()) error.hint = std::move(hint);
-    return error;
+    std::string hint = rows_form_hint(path, text);
+    return make_error(ErrorCode::invalid_input, format("{}:{}: error: {}", path, line.number, fits.error().what),
+                      hint.empty() ? fits.error().hint : hint);
   }
   return {};
 }
@@ -203,6 +178,7 @@ std::string rows_file(const std::string& path, const std::vector<std::string>& n
 
 RowUse row_use(const PlannedStage& stage) {
   if (stage.kind == "sft") return TuningRowUse::instruction;
+  if (stage.kind == "sample") return std::nullopt;
   if (stage.kind == "reward") {
     const std::string method = stage.settings.get_string("method", RewardForm().method);
     return method == "attributes" ? TuningRowUse::rated
@@ -305,7 +281,7 @@ void check_harness(const PlannedStage& stage, const PlannedInput& input, const W
 }
 
 bool is_model_input(const std::string& name) {
-  return name == "model" || name == "baseline" || name == "reward";
+  return name == "model" || name == "baseline" || name == "reward" || name == "judge";
 }
 
 Status check_path(const PlannedStage& stage, const PlannedInput& input, const std::string& path,
@@ -319,7 +295,9 @@ Status check_path(const PlannedStage& stage, const PlannedInput& input, const st
   if (kind == "pretrain")
     return check_has(path, {"tokenizer.json", "train.bin", "train.idx"},
                      "tokens are a folder as the stage kind tokenize makes it");
-  if (trains(kind) && (input.name == "data" || input.name == "heldout"))
+  if (kind == "sample" && input.name == "constitution" && is_directory(path))
+    return wrong_input(ErrorCode::invalid_input, path + " is a folder", "a constitution is a file of text");
+  if ((trains(kind) || kind == "sample") && (input.name == "data" || input.name == "heldout"))
     return check_tuning_data(path, stage, input.name, limits);
   // Of several files each task finds its own by their names, and it is the stage that looks.
   if (kind == "evaluate" && input.name == "data" && input.paths.size() == 1)

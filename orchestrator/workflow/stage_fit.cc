@@ -33,6 +33,7 @@ class FitCheck {
     check_model(stage);
     if (trains(stage.kind) && stage.kind != "pretrain") check_length(stage, "sequence_length");
     if (stage.kind == "evaluate") check_evaluate(stage);
+    if (stage.kind == "sample") check_answers(stage);
     if (stage.kind == "quantize" && has(stage, "tokens"))
       check_heldout(stage, {"inputs.tokens", "inputs"}, "measures the perplexity");
     if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
@@ -154,6 +155,17 @@ class FitCheck {
           format("{} = {} is longer than the model's max_position_embeddings = {}", key, length, *longest),
           format("use at most {}", *longest) +
               (stage.model_from.empty() ? "" : ", or raise model.max_position_embeddings where it is trained"));
+  }
+
+  // Prompt and answer have to fit into the model's context.
+  void check_answers(const FittedStage& stage) {
+    const auto longest = longest_of(stage);
+    const std::int64_t answer = stage.settings->get_integer("max_new_tokens");
+    if (longest && answer >= *longest)
+      add(stage, {"max_new_tokens"},
+          format("max_new_tokens = {} leaves no room for a prompt in the model's max_position_embeddings = {}", answer,
+                 *longest),
+          "use shorter answers");
   }
 
   // Where the curate stage behind these tokens is set to hold nothing out there is nothing to measure on.

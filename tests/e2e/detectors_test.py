@@ -14,7 +14,7 @@ import threading
 import time
 
 from scenario import LONGHAUL, SOURCE, Skip, case, expect, longhaul, main, newest_run, processes_holding, runs, wait_for
-from tiny_inputs import write_pages
+from tiny_inputs import tokens_of_pages, write_pages
 
 SEED = 20260402
 STEPS_BAR = 20
@@ -22,17 +22,7 @@ STEPS_BAR = 20
 # had little more than a tenth of a core before.
 RUNS_S, STANDS_S = 0.006, 0.094
 BASELINE_STEPS = 110  # a rank of two has only its own past: five steps of warm-up and a block of 64
-TRAINING = """[workflow]
-name = "slow"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 1000
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 400
-[stage.train]
+TRAINING = tokens_of_pages("slow") + """[stage.train]
 kind = "pretrain"
 inputs = { tokens = "@tokens" }
 threads = 1

@@ -11,21 +11,11 @@ import time
 
 from scenario import (LONGHAUL, case, events, expect, longhaul, main, newest_run, processes_holding, runs, stage_status,
                       wait_for)
-from tiny_inputs import write_pages, write_questions
+from tiny_inputs import tokens_of_pages, write_pages, write_questions
 
 SEED = 20260302
 STEPS = 12
-HEADER = """[workflow]
-name = "x"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 1000
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 400
-"""
+HEADER = tokens_of_pages("x")
 SHAPE = "hidden_size = 32, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64"
 DENSE = f"model = {{ {SHAPE} }}\n"
 EXPERTS = f'model = {{ architecture = "mixtral", num_local_experts = 4, moe_intermediate_size = 32, {SHAPE} }}\n'

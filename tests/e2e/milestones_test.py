@@ -9,22 +9,11 @@ import signal
 import subprocess
 
 from scenario import LONGHAUL, case, events, expect, longhaul, main, newest_run, runs, stage_status, status, wait_for
-from tiny_inputs import write_pages, write_questions
+from tiny_inputs import tokens_of_pages, write_pages, write_questions
 
 SEED = 20260307
 
-WORKFLOW = """
-[workflow]
-name = "milestones"
-[stage.corpus]
-kind = "curate"
-inputs = {{ documents = "pages" }}
-heldout_bytes = 600
-[stage.tokens]
-kind = "tokenize"
-inputs = {{ corpus = "@corpus" }}
-vocabulary = 300
-[stage.pretrain]
+TRAINING = """[stage.pretrain]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}
 ranks = {ranks}
@@ -52,7 +41,7 @@ def write_workflow(here, model, steps=60, every=20, batch=4, ranks=1, more=""):
         write_pages(here / "pages", SEED, pages=8, languages=("en",))
         write_questions(here / "questions", SEED)
     every = f"milestone_every = {every}" if every else ""
-    text = WORKFLOW.format(steps=steps, batch=batch, ranks=ranks, more=every)
+    text = tokens_of_pages("milestones", heldout_bytes=600, vocabulary=300) + TRAINING.format(steps=steps, batch=batch, ranks=ranks, more=every)
     if model:
         text += EVALUATE.format(name="evaluate", model=model)
     (here / "w.toml").write_text(text + more)

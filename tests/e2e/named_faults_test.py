@@ -7,23 +7,13 @@ usage: named_faults_test.py LONGHAUL SOURCE_DIR [parts of case names]
 import json
 
 from scenario import case, expect, longhaul, main, newest_run
-from tiny_inputs import write_pages
+from tiny_inputs import tokens_of_pages, write_pages
 
 SEED, STEPS, EVERY, AT_STEP = 20261122, 60, 10, 20
 
 
 def training(more):
-    return f"""[workflow]
-name = "named"
-[stage.corpus]
-kind = "curate"
-inputs = {{ documents = "pages" }}
-heldout_bytes = 1000
-[stage.tokens]
-kind = "tokenize"
-inputs = {{ corpus = "@corpus" }}
-vocabulary = 400
-[stage.train]
+    return tokens_of_pages("named") + f"""[stage.train]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}
 threads = 1

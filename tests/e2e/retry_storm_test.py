@@ -7,20 +7,10 @@ import json
 import time
 
 from scenario import case, expect, longhaul, main, newest_run
-from tiny_inputs import write_pages
+from tiny_inputs import tokens_of_pages, write_pages
 
 OK, RUN_FAILED = 0, 5
-TRAINING = """[workflow]
-name = "storm"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 1000
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 400
-[stage.train]
+TRAINING = tokens_of_pages("storm") + """[stage.train]
 kind = "pretrain"
 inputs = { tokens = "@tokens" }
 threads = 1

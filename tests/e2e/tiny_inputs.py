@@ -25,6 +25,21 @@ WORDS = {
 }
 
 
+def tokens_of_pages(name, heldout_bytes=1000, vocabulary=400):
+    """The beginning of a workflow: `@tokens` to train on, of the folder `pages`."""
+    return f"""[workflow]
+name = "{name}"
+[stage.corpus]
+kind = "curate"
+inputs = {{ documents = "pages" }}
+heldout_bytes = {heldout_bytes}
+[stage.tokens]
+kind = "tokenize"
+inputs = {{ corpus = "@corpus" }}
+vocabulary = {vocabulary}
+"""
+
+
 def sentence(draw, language):
     articles, nouns, verbs, joints, adjectives = WORDS[language]
     def phrase():

@@ -5,6 +5,7 @@
 #include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/plain_files.h"
 
 #if defined(LONGHAUL_FUZZ_ASAN)
 extern "C" const char* __asan_default_options() {
@@ -16,13 +17,10 @@ namespace longhaul {
 namespace {
 
 // Every path is there; a recipe is what the test says.
-class FuzzFiles final : public FileView {
+class FuzzFiles final : public testing::PlainFiles {
  public:
   std::string recipe;
   Result<std::string> read(const std::string&) const override { return recipe; }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
 };
 
 bool is_planned(const std::string& text, const FuzzFiles& files, const std::vector<std::string>& sets = {}) {

@@ -17,22 +17,11 @@ import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/e2e"))
-from tiny_inputs import write_pages  # noqa: E402
+from tiny_inputs import tokens_of_pages, write_pages  # noqa: E402
 
 SEED = 20261126
 LOSS_DIFFERENCE_MAX = 1e-3  # of about 5, after 20 steps: sums in another order
-WORKFLOW = """
-[workflow]
-name = "tiny"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 6000
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 400
-[stage.pretrain]
+WORKFLOW = tokens_of_pages("tiny", heldout_bytes=6000) + """[stage.pretrain]
 kind = "pretrain"
 inputs = { tokens = "@tokens" }
 threads = 1

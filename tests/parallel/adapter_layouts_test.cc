@@ -29,7 +29,12 @@ std::vector<AdapterLayout> adapter_layouts() {
           {"lora", layout_of(2, 2, true, 1, 1, 0)},
           {"lora", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
           {"lora", layout_of(1, 1, false, 2, 2, 0)},
+          {"lora", layout_of(1, 2, false, 1, 2, 3)},
+          {"lora", layout_of(2, 1, false, 1, 2, 3)},
+          {"dora", layout_of(1, 1, false, 1, 4, 3)},
           {"dora", layout_of(2, 1, false, 2, 1, 0)},
+          {"dora", layout_of(1, 2, false, 1, 1, 0)},
+          {"dora", layout_of(2, 2, true, 1, 2, 1)},
           {"dora", layout_of(1, 1, false, 1, 2, 2)},
           {"ia3", layout_of(1, 2, true, 2, 1, 0)},
           {"ia3", layout_of(2, 1, false, 1, 2, 1)}};
@@ -68,11 +73,46 @@ TEST_CASE("an adapter of a model with experts, whose experts are on other ranks"
   }
 }
 
+TEST_CASE("an adapter of a GPT-2, whose q, k and v are one matrix, follows the curve of one rank") {
+  for (const char* kind : {"lora", "dora", "ia3"})
+    for (const ParallelDims& dims : {layout_of(2, 1, false, 1, 2, 2), layout_of(1, 1, false, 2, 1, 0)}) {
+      CAPTURE(kind);
+      CAPTURE(dims.to_string());
+      SetupOptions options(training_gpt2_shape());
+      options.adapter.kind = kind;
+      const RankRun one = train_one_rank(3, DType::f32, options);
+      for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
+        REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+        CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+      }
+    }
+}
+
+TEST_CASE("an adapter of weights in few bits follows the curve of one rank") {
+  ModelShape shape = training_shape(2, false);
+  shape.hidden_size = shape.intermediate_size = 128, shape.head_dim = 32;
+  for (const char* format : {"nf4", "int8"}) {
+    CAPTURE(format);
+    SetupOptions options(shape);
+    options.adapter.kind = "lora", options.adapter.rank = 3, options.adapter.base_weights = format;
+    const RankRun one = train_one_rank(3, DType::f32, options);
+    for (const ParallelDims& dims : {layout_of(1, 2, true, 1, 1, 0), layout_of(2, 1, false, 1, 2, 2)}) {
+      CAPTURE(dims.to_string());
+      for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
+        REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+      }
+    }
+  }
+}
+
 TEST_CASE("memory of an adapter's training is what was planned") {
-  for (const char* kind : {"lora", "ia3"}) {
+  for (const auto& [kind, format] : {std::pair{"lora", "full"}, {"ia3", "full"}, {"lora", "nf4"}, {"lora", "int8"}}) {
     CAPTURE(kind);
+    CAPTURE(format);
     SetupOptions options;
-    options.adapter.kind = kind;
+    options.adapter.kind = kind, options.adapter.base_weights = format;
     TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
     REQUIRE(setup.trainer.step().ok());
     TrainingOutline outline;

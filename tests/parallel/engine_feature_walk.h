@@ -10,6 +10,7 @@
 #include "contracts/settings/training/feature_table.h"
 #include "engine/align/preference_objective.h"
 #include "engine/align/scores/score_objective.h"
+#include "engine/model/adapter/adapter_export.h"
 #include "engine/model/inference/inference_model.h"
 #include "engine/quantize/weight_format.h"
 #include "engine/tasks/common/training_check.h"
@@ -89,19 +90,22 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   MemoryAccounts own;
   MemoryAccounts& memory = TrainingSetup::accounts_of(setup.gpu, own);
   const ComputeContext context = setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1);
-  ParameterStore store(setup.shape, walked_type(c), &memory, TrainingSetup::place_of(mesh, setup));
+  LH_TRY(const AdapterStores stores, make_adapter_stores(context, TrainingSetup::trained_shape(setup), walked_type(c),
+                                                         &memory, TrainingSetup::place_of(mesh, setup), mesh));
   TrainerOptions options = TrainingSetup::trainer_options(walked_batch(c), 1, walked_micro_batch, setup);
   options.tokens_max = 2 * walked_micro_batch * walked_length;
   LlamaOptions model = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model.tokens_max = options.tokens_max, model.moe = setup.moe, model.memory = &memory;
-  Llama llama(store, model);
+  options.adapted = stores.adapted.get();
+  Llama llama(stores.weights(), model);
   PreferenceObjective preferences{AlignSettings()};
   ScoreObjective scores{RewardModelSettings()};
   Objective& objective = setup.shape.scalar_head ? static_cast<Objective&>(scores) : preferences;
   MadeUpPairs pairs(setup.shape.scalar_head ? 0.5 : -50);
-  Trainer trainer(context, mesh, store, {&llama}, objective, pairs, options, &memory);
-  initialize_parameters(context, store, 1);
-  store.refresh_compute_copy(context);
+  Trainer trainer(context, mesh, *stores.trained, {&llama}, objective, pairs, options, &memory);
+  initialize_parameters(context, stores.weights(), 1);
+  if (stores.adapted) stores.adapted->initialize(2);
+  stores.trained->refresh_compute_copy(context);
   LH_TRY(const auto report, trainer.step());
   return report.loss;
 }

@@ -1,22 +1,31 @@
 #!/usr/bin/env python3
 """Writes golden/train-adapter-*/: what PEFT and torch make of ten AdamW steps of an adapter.
 
-    python make_adapter_training_golden.py     # needs torch, transformers, peft, safetensors
+    python make_adapter_training_golden.py [NAME ...]     # needs torch, transformers, peft, bitsandbytes, safetensors
 
 Each folder is an adapter of golden/train-llama-untied that PEFT wrote (adapter_config.json, adapter_model.safetensors) with
 random values in all of its tensors, so that each has a gradient from the first step on. golden.json: token ids, loss and the
 gradient's norm of each step. after/adapter_model.safetensors: the adapter after ten steps. All in f32, from fixed seeds.
+train-adapter-nf4 is QLoRA: the matrices of the base are what bitsandbytes keeps of them. train-adapter-reward is one of golden/reward-llama, whose output layer is trained beside it: pairs in place of token ids.
 """
 import json
 import shutil
+import sys
 
+import bitsandbytes
 import peft
 import safetensors
 import torch
 import transformers
+from make_reward_golden import VOCABULARY as REWARD_VOCABULARY, padded
 from make_training_golden import ADAMW, GOLDEN, LENGTH, SEQUENCES, STEPS, VOCABULARY, VERSIONS, loss_of
 
-BASE = "train-llama-untied"
+BASE, REWARD_BASE, GPT2_BASE = "train-llama-untied", "reward-llama", "train-gpt2"
+GPT2 = {
+    "gpt2": peft.LoraConfig(r=4, lora_alpha=6, fan_in_fan_out=True, target_modules=["c_attn", "mlp.c_proj"]),
+    "gpt2-dora": peft.LoraConfig(r=2, lora_alpha=3, fan_in_fan_out=True, use_dora=True, target_modules=["c_attn", "c_fc"]),
+}
+CENTER, PAIRS = 0.01, 4
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
     "lora": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"]),
@@ -26,60 +35,120 @@ ADAPTERS = {
 }
 
 
-def save(tuned, folder):
+def save(tuned, folder, base=BASE):
     tuned.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     written = json.loads(path.read_text())
-    written["base_model_name_or_path"] = BASE  # no path of this machine
+    written["base_model_name_or_path"] = base  # no path of this machine
     for key, value in written.items():
         if isinstance(value, list):
             written[key] = sorted(value)
     path.write_text(json.dumps(written, indent=2) + "\n")
 
 
-def train(tuned, batches):
+def of_pairs(tuned, pairs):
+    scores = tuned(**padded([text for pair in pairs for text in (pair["chosen"], pair["rejected"])])).logits[:, 0]
+    chosen, rejected = scores[0::2], scores[1::2]
+    margins = torch.tensor([pair["margin"] for pair in pairs])
+    loss = -torch.nn.functional.logsigmoid(chosen - rejected - margins).mean() + CENTER * torch.mean((chosen + rejected) ** 2)
+    return loss, {"pairs": pairs}
+
+
+def of_ids(tuned, ids):
+    return loss_of(tuned, ids)[1], {"ids": ids.tolist()}
+
+
+def train(tuned, batches, judge=of_ids):
     trained = {name: p for name, p in tuned.named_parameters() if p.requires_grad}
-    decayed = [p for name, p in trained.items() if "lora_A" in name or "lora_B" in name]
-    others = [p for name, p in trained.items() if "lora_A" not in name and "lora_B" not in name]
+    is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "score"))
+    decayed = [p for name, p in trained.items() if is_matrix(name)]
+    others = [p for name, p in trained.items() if not is_matrix(name)]
     groups = [{"params": decayed, "weight_decay": ADAMW["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=ADAMW["lr"], betas=ADAMW["betas"],
                                   eps=ADAMW["eps"])
     rows = []
-    for ids in batches:
+    for batch in batches:
         optimizer.zero_grad()
-        _, loss, _ = loss_of(tuned, ids)
+        loss, said = judge(tuned, batch)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(trained.values(), ADAMW["clip_grad"])
         optimizer.step()
-        rows.append({"ids": ids.tolist(), "loss": loss.item(), "grad_norm": norm.item()})
+        rows.append(said | {"loss": loss.item(), "grad_norm": norm.item()})
     return rows
+
+
+def spread(tuned, generator):
+    with torch.no_grad():
+        for key, parameter in sorted(tuned.named_parameters()):
+            if parameter.requires_grad:
+                noise = torch.randn(parameter.shape, generator=generator)
+                changed = parameter * (1 + 0.2 * noise) if "magnitude" in key or "ia3" in key else parameter + 0.15 * noise
+                parameter.copy_(changed)
+
+
+def write(name, tuned, batches, judge=of_ids, base=BASE, **more):
+    folder = GOLDEN / f"train-adapter-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    save(tuned, folder, base)
+    steps = train(tuned, batches, judge)
+    save(tuned, folder / "after", base)
+    (folder / "after" / "adapter_config.json").unlink()
+    versions = VERSIONS | {m.__name__: m.__version__ for m in (peft, safetensors)}
+    (folder / "golden.json").write_text(
+        json.dumps({"versions": versions, "base": base, "adamw": ADAMW, **more, "steps": steps}, separators=(",", ":")) + "\n")
+    print(f"train-adapter-{name}: loss {steps[0]['loss']:.4f} to {steps[-1]['loss']:.4f}")
+
+
+def write_nf4():
+    generator = torch.Generator().manual_seed(41)
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / BASE, torch_dtype=torch.float32,
+                                                              attn_implementation="eager")
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if name.rsplit(".", 1)[-1] in LINEAR:
+                codes, state = bitsandbytes.functional.quantize_4bit(module.weight.data, blocksize=64, quant_type="nf4")
+                module.weight.copy_(bitsandbytes.functional.dequantize_4bit(codes, state))
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"],
+                                                       task_type="CAUSAL_LM")).train()
+    spread(tuned, generator)
+    batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
+    VERSIONS["bitsandbytes"] = bitsandbytes.__version__
+    write("nf4", tuned, batches, base_weights="nf4")
+
+
+def write_reward():
+    generator = torch.Generator().manual_seed(51)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        GOLDEN / REWARD_BASE, torch_dtype=torch.float32, attn_implementation="eager")
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"],
+                                                       modules_to_save=["score"], task_type="SEQ_CLS")).train()
+    spread(tuned, generator)
+    number = lambda below: torch.randint(1, below, (1,), generator=generator).item()
+    draw = lambda: torch.randint(1, REWARD_VOCABULARY, (number(16),), generator=generator).tolist()
+    pair = lambda: {"chosen": draw(), "rejected": draw(), "margin": number(5) / 4}
+    write("reward", tuned, [[pair() for _ in range(PAIRS)] for _ in range(STEPS)], of_pairs, REWARD_BASE, center_weight=CENTER)
 
 
 def main():
     torch.set_num_threads(1)
-    for number, (name, config) in enumerate(ADAPTERS.items()):
-        folder, generator = GOLDEN / f"train-adapter-{name}", torch.Generator().manual_seed(31 + number)
+    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, "reward", "nf4"]
+    if "reward" in wanted:
+        write_reward()
+    if "nf4" in wanted:
+        write_nf4()
+    for number, (name, config) in enumerate((ADAPTERS | GPT2).items()):
+        if name not in wanted:
+            continue
+        generator = torch.Generator().manual_seed(31 + number)
         config.task_type = "CAUSAL_LM"
-        model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / BASE, torch_dtype=torch.float32,
+        base = GPT2_BASE if name in GPT2 else BASE
+        model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / base, torch_dtype=torch.float32,
                                                                   attn_implementation="eager")
         tuned = peft.get_peft_model(model, config).train()
-        with torch.no_grad():
-            for key, parameter in sorted(tuned.named_parameters()):
-                if parameter.requires_grad:
-                    noise = torch.randn(parameter.shape, generator=generator)
-                    changed = parameter * (1 + 0.2 * noise) if "magnitude" in key or "ia3" in key else parameter + 0.15 * noise
-                    parameter.copy_(changed)
-        shutil.rmtree(folder, ignore_errors=True)
-        save(tuned, folder)
+        spread(tuned, generator)
         batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
-        steps = train(tuned, batches)
-        save(tuned, folder / "after")
-        (folder / "after" / "adapter_config.json").unlink()
-        versions = VERSIONS | {m.__name__: m.__version__ for m in (peft, safetensors)}
-        (folder / "golden.json").write_text(
-            json.dumps({"versions": versions, "base": BASE, "adamw": ADAMW, "steps": steps}, separators=(",", ":")) + "\n")
-        print(f"train-adapter-{name}: loss {steps[0]['loss']:.4f} to {steps[-1]['loss']:.4f}")
+        write(name, tuned, batches, base=base)
 
 
 if __name__ == "__main__":

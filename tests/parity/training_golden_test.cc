@@ -10,8 +10,10 @@
 
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "engine/align/scores/score_objective.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/rewards/reward_pairs.h"
 #include "engine/train/step/trainer.h"
 #include "tests/support/scratch.h"
 #include "tests/support/write_model_folder.h"
@@ -255,33 +257,38 @@ std::vector<float> peft_values(const ParameterLayout& layout, const std::string&
 
 }  // namespace
 
-TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
-  for (const char* kind : {"lora", "rslora", "dora", "ia3"}) {
-    CAPTURE(kind);
-    const std::string folder = trained_folder(format("train-adapter-{}", kind));
-    const Value golden = parse_json(read_file(folder + "/golden.json").value(), folder).value();
-    const ComputeContext context(1);
-    ModelShape shape = load_model_config(trained_folder("train-llama-untied")).value().shape;
-    ParameterStore frozen = ParameterStore::frozen(shape, DType::f32, nullptr, {});
-    REQUIRE(load_model_weights(context, trained_folder("train-llama-untied"), frozen).ok());
-    shape.adapter = peft_shape(folder);
-    ParameterStore store(shape, DType::f32);
-    AdaptedWeights adapted(context, frozen, store, nullptr);
-    const std::vector<float> start = peft_values(store.layout(), folder + "/adapter_model.safetensors");
+namespace {
+
+// What is trained of a golden adapter, its base and its model.
+struct GoldenAdapter {
+  explicit GoldenAdapter(const std::string& kind)
+      : folder(trained_folder("train-adapter-" + kind)),
+        golden(training_golden("train-adapter-" + kind)),
+        base(trained_folder(golden.get_string("base"))),
+        shape(load_any_model_config(base).value().shape),
+        frozen(ParameterStore::frozen(shape, DType::f32, nullptr, {}, golden.get_string("base_weights", "full"))),
+        store(trained_shape(), DType::f32),
+        adapted(context, frozen, store, nullptr),
+        start(peft_values(store.layout(), folder + "/adapter_model.safetensors")) {
+    REQUIRE(load_model_weights(context, base, frozen).ok());
     std::ranges::copy(start, store.masters().begin());
     store.refresh_compute_copy(context);
-    GoldenBatches batches(golden);
-    const Value& adamw = *golden.find("adamw");
+  }
+  ModelShape trained_shape() const {
+    ModelShape trained = shape;
+    trained.adapter = peft_shape(folder);
+    trained.adapter.base_weights = golden.get_string("base_weights", "full");
+    return trained;
+  }
+  // `count`: samples of a step, of so many tokens together.
+  void train(Objective& objective, BatchSource& batches, std::int64_t count, std::int64_t tokens) {
     const ValueArray& steps = golden.find("steps")->as_array();
-    TrainerOptions options = golden_options(adamw, std::ssize(steps), batches.sequences());
-    options.adapted = &adapted;
-    BatchStorage first;
-    REQUIRE(batches.fill(0, batches.sequences(), first).ok());
+    TrainerOptions options = golden_options(*golden.find("adamw"), std::ssize(steps), count);
+    options.adapted = &adapted, options.tokens_max = tokens;
     LlamaOptions model_options;
-    model_options.tokens_max = first.view().tokens();
+    model_options.tokens_max = tokens;
     Llama model(frozen, model_options);
     Mesh alone;
-    LanguageModelObjective objective;
     Trainer trainer(context, alone, store, {&model}, objective, batches, options);
     double worst_loss = 0, worst = 0;
     for (const Value& step : steps) {
@@ -299,10 +306,52 @@ TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where ev
       CHECK(apart <= kMovedBar);
       worst = std::max(worst, apart);
     }
-    MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; tensors {:.1e} of their way, bar {:.0e}", kind, worst_loss,
+    MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; tensors {:.1e} of their way, bar {:.0e}", folder, worst_loss,
                    worst, kMovedBar));
     CHECK(worst > 0);
   }
+
+  const ComputeContext context{1};
+  std::string folder;
+  Value golden;
+  std::string base;
+  ModelShape shape;
+  ParameterStore frozen, store;
+  AdaptedWeights adapted;
+  std::vector<float> start;
+};
+
+}  // namespace
+
+TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
+  for (const char* kind : {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora"}) {
+    CAPTURE(kind);
+    GoldenAdapter m(kind);
+    GoldenBatches batches(m.golden);
+    BatchStorage first;
+    REQUIRE(batches.fill(0, batches.sequences(), first).ok());
+    LanguageModelObjective objective;
+    m.train(objective, batches, batches.sequences(), first.view().tokens());
+  }
+}
+
+TEST_CASE("ten AdamW steps of a reward model's adapter, with its output layer beside it, are PEFT's") {
+  GoldenAdapter m("reward");
+  std::vector<RewardPair> pairs;
+  for (const Value& step : m.golden.find("steps")->as_array())
+    for (const Value& one : step.find("pairs")->as_array()) {
+      RewardPair pair;
+      for (const auto& [key, into] : {std::pair{"chosen", &pair.chosen}, {"rejected", &pair.rejected}})
+        for (const Value& id : one.find(key)->as_array()) into->push_back(static_cast<std::int32_t>(id.as_integer()));
+      pair.margin = one.get_number("margin");
+      pairs.push_back(std::move(pair));
+    }
+  const std::int64_t length = 16, count = 4;
+  RewardPairSource batches(std::move(pairs), length, 0, SampleOrder::sequential);
+  RewardModelSettings settings;
+  settings.center_weight = m.golden.get_number("center_weight");
+  ScoreObjective objective(settings);
+  m.train(objective, batches, count, 2 * count * length);
 }
 
 TEST_CASE("a trained family's folder written again is theirs, bit for bit") {

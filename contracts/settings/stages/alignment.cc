@@ -124,6 +124,8 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          "use a longer sequence_length or shorter answers");
   unless(s.rollout.advantage == "scaled" || s.method == "grpo", "rollout",
          format("rollout.advantage means nothing with method = \"{}\"", s.method), "leave it out; it goes with grpo");
+  unless(s.rollout.speculate != "none" || s.rollout.draft_tokens == RolloutSettings().draft_tokens, "rollout",
+         "rollout.draft_tokens means nothing without rollout.speculate", "write speculate = \"ngram\" beside it");
   unless(s.corruption.check != "replay", "corruption",
          format("corruption.check = \"replay\" with method = \"{}\": a neighbour has answers of its own", s.method),
          "leave it out, or use another check");
@@ -202,12 +204,23 @@ Status check_reward_input(const AlignSettings& settings, bool has_reward_model) 
                     "leave it out, or set method = \"grpo\" and reward.kind = \"model\"");
 }
 
-Status check_alignment(const AlignSettings& settings) {
+std::vector<AlignmentProblem> reward_problems(const RewardSettings& reward) {
+  std::vector<AlignmentProblem> problems;
+  check_reward(reward, [&](bool fine, const char* key, std::string what, std::string hint) {
+    if (!fine) problems.push_back({key, std::move(what), std::move(hint)});
+  });
+  return problems;
+}
+
+Status as_one_error(std::vector<AlignmentProblem> problems) {
   std::vector<std::string> what, hints;
-  for (AlignmentProblem& one : alignment_problems(settings))
-    what.push_back(std::move(one.what)), hints.push_back(std::move(one.hint));
+  for (AlignmentProblem& one : problems) what.push_back(std::move(one.what)), hints.push_back(std::move(one.hint));
   if (what.empty()) return {};
   return make_error(ErrorCode::invalid_input, join(what, "; "), join(hints, "; "));
+}
+
+Status check_alignment(const AlignSettings& settings) {
+  return as_one_error(alignment_problems(settings));
 }
 
 }  // namespace longhaul

@@ -36,6 +36,10 @@ struct AlignmentProblem {
   std::string key, what, hint;
 };
 std::vector<AlignmentProblem> alignment_problems(const AlignSettings& settings);
+// Of the reward alone, for whoever has one.
+std::vector<AlignmentProblem> reward_problems(const RewardSettings& reward);
+// All problems as one error (invalid_input).
+Status as_one_error(std::vector<AlignmentProblem> problems);
 // Whether the reward is a model and one is given: neither means anything without the other (invalid_input).
 Status check_reward_input(const AlignSettings& settings, bool has_reward_model);
 // All of them as one error (invalid_input).

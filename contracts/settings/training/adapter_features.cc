@@ -30,69 +30,115 @@ void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<Mo
                   .keys = {"adapter.kind", "adapter", "device"}});
 }
 
+void add_base_weights(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.base_weights` of fewer bits (QLoRA)",
+                  .families = {F::llama, F::mistral, F::gpt2, F::mixtral},
+                  .processor = runs("int8, int4, nf4; widened a block at a time where they are used"),
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.base_weights = "nf4"; },
+                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.adapter.base_weights != "full"; },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "device = \"gpu\" with adapter.base_weights = \"{}\", which are widened on processors",
+                            c.adapter.base_weights);
+                      },
+                  .hint = "leave adapter.base_weights out, or use device = \"cpu\"",
+                  .keys = {"adapter.base_weights", "adapter", "device"}});
+}
+
 void add_layouts(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Adapters",
-                  .name = "adapters of GPT-2",
+                  .name = "`adapter.kind = \"ia3\"` of GPT-2",
                   .families = {F::gpt2},
                   .processor = refused,
                   .gpu = refused,
-                  .ask = [](EngineCase& c) { c.adapter.kind = "lora"; },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.shape.is_gpt2(); },
+                  .ask = [](EngineCase& c) { c.adapter.kind = "ia3"; },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.kind == "ia3" && c.shape.is_gpt2(); },
                   .refusal =
-                      [](const EngineCase& c) {
-                        return format("adapter.kind = \"{}\" for a GPT-2, whose q, k and v are one module to PEFT",
-                                      c.adapter.kind);
+                      [](const EngineCase&) {
+                        return std::string(
+                            "adapter.kind = \"ia3\" for a GPT-2, whose matrices have biases, which PEFT's "
+                            "factors scale, too");
                       },
-                  .hint = "leave adapter out, which trains all weights",
+                  .hint = "use adapter.kind = \"lora\" or \"dora\"",
                   .keys = {"adapter.kind", "adapter"}});
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "adapters of GPT-2 with tp",
+       .families = {F::gpt2},
+       .processor = refused,
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.tp = 2; },
+       .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.shape.is_gpt2() && c.dims.tp > 1; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format(
+                 "adapter.kind = \"{}\" for a GPT-2 with parallel.tp = {}: q, k and v are one module to PEFT, "
+                 "of which a rank would have three parts",
+                 c.adapter.kind, c.dims.tp);
+           },
+       .hint = "use parallel.tp = 1; pp, cp and replicas share the work",
+       .keys = {"adapter.kind", "adapter", "parallel.tp", "parallel"}});
   rows.push_back({.area = "Adapters",
                   .name = "adapters of reward models",
-                  .families = {F::llama},
-                  .processor = refused,
+                  .families = {F::llama, F::gpt2, F::mixtral},
+                  .processor = runs("the output layer is trained beside the adapter"),
                   .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "reward", c.adapter.kind = "lora"; },
+                  .ask = [](EngineCase& c) { c.kind = "reward", c.adapter.kind = "lora", c.dims.dp_replicate = 2; },
                   .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.kind == "reward"; },
                   .refusal =
                       [](const EngineCase& c) {
                         return format(
-                            "adapter.kind = \"{}\" of a reward model, whose output layer is new and has to be trained "
-                            "beside the adapter: that is not part of this version",
+                            "device = \"gpu\" with adapter.kind = \"{}\" of a reward model, which is trained on "
+                            "processors",
                             c.adapter.kind);
                       },
-                  .hint = "leave adapter out, which trains all weights",
-                  .keys = {"adapter.kind", "adapter"}});
+                  .hint = "leave adapter out, which trains all weights, or use device = \"cpu\"",
+                  .keys = {"adapter.kind", "adapter", "device"}});
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"dora\"` with tp",
-                  .families = {F::llama},
-                  .processor = refused,
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.adapter.kind = "dora", c.dims.tp = 2; },
-                  .is_asked = [](const EngineCase& c) { return c.adapter.kind == "dora" && c.dims.tp > 1; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "adapter.kind = \"dora\" needs whole rows of weights, of which parallel.tp = {} "
-                            "leaves a rank a part",
-                            c.dims.tp);
-                      },
-                  .hint = "use adapter.kind = \"lora\", or parallel.tp = 1",
-                  .keys = {"adapter.kind", "adapter", "parallel.tp", "parallel"}});
+                  .families = {F::llama, F::mixtral},
+                  .processor = runs("norms of rows whose columns are split are sums over the group"),
+                  .gpu = none,
+                  .ask = [](EngineCase& c) { c.adapter.kind = "dora", c.dims.tp = 2; }});
   rows.push_back({.area = "Adapters",
                   .name = "adapters with ZeRO 3",
-                  .families = {F::llama},
-                  .processor = refused,
+                  .families = {F::llama, F::gpt2, F::mixtral},
+                  .processor = runs("the weights that stay as they are are shared, too"),
                   .gpu = refused,
                   .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.dp_shard = 2, c.dims.zero = 3; },
                   .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.dims.zero == 3; },
                   .refusal =
                       [](const EngineCase& c) {
                         return format(
-                            "parallel.zero = 3 with adapter.kind = \"{}\": the weights that stay as they are "
-                            "lie whole on every replica",
+                            "device = \"gpu\" with adapter.kind = \"{}\" and parallel.zero = 3, which is trained on "
+                            "processors",
                             c.adapter.kind);
                       },
-                  .hint = "use zero = 1 or 2, which share what is trained; tp and pp share the model",
-                  .keys = {"parallel.zero", "parallel", "adapter.kind"}});
+                  .hint = "use zero = 1 or 2, which share what is trained, or device = \"cpu\"",
+                  .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter", "device"}});
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "`adapter.base_weights` of fewer bits with ZeRO 3",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = refused,
+       .ask =
+           [](EngineCase& c) {
+             c.adapter.kind = "lora", c.adapter.base_weights = "nf4";
+             c.dims.dp_shard = 2, c.dims.zero = 3;
+           },
+       .is_asked =
+           [](const EngineCase& c) { return has_adapter(c) && c.adapter.base_weights != "full" && c.dims.zero == 3; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("parallel.zero = 3 with adapter.base_weights = \"{}\": codes are not gathered",
+                           c.adapter.base_weights);
+           },
+       .hint = "use zero = 1 or 2, which share what is trained, or adapter.base_weights = \"full\"",
+       .keys = {"parallel.zero", "parallel", "adapter.base_weights", "adapter"}});
 }
 
 }  // namespace
@@ -101,14 +147,15 @@ void add_layouts(std::vector<EngineFeature>& rows) {
 void add_adapter_features(std::vector<EngineFeature>& rows) {
   using namespace feature_rows;
   add_kind(
-      rows, "lora", {F::llama, F::mistral, F::mixtral}, runs(what_runs), [](EngineCase& c) { c.adapter.kind = "lora"; },
-      [](const EngineCase& c) { return c.adapter.kind == "lora"; });
+      rows, "lora", {F::llama, F::mistral, F::gpt2, F::mixtral}, runs(what_runs),
+      [](EngineCase& c) { c.adapter.kind = "lora"; }, [](const EngineCase& c) { return c.adapter.kind == "lora"; });
   add_kind(
-      rows, "dora", {F::llama, F::mixtral}, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
+      rows, "dora", {F::llama, F::gpt2, F::mixtral}, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
       [](const EngineCase& c) { return c.adapter.kind == "dora"; });
   add_kind(
       rows, "ia3", {F::llama}, refused, [](EngineCase& c) { c.adapter.kind = "ia3"; },
       [](const EngineCase& c) { return c.adapter.kind == "ia3"; });
+  add_base_weights(rows);
   add_layouts(rows);
 }
 

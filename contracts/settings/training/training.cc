@@ -258,6 +258,15 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                           "(dynamic sampling: DAPO)",
                   .min = 0,
                   .max = 64})
+          .field("speculate", &R::speculate,
+                 {.help = "the next tokens of an answer are guessed by what stands before in its text, and computed "
+                          "together; answers are drawn with the same probabilities, in fewer steps of the model where "
+                          "they repeat themselves or the prompt (ngram); or not (none)",
+                  .choices = {"none", "ngram"}})
+          .field("draft_tokens", &R::draft_tokens,
+                 {.help = "longest guess of `speculate`, in tokens; shorter where guesses turn out wrong",
+                  .min = 1,
+                  .max = 64})
           .field("advantage", &R::advantage,
                  {.help = "grpo: rewards of a group less their mean, divided by their deviation (scaled) or not "
                           "(centered: Dr. GRPO)",

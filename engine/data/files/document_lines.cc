@@ -8,27 +8,21 @@
 #include "base/error/diagnostics.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "base/value/json.h"
+#include "base/value/json_lines.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::size_t batch_bytes = 16 << 20;
-constexpr std::size_t line_problems_shown = 20;
 
-Result<DocumentLine> read_document(std::string_view line) {
-  LH_TRY(Value object, parse_json(line));
-  Value* text = object.find("text");
+Result<DocumentLine> read_document(const JsonLine& line, const std::string& path) {
+  LH_TRY(const Value object, parse_json_row(line, path, line.text.size()));  // a document may be long
+  const Value* text = object.find("text");
   if (!text) return make_error(ErrorCode::invalid_input, "'text' is missing");
   if (!text->is_string())
     return make_error(ErrorCode::invalid_input, format("'text' is {}, expected a text", text->kind_name()));
   return DocumentLine{text->as_string(), object.get_string("language", "und")};
 }
-
-struct Row {
-  std::string_view text;
-  int line = 0;
-};
 
 }  // namespace
 
@@ -39,22 +33,18 @@ Status for_each_document(const std::string& path, int threads,
   const std::string_view all = file.view();
   Diagnostics problems;
   std::size_t hidden = 0;
-  int line = 0;
-  for (std::size_t at = 0; at < all.size();) {
-    std::vector<Row> rows;
-    for (const std::size_t begin = at;
-         at < all.size() && at - begin < batch_bytes && rows.size() < batch_documents_max;) {
-      const std::size_t end = std::min(all.find('\n', at), all.size());
-      const std::string_view row = all.substr(at, end - at);
-      at = end + 1;
-      ++line;
-      if (row.find_first_not_of(" \t\r") != std::string_view::npos) rows.push_back({row, line});
-    }
+  JsonLineReader lines(all);
+  while (lines.position() < all.size()) {
+    std::vector<JsonLine> rows;
+    const std::size_t begin = lines.position();
+    for (JsonLine line;
+         lines.position() - begin < batch_bytes && rows.size() < batch_documents_max && lines.next(line);)
+      rows.push_back(line);
     std::vector<std::optional<Error>> errors(rows.size());
     const auto work = [&](int thread) {
       const auto lanes = static_cast<std::size_t>(std::max(threads, 1));
       for (auto i = static_cast<std::size_t>(thread); i < rows.size(); i += lanes) {
-        Result<DocumentLine> document = read_document(rows[i].text);
+        Result<DocumentLine> document = read_document(rows[i], path);
         if (document.ok())
           each(*document, i, thread);
         else
@@ -67,14 +57,13 @@ Status for_each_document(const std::string& path, int threads,
     for (std::thread& worker : workers) worker.join();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!errors[i]) continue;
-      if (problems.size() < line_problems_shown)
-        problems.add(SourcePos{path, rows[i].line, 0}, errors[i]->what);
+      if (problems.size() < json_problems_shown)
+        problems.add(SourcePos{path, rows[i].number, 0}, errors[i]->what);
       else
         ++hidden;
     }
     if (problems.empty()) {
-      const Status status =
-          done(rows.size(), static_cast<double>(std::min(at, all.size())) / static_cast<double>(all.size()));
+      const Status status = done(rows.size(), static_cast<double>(lines.position()) / static_cast<double>(all.size()));
       LH_CHECK(status);
     }
   }

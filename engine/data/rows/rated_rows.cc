@@ -6,8 +6,8 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "base/value/json_lines.h"
 #include "contracts/settings/stages/tuning_row_keys.h"
-#include "engine/data/samples/row_lines.h"
 
 namespace longhaul {
 namespace {
@@ -137,7 +137,7 @@ Result<RatedExample> stepped_of_row(const Value& value, const RewardForm& form, 
 Result<std::vector<RatedExample>> parse_rated(std::string_view text, const std::string& name, const RewardForm& form,
                                               std::span<const std::string> ignore, bool needs_value) {
   std::vector<RatedExample> examples;
-  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_json_row(text, {name, "examples"}, [&](const Value& row, int line) -> Status {
     LH_TRY(RatedExample example,
            form.method == "process" ? stepped_of_row(row, form, ignore) : rated_of_row(row, form, ignore, needs_value));
     example.line = line;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/value/json.h"
+#include "base/text/text.h"
+#include "base/value/json_lines.h"
 #include "engine/data/samples/instruct_data.h"
-#include "engine/data/samples/row_limit.h"
 
 namespace longhaul {
 namespace {
@@ -28,24 +28,22 @@ class RowChecker {
   }
 
   // A line that is refused is an error of its own; the rest of the file goes on.
-  Status take(std::string_view row, int line, const std::string& name) {
-    LH_CHECK(check_row_length(row.size()));
-    const Result<Value> object = parse_json(row, name);
-    if (!object.ok()) return make_error(ErrorCode::invalid_input, object.error().what);
-    if (!object->is_table()) return make_error(ErrorCode::invalid_input, "the line is not a JSON object");
-    const TuningRowForm* form = form_of_row(*object, check_.use, options_.ignore);
+  Status take(const JsonLine& at, const std::string& name) {
+    const int line = at.number;
+    LH_TRY(const Value object, parse_json_row(at, name));
+    const TuningRowForm* form = form_of_row(object, check_.use, options_.ignore);
     // `align` reads pairs, and with kto labels: the first row says which.
     const bool first = check_.accepted + check_.refused == 0;
-    if (const TuningRowForm* labels = form_of_row(*object, TuningRowUse::labelled, options_.ignore);
+    if (const TuningRowForm* labels = form_of_row(object, TuningRowUse::labelled, options_.ignore);
         first && !form && check_.use == TuningRowUse::preference && labels)
       check_.use = TuningRowUse::labelled, form = labels;
     if (!check_.use && form) check_.use = form->use;
     if (check_.use == TuningRowUse::preference || check_.use == TuningRowUse::reward)
-      LH_CHECK(take_preference(*object, line, form));
+      LH_CHECK(take_preference(object, line, form));
     else if (check_.use == TuningRowUse::labelled)
-      LH_CHECK(take_labelled(*object, line, form));
+      LH_CHECK(take_labelled(object, line, form));
     else
-      LH_CHECK(take_instruction(*object, line, form));
+      LH_CHECK(take_instruction(object, line, form));
     ++check_.accepted;
     ++form_rows_[static_cast<std::size_t>(form - tuning_row_forms().data())];
     return {};
@@ -187,17 +185,12 @@ Result<RowCheck> check_rows(std::string_view text, const std::string& name, cons
                             const ChatEncoder* encoder, const Tokenizer* tokenizer) {
   RowChecker checker(options, encoder, tokenizer);
   std::int64_t rows = 0;
-  int line = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view row = text.substr(at, end - at);
-    at = end + 1;
-    ++line;
-    if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+  JsonLineReader lines(text);
+  for (JsonLine line; lines.next(line);) {
     ++rows;
-    if (const Status status = checker.take(row, line, name); !status.ok()) checker.refuse(line, status.error());
+    if (const Status status = checker.take(line, name); !status.ok()) checker.refuse(line.number, status.error());
     if (options.progress && rows % rows_between_reports == 0)
-      options.progress(rows, static_cast<double>(end) / static_cast<double>(text.size()));
+      options.progress(rows, static_cast<double>(lines.position()) / static_cast<double>(text.size()));
   }
   return checker.result(rows);
 }

@@ -4,8 +4,8 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "base/value/json_lines.h"
 #include "engine/data/samples/permutation.h"
-#include "engine/data/samples/row_lines.h"
 
 namespace longhaul {
 namespace {
@@ -25,7 +25,7 @@ Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
 Result<std::vector<InstructExample>> parse_instructions(std::string_view text, const std::string& name,
                                                         std::span<const std::string> ignore) {
   std::vector<InstructExample> examples;
-  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_json_row(text, {name, "examples"}, [&](const Value& row, int line) -> Status {
     LH_TRY(InstructExample example, instruction_of_row(row, ignore));
     example.line = line;
     examples.push_back(std::move(example));
@@ -37,7 +37,7 @@ Result<std::vector<InstructExample>> parse_instructions(std::string_view text, c
 Result<std::vector<PreferenceExample>> parse_preferences(std::string_view text, const std::string& name,
                                                          std::span<const std::string> ignore, TuningRowUse use) {
   std::vector<PreferenceExample> examples;
-  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_json_row(text, {name, "examples"}, [&](const Value& row, int line) -> Status {
     LH_TRY(std::vector<PreferenceExample> pairs, preferences_of_row(row, ignore, use));
     for (PreferenceExample& pair : pairs) {
       pair.line = line;
@@ -61,7 +61,7 @@ Result<std::vector<PreferenceExample>> read_preferences(const std::string& path,
 Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
                                                     std::span<const std::string> ignore) {
   std::vector<LabelledExample> examples;
-  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_json_row(text, {name, "examples"}, [&](const Value& row, int line) -> Status {
     LH_TRY(LabelledExample example, labelled_of_row(row, ignore));
     example.line = line;
     examples.push_back(std::move(example));

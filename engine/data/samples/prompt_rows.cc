@@ -4,7 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "engine/data/samples/row_lines.h"
+#include "base/value/json_lines.h"
 
 namespace longhaul {
 
@@ -74,7 +74,7 @@ Result<PromptExample> prompt_of_row(const Value& row, bool needs_answer, std::sp
 Result<std::vector<PromptExample>> parse_prompts(std::string_view text, const std::string& name, bool needs_answer,
                                                  std::span<const std::string> ignore) {
   std::vector<PromptExample> examples;
-  LH_CHECK(for_each_row(text, name, [&](const Value& row, int line) -> Status {
+  LH_CHECK(for_each_json_row(text, {name, "examples"}, [&](const Value& row, int line) -> Status {
     LH_TRY(PromptExample example, prompt_of_row(row, needs_answer, ignore));
     example.line = line;
     examples.push_back(std::move(example));
@@ -104,7 +104,7 @@ Result<TokenizedPrompts> tokenize_prompts(std::vector<PromptExample> examples, c
   }
   if (made.examples.empty())
     return bad_prompt(format("none of {} prompts fits into {} tokens", examples.size(), tokens_max),
-                      "use a longer sequence_length, or a smaller rollout.max_new_tokens");
+                      "use a longer sequence_length, or a smaller max_new_tokens");
   return made;
 }
 

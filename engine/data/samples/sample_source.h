@@ -1,8 +1,7 @@
 // Room engine/data/samples
 // Which sample comes when: one global order that depends on the seed and not on the ranks.
 // sample_source.h is the contract; sampler.h, blend.h and megatron_index.h are orders; batch.h is their result.
-// Rows of tuning data are read by instruct_data.h and tuning_rows.h, and packed by example_packing.h;
-// row_limit.h says how long a row may be.
+// Rows of tuning data are read by instruct_data.h and tuning_rows.h, and packed by example_packing.h.
 // It does not know which rank reads what: distribution is the trainer's, so that layouts change no sample.
 //
 // One global order of samples of one length. What stands behind it (windows of one dataset in a shuffled order, the

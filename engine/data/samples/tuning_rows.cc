@@ -7,7 +7,6 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "contracts/settings/stages/tuning_row_keys.h"
-#include "engine/data/samples/row_limit.h"
 
 namespace longhaul {
 namespace {

@@ -50,6 +50,8 @@ const TuningRowForm* form_of_row(const Value& row, std::optional<TuningRowUse> u
 // `ignore`: keys of rows and messages that count as not there. Errors (invalid_input) name the key and its place within
 // the row.
 Result<InstructExample> instruction_of_row(const Value& row, std::span<const std::string> ignore = {});
+// Of what a ranked list becomes: each of its pairs has the whole prompt. More is refused.
+inline constexpr std::size_t ranked_bytes_max = std::size_t{256} << 20;
 // One pair, or those of a ranked list. `use`: preference, or reward.
 Result<std::vector<PreferenceExample>> preferences_of_row(const Value& row, std::span<const std::string> ignore = {},
                                                           TuningRowUse use = TuningRowUse::preference);

@@ -14,9 +14,9 @@
 namespace longhaul {
 namespace {
 
-constexpr CodePointRange white_space[] = {{0x9, 0xD},       {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                                          {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                                          {0x205F, 0x205F}, {0x3000, 0x3000}};
+constexpr CodePointRange white_space_ranges[] = {{0x9, 0xD},       {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
+                                                 {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+                                                 {0x205F, 0x205F}, {0x3000, 0x3000}};
 
 std::string ranges_text(std::span<const CodePointRange> ranges) {
   std::string text;
@@ -45,7 +45,7 @@ struct Escape {
 };
 Escape read_escape(std::string_view pattern, std::size_t at) {
   const char kind = at + 1 < pattern.size() ? pattern[at + 1] : '\0';
-  if (kind == 's' || kind == 'S') return {ranges_text(white_space), kind == 'S', 2};
+  if (kind == 's' || kind == 'S') return {ranges_text(white_space_ranges), kind == 'S', 2};
   if ((kind == 'p' || kind == 'P') && at + 2 < pattern.size() && pattern[at + 2] == '{') {
     const std::size_t close = pattern.find('}', at);
     if (close != std::string_view::npos) {

@@ -22,6 +22,8 @@ struct AnswerListener final : GenerationListener {
   void on_end(FinishReason why, const GenerationUsage& usage, const std::string& error) override {
     if (usage.end_token >= 0) put(usage.end_token, usage.end_logprob);
     ended = true, reason = why, problem = error;
+    answer.drafted = usage.drafted_tokens, answer.accepted = usage.accepted_tokens;
+    answer.decode_steps = usage.decode_steps;
     answer.cut = why == FinishReason::length;
   }
   void put(std::int32_t token, double logprob) { answer.tokens.push_back(token), answer.logprobs.push_back(logprob); }
@@ -34,6 +36,7 @@ Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Cl
                                                       const AnswerBatchOptions& options) {
   GeneratorLimits limits;
   limits.queue_max = static_cast<int>(requests.size());
+  limits.prefill_tokens = options.prefill_tokens, limits.decode_tokens = options.decode_tokens;
   Generator generator(model, clock, limits);
   std::vector<std::shared_ptr<AnswerListener>> listeners;
   std::vector<Generator::Submission> all;
@@ -41,6 +44,7 @@ Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Cl
     GenerationRequest asked;
     asked.prompt.assign(request.prompt.begin(), request.prompt.end());
     asked.sampling = request.sampling, asked.stops = request.stops;
+    asked.draft_tokens = options.draft_tokens;
     asked.max_tokens = options.max_tokens, asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
     listeners.push_back(std::make_shared<AnswerListener>());
     all.push_back({std::move(asked), listeners.back()});

@@ -19,13 +19,17 @@ struct AnswerRequest {
   std::vector<std::string> stops = {};  // texts that end the answer, and are no part of it
 };
 struct GeneratedAnswer {
-  std::vector<std::int32_t> tokens;  // the token that ended it included
-  std::vector<double> logprobs;      // of each, by the model itself (sampling.h)
-  std::string text;                  // without control tokens
-  bool cut = false;                  // it had no end at max_tokens
+  std::vector<std::int32_t> tokens;                          // the token that ended it included
+  std::vector<double> logprobs;                              // of each, by the model itself (sampling.h)
+  std::string text;                                          // without control tokens
+  bool cut = false;                                          // it had no end at max_tokens
+  std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // of tokens that were guessed; GenerationUsage
 };
 struct AnswerBatchOptions {
   std::int64_t max_tokens = 16;
+  std::int64_t draft_tokens = 0;         // GenerationRequest::draft_tokens
+  std::int64_t prefill_tokens = 256;     // of all prompts, per step
+  std::int64_t decode_tokens = 64;       // of all running answers, per step (GeneratorLimits)
   std::int64_t deadline_ms = 3'600'000;  // of all answers; an error (timeout) after it
   std::function<void()> between;         // steps; may be empty
 };

@@ -15,21 +15,38 @@ std::int64_t count_characters(std::string_view text) {
 AnswerText::AnswerText(const TextModel& model, GenerationRequest request, std::shared_ptr<GenerationListener> listener)
     : model_(model), request_(std::move(request)), listener_(std::move(listener)), stops_(request_.stops) {
   usage_.prompt_tokens = static_cast<std::int64_t>(request_.prompt.size());
+  if (request_.draft_tokens > 0) draft_.emplace(request_.prompt, request_.draft_tokens);
+}
+
+void AnswerText::remember_prompt() {
+  for (const std::int32_t token : request_.prompt) history_.add_prompt(token);
+}
+
+void AnswerText::begin_behind(std::int64_t tokens) {
+  LH_ASSERT(read_ == 0 && !request_.echo && tokens < static_cast<std::int64_t>(request_.prompt.size()),
+            std::to_string(tokens));
+  remember_prompt();
+  read_ = static_cast<std::size_t>(tokens);
 }
 
 TextStep AnswerText::prompt_step(int slot, std::int64_t budget) {
   const std::span<const std::int32_t> prompt = request_.prompt;
   const std::size_t count = std::min(prompt.size() - read_, static_cast<std::size_t>(budget));
-  if (read_ == 0)
-    for (const std::int32_t token : prompt) history_.add_prompt(token);
+  if (read_ == 0) remember_prompt();
   const bool ends = read_ + count == prompt.size();
   auto wanted = ends ? TextStep::Logits::last : TextStep::Logits::none;
   if (request_.echo && request_.logprobs) wanted = TextStep::Logits::all;
   return {slot, prompt.subspan(read_, count), wanted, ends ? draw() : std::nullopt};
 }
 
-TextStep AnswerText::decode_step(int slot) const {
-  return {slot, {&last_token_, 1}, TextStep::Logits::last, draw()};
+// All rows where tokens may be guessed, also when none is: those of one pass lie in one place.
+TextStep AnswerText::decode_step(int slot, std::int64_t draft_max) {
+  asked_ = {last_token_};
+  if (!draft_) return {slot, asked_, TextStep::Logits::last, draw()};
+  const std::int64_t left = request_.max_tokens - usage_.completion_tokens - 1;
+  const std::vector<std::int32_t> draft = draft_->next(std::min(draft_max, left));
+  asked_.insert(asked_.end(), draft.begin(), draft.end());
+  return {slot, asked_, TextStep::Logits::all};
 }
 
 // The next token is drawn by the model, where it draws and no log-probabilities are asked for.
@@ -39,8 +56,12 @@ std::optional<TokenDraw> AnswerText::draw() const {
 }
 
 std::optional<FinishReason> AnswerText::take(const TextStep& step, std::span<float> logits, std::int32_t drawn) {
+  rejected_ = 0;
+  if (prompt_done_ && step.wanted == TextStep::Logits::all) return take_drafted(step, logits);
   if (step.wanted == TextStep::Logits::all) take_prompt_logprobs(step, logits);
-  if (!prompt_done_) {
+  if (prompt_done_) {
+    ++usage_.decode_steps;
+  } else {
     read_ += step.tokens.size();
     if (read_ < request_.prompt.size()) return std::nullopt;
     finish_prompt();
@@ -81,25 +102,46 @@ void AnswerText::finish_prompt() {
   pending_.clear();
 }
 
-std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {
-  std::vector<float> raw;
-  if (request_.logprobs) raw.assign(logits.begin(), logits.end());  // sampling works in place
-  const std::int32_t token =
-      sample_token(logits, history_, request_.sampling, static_cast<std::uint64_t>(usage_.completion_tokens));
-  return take_token(token, raw);
+// A row for each token of the step: what is drawn from it says whether the next row's token was guessed rightly.
+std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::span<float> logits) {
+  const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
+  const auto drafted = std::ssize(step.tokens) - 1;
+  ++usage_.decode_steps;
+  usage_.drafted_tokens += drafted;
+  for (std::int64_t right = 0;; ++right) {
+    const auto reason = draw_token(logits.subspan(static_cast<std::size_t>(right) * vocabulary, vocabulary));
+    const bool guessed = right < drafted && step.tokens[static_cast<std::size_t>(right) + 1] == last_token_;
+    if (guessed) ++usage_.accepted_tokens;
+    if (reason) return reason;
+    if (guessed) continue;
+    rejected_ = drafted - right;
+    draft_->judge(drafted, right);
+    return std::nullopt;
+  }
 }
 
-std::optional<FinishReason> AnswerText::take_token(std::int32_t token, std::span<const float> raw_logits) {
+std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {
+  const auto position = static_cast<std::uint64_t>(usage_.completion_tokens);
+  if (!request_.logprobs) return take_token(sample_token(logits, history_, request_.sampling, position), {});
+  if (*request_.logprobs == 0) {
+    const TokenLogprob drawn = sample_with_logprob(logits, history_, request_.sampling, position);
+    return take_token(drawn.token, {drawn, {}});
+  }
+  const std::vector<float> raw(logits.begin(), logits.end());  // sampling works in place
+  const std::int32_t token = sample_token(logits, history_, request_.sampling, position);
+  return take_token(token, logprobs_of(raw, token, *request_.logprobs));
+}
+
+std::optional<FinishReason> AnswerText::take_token(std::int32_t token, PositionLogprobs logprobs) {
   ++usage_.completion_tokens;
   history_.add_output(token);
   last_token_ = token;
-  const bool ends = ends_with(token, raw_logits);
+  if (draft_) draft_->add(token);
+  const bool ends = ends_with(token, logprobs.chosen.logprob);
   if (ends && !(request_.echo && request_.logprobs)) return FinishReason::stop;
 
-  if (request_.logprobs) {
-    PositionLogprobs p = logprobs_of(raw_logits, token, *request_.logprobs);
-    pending_.push_back({token, text_characters_, p.chosen.logprob, std::move(p.top)});
-  }
+  if (request_.logprobs)
+    pending_.push_back({token, text_characters_, logprobs.chosen.logprob, std::move(logprobs.top)});
   release(ends ? std::string() : text_of(token));
   if (ends || stops_.stopped()) return FinishReason::stop;
   if (usage_.completion_tokens >= request_.max_tokens) return FinishReason::length;
@@ -107,11 +149,11 @@ std::optional<FinishReason> AnswerText::take_token(std::int32_t token, std::span
 }
 
 // Whether a token ends answers; if so it stands in the usage.
-bool AnswerText::ends_with(std::int32_t token, std::span<const float> raw_logits) {
+bool AnswerText::ends_with(std::int32_t token, double logprob) {
   const std::vector<std::int32_t>& ends = model_.info().end_tokens;
   if (std::find(ends.begin(), ends.end(), token) == ends.end()) return false;
   usage_.end_token = token;
-  if (request_.logprobs) usage_.end_logprob = logprobs_of(raw_logits, token, 0).chosen.logprob;
+  if (request_.logprobs) usage_.end_logprob = logprob;
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/infer/generate/adaptive_draft.h"
 #include "engine/infer/generate/generation.h"
 #include "engine/infer/generate/text_model.h"
 #include "engine/infer/generate/text_stream.h"
@@ -25,27 +26,37 @@ class AnswerText {
   const GenerationRequest& request() const { return request_; }
   const GenerationUsage& usage() const { return usage_; }
   bool prompt_done() const { return prompt_done_; }
+  std::int64_t prompt_read() const { return static_cast<std::int64_t>(read_); }  // tokens of it
+  // The model holds its first `tokens` already, fewer than all; before the first step, and not where they are echoed.
+  void begin_behind(std::int64_t tokens);
 
   // What the model in `slot` reads next: at most `budget` > 0 tokens of the prompt, or the last drawn token. What the
   // step names lives in this object until the next call of take().
   TextStep prompt_step(int slot, std::int64_t budget);
-  TextStep decode_step(int slot) const;
+  // With at most `draft_max` guessed tokens behind the last drawn one.
+  TextStep decode_step(int slot, std::int64_t draft_max = 0);
 
   // What the model has computed for `step`: the rows of logits that it wanted, [rows * vocabulary] (sampling works in
   // place), and the token that it drew, where it was to draw one. Why the answer ends now; nullopt: it goes on.
   std::optional<FinishReason> take(const TextStep& step, std::span<float> logits, std::int32_t drawn);
+
+  // Tokens at the end of the last step that the model has to forget: guessed, and not drawn.
+  std::int64_t rejected() const { return rejected_; }
 
   // What was held back as a possible stop text or half a character is text after all.
   void release_rest();
   void end(FinishReason reason, const std::string& error) { listener_->on_end(reason, usage_, error); }
 
  private:
+  void remember_prompt();
   std::optional<TokenDraw> draw() const;
   void take_prompt_logprobs(const TextStep& step, std::span<const float> logits);
   void finish_prompt();
   std::optional<FinishReason> draw_token(std::span<float> logits);
-  std::optional<FinishReason> take_token(std::int32_t token, std::span<const float> raw_logits);
-  bool ends_with(std::int32_t token, std::span<const float> raw_logits);
+  std::optional<FinishReason> take_drafted(const TextStep& step, std::span<float> logits);
+  // `logprobs`: where they are asked for.
+  std::optional<FinishReason> take_token(std::int32_t token, PositionLogprobs logprobs);
+  bool ends_with(std::int32_t token, double logprob);
   std::string text_of(std::int32_t token) const;
   void release(const std::string& bytes);
 
@@ -55,6 +66,9 @@ class AnswerText {
   std::size_t read_ = 0;  // prompt tokens that the model has seen
   bool prompt_done_ = false;
   std::int32_t last_token_ = -1;
+  std::optional<AdaptiveDraft> draft_;  // where tokens are guessed
+  std::vector<std::int32_t> asked_;     // of the step: the last token, and those guessed behind it
+  std::int64_t rejected_ = 0;
   TokenHistory history_;
   GenerationUsage usage_;
   Utf8Gate gate_;

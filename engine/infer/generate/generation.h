@@ -28,6 +28,9 @@ struct GenerationUsage {
   std::int64_t completion_tokens = 0;  // sampled tokens, the end token included
   std::int32_t end_token = -1;         // that ended the answer; -1: none did
   double end_logprob = 0;              // its own, where log-probabilities were asked for
+  std::int64_t drafted_tokens = 0;     // guessed, with GenerationRequest::draft_tokens
+  std::int64_t accepted_tokens = 0;    // of them, which were then drawn
+  std::int64_t decode_steps = 0;       // of the model, those of the prompt apart
 };
 
 struct GenerationRequest {
@@ -41,6 +44,13 @@ struct GenerationRequest {
   bool show_special = false;           // control tokens are written by their names; the end token never
   std::optional<int> logprobs;         // log-probabilities, with so many alternatives
   std::int64_t deadline_ms = 120'000;  // from submission to end, waiting included
+  // So many of the next tokens at most are guessed from the text (ngram_draft.h) and computed in one step. Each is
+  // drawn as ever, and what was guessed counts up to the first that is not drawn: a guess is accepted with the
+  // probability that the token has, and what comes in its place is drawn from the others (Leviathan et al. 2023, "Fast
+  // inference from transformers via speculative decoding", section 2.3, with a guess that is certain). So the answers
+  // are those of 0, but for the last bits of logits of steps of other sizes. Where the model forgets tokens and does
+  // not draw.
+  std::int64_t draft_tokens = 0;
 };
 
 // Called on the generator's thread; must not block and must not call the generator.

@@ -149,17 +149,36 @@ void Generator::count_pages() {
   counters_.pages = model_.pages();
 }
 
+bool Generator::reads_prompt(Sequence& sequence) {
+  AnswerText& answer = sequence.answer;
+  const std::vector<std::int32_t>& prompt = answer.request().prompt;
+  const auto shared = static_cast<std::int64_t>(prompt.size()) - 1;
+  if (!model_.info().copies || answer.prompt_read() > 0 || answer.request().echo || shared == 0) return true;
+  for (const SequencePtr& other : active_) {
+    if (other.get() == &sequence) return true;  // those behind it wait for this one
+    if (other->answer.request().prompt != prompt) continue;
+    if (other->answer.prompt_read() < shared) return false;
+    model_.copy_beginning(other->slot, sequence.slot, shared);
+    answer.begin_behind(shared);
+    return true;
+  }
+  return true;
+}
+
 // Decodes first, then pieces of prompts, the oldest first, up to the step's budget.
-std::vector<TextStep> Generator::plan_step(std::vector<Sequence*>& who) const {
+std::vector<TextStep> Generator::plan_step(std::vector<Sequence*>& who) {
   std::vector<TextStep> steps;
+  const auto running =
+      std::count_if(active_.begin(), active_.end(), [](const auto& s) { return s->answer.prompt_done(); });
+  const std::int64_t draft_max = running == 0 ? 0 : std::max<std::int64_t>(0, limits_.decode_tokens / running - 1);
   for (const SequencePtr& s : active_) {
     if (!s->answer.prompt_done()) continue;
-    steps.push_back(s->answer.decode_step(s->slot));
+    steps.push_back(s->answer.decode_step(s->slot, draft_max));
     who.push_back(s.get());
   }
   std::int64_t budget = limits_.prefill_tokens;
   for (const SequencePtr& s : active_) {
-    if (s->answer.prompt_done() || budget <= 0) continue;
+    if (s->answer.prompt_done() || budget <= 0 || !reads_prompt(*s)) continue;
     steps.push_back(s->answer.prompt_step(s->slot, budget));
     who.push_back(s.get());
     budget -= static_cast<std::int64_t>(steps.back().tokens.size());
@@ -206,8 +225,9 @@ std::vector<std::optional<FinishReason>> Generator::take_step(std::span<const Te
     if (!answer.prompt_done()) counted.prompt_tokens += static_cast<std::int64_t>(step.tokens.size());
     reasons.push_back(answer.take(step, rest.first(rows), step.draw ? drawn_[i] : -1));
     rest = rest.subspan(rows);
+    if (!reasons.back() && answer.rejected() > 0) model_.forget_last(who[i]->slot, answer.rejected());
     if (answer.usage().completion_tokens == before) continue;
-    ++counted.generated_tokens;
+    counted.generated_tokens += answer.usage().completion_tokens - before;
     if (before > 0) continue;
     ++counted.first_token_count;
     counted.first_token_s += seconds_since(who[i]->submitted_ns, clock_.monotonic_ns());

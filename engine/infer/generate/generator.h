@@ -11,6 +11,9 @@
 //
 //   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
 //
+// Requests with the same prompt that wait for the same step read it once, where the model copies
+// (TextModel::copy_beginning): the first reads it, the others take what it has and read the last token.
+//
 // A request begins when the model has room for its prompt and the longest answer that it may get: nothing that runs is
 // ever put off for want of memory. They begin in their order: one that there is no room for holds up those behind it,
 // so that long ones have their turn.
@@ -39,6 +42,8 @@ namespace longhaul {
 struct GeneratorLimits {
   int queue_max = 32;                 // waiting requests beyond the free slots
   std::int64_t prefill_tokens = 256;  // of all prompts, per step
+  std::int64_t decode_tokens = 64;    // of all running answers, per step: guessed ones only where there is room beside;
+                                      // chosen, not measured
 };
 
 struct GeneratorCounters {
@@ -89,7 +94,10 @@ class Generator {
   void count_pages();
   void end_what_is_due();
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);
-  std::vector<TextStep> plan_step(std::vector<Sequence*>& who) const;
+  std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
+  // Whether its prompt is to be read now: not while another text with the same prompt reads it. Where that has read it,
+  // it is copied, all but the last token.
+  bool reads_prompt(Sequence& sequence);
   // Gives each answer what the model has computed for it, and adds up what they got; of those that end now, why.
   std::vector<std::optional<FinishReason>> take_step(std::span<const TextStep> steps, const std::vector<Sequence*>& who,
                                                      GeneratorCounters& counted);

@@ -26,6 +26,8 @@ class RolloutModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
                                                 const Value& tools) const override;
   std::string token_bytes(std::int32_t token) const override;
+  void copy_beginning(int from, int to, std::int64_t tokens) override;
+  void forget_last(int slot, std::int64_t tokens) override;
   void reset(int slot) override { caches_[static_cast<std::size_t>(slot)].truncate(0); }
   Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
                  std::vector<std::int32_t>& drawn) override;
@@ -40,7 +42,8 @@ class RolloutModel final : public TextModel {
 };
 
 // Log-probabilities of tokens [first, ids.size()) of a text, each given all before it; one value for each in `out`.
+// With `read` the cache holds the tokens before first - 1 already, of another text that begins like this one.
 Status score_tokens(const ComputeContext& context, InferenceModel& model, KvCache& cache,
-                    std::span<const std::int32_t> ids, std::size_t first, std::span<double> out);
+                    std::span<const std::int32_t> ids, std::size_t first, bool read, std::span<double> out);
 
 }  // namespace longhaul

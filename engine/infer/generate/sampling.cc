@@ -49,6 +49,53 @@ double partition_sum(std::span<const float> logits, float top, double temperatur
   return sum;
 }
 
+float highest_logit(std::span<const float> logits) {
+  float top = minus_infinity;
+  for (const float logit : logits) top = std::isfinite(logit) && logit > top ? logit : top;
+  return top;
+}
+
+// A draw from all logits, with the logarithm of the sum of exp(logit / temperature). Sums of blocks say in which the
+// draw falls, and only of that one the exponentials are computed again.
+struct WholeDraw {
+  std::int32_t token = 0;
+  double log_sum = 0;
+};
+WholeDraw draw_of_all(std::span<const float> logits, double temperature, double u) {
+  constexpr std::size_t block = 256;
+  const float top = highest_logit(logits);
+  if (top == minus_infinity) return {0, top};
+  std::vector<double> sums;
+  double whole = 0;
+  for (std::size_t begin = 0; begin < logits.size(); begin += block) {
+    sums.push_back(partition_sum(logits.subspan(begin, std::min(block, logits.size() - begin)), top, temperature));
+    whole += sums.back();
+  }
+  WholeDraw drawn{-1, std::log(whole) + top / temperature};
+  double left = u * whole;
+  std::size_t at = 0;
+  while (at + 1 < sums.size() && left >= sums[at]) left -= sums[at++];
+  // Rounding may lead to a last block without a weight: then the one before, and so on to the highest logit's.
+  for (; drawn.token < 0; at = at > 0 ? at - 1 : 0) {
+    for (std::size_t i = at * block; i < std::min(logits.size(), (at + 1) * block); ++i) {
+      if (!std::isfinite(logits[i])) continue;
+      const double weight = std::exp((static_cast<double>(logits[i]) - top) / temperature);
+      if (weight <= 0) continue;
+      drawn.token = static_cast<std::int32_t>(i);
+      if (left < weight) break;
+      left -= weight;
+    }
+  }
+  return drawn;
+}
+
+bool takes_likeliest(const SamplingParameters& p) {
+  return p.temperature <= 0 || p.top_k == 1 || p.top_p <= 0;
+}
+bool cuts_nothing(const SamplingParameters& p) {
+  return p.top_k == 0 && p.top_p >= 1;
+}
+
 }  // namespace
 
 Status check_sampling(const SamplingParameters& p) {
@@ -125,22 +172,9 @@ std::vector<Candidate> sampling_distribution(std::span<const float> logits, cons
 std::int32_t sample_token(std::span<float> logits, const TokenHistory& history, const SamplingParameters& p,
                           std::uint64_t position) {
   apply_penalties(logits, history, p);
-  if (p.temperature <= 0 || p.top_k == 1 || p.top_p <= 0) return argmax_token(logits);
+  if (takes_likeliest(p)) return argmax_token(logits);
   const double u = Philox{p.seed, p.stream}.uniform_double(position);
-  if (p.top_k == 0 && p.top_p >= 1) {  // nothing is cut: one pass in id order, no sorting
-    const float top = finite_or_lowest(logits[static_cast<std::size_t>(argmax_token(logits))]);
-    double left = u * partition_sum(logits, top, p.temperature);
-    std::int32_t last = argmax_token(logits);
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      if (!std::isfinite(logits[i])) continue;
-      const double weight = std::exp((static_cast<double>(logits[i]) - top) / p.temperature);
-      if (weight <= 0) continue;
-      last = static_cast<std::int32_t>(i);
-      if (left < weight) break;
-      left -= weight;
-    }
-    return last;
-  }
+  if (cuts_nothing(p)) return draw_of_all(logits, p.temperature, u).token;
   const std::vector<Candidate> candidates = sampling_distribution(logits, p);
   double left = u;
   for (const Candidate& c : candidates) {
@@ -148,6 +182,18 @@ std::int32_t sample_token(std::span<float> logits, const TokenHistory& history, 
     left -= c.probability;
   }
   return candidates.back().token;
+}
+
+TokenLogprob sample_with_logprob(std::span<float> logits, const TokenHistory& history, const SamplingParameters& p,
+                                 std::uint64_t position) {
+  if (p.temperature == 1 && cuts_nothing(p) && !takes_likeliest(p) && !has_penalties(p)) {
+    const WholeDraw drawn = draw_of_all(logits, 1, Philox{p.seed, p.stream}.uniform_double(position));
+    return {drawn.token, static_cast<double>(logits[static_cast<std::size_t>(drawn.token)]) - drawn.log_sum};
+  }
+  std::vector<float> penalised;
+  if (has_penalties(p)) penalised.assign(logits.begin(), logits.end());
+  const std::int32_t token = sample_token(penalised.empty() ? logits : penalised, history, p, position);
+  return logprobs_of(logits, token, 0).chosen;
 }
 
 PositionLogprobs logprobs_of(std::span<const float> logits, std::int32_t chosen, int top_count) {

@@ -60,16 +60,22 @@ struct Candidate {
 // Needs temperature > 0. Non-finite logits count as -infinity.
 std::vector<Candidate> sampling_distribution(std::span<const float> logits, const SamplingParameters& parameters);
 
+// Of the model itself: log-softmax of the raw logits, before any of the above.
+struct TokenLogprob {
+  std::int32_t token = 0;
+  double logprob = 0;
+};
+
 // Number `position` of the answer; `logits` are scratch and hold the penalised values afterwards.
 std::int32_t sample_token(std::span<float> logits, const TokenHistory& history, const SamplingParameters& parameters,
                           std::uint64_t position);
 std::int32_t argmax_token(std::span<const float> logits);
 
-// Log-probabilities of the model itself: log-softmax of the raw logits, before any of the above.
-struct TokenLogprob {
-  std::int32_t token = 0;
-  double logprob = 0;
-};
+// sample_token() with the log-probability that logprobs_of() gives the token, each exponential computed once where
+// temperature 1 makes both of the same ones.
+TokenLogprob sample_with_logprob(std::span<float> logits, const TokenHistory& history,
+                                 const SamplingParameters& parameters, std::uint64_t position);
+
 struct PositionLogprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;  // descending, `top_count` of them

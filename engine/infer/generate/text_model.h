@@ -22,6 +22,8 @@ struct TextModelInfo {
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
   bool draws = false;                    // it draws tokens itself: TextStep::draw
   bool marks_tool_calls = false;         // calls of tools stand between <tool_call> and </tool_call>
+  bool copies = false;                   // copy_beginning() is there
+  bool forgets = false;                  // forget_last() is there
 };
 
 // Where texts lie in pages of one pool; all 0 where each slot has memory of its own.
@@ -71,6 +73,17 @@ class TextModel {
   // of context_length is always there once all slots are.
   virtual bool reserve([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) { return true; }
   virtual CachePages pages() const { return {}; }
+
+  // Where info().copies: the first `tokens` of what slot `from` holds, into slot `to`, which is empty, so that texts
+  // that begin alike are read once.
+  virtual void copy_beginning([[maybe_unused]] int from, [[maybe_unused]] int to,
+                              [[maybe_unused]] std::int64_t tokens) {
+    LH_ASSERT(false, "this model copies no beginnings");
+  }
+  // Where info().forgets: the last `tokens` of what the slot holds are forgotten.
+  virtual void forget_last([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) {
+    LH_ASSERT(false, "this model forgets no tokens");
+  }
 
   // Sequences; one thread at a time. reset() empties a slot and takes its room back; forward() appends to the slots
   // named in `steps` (each at most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and

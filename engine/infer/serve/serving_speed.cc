@@ -115,8 +115,7 @@ class SmallOperations {
                columns_of(qkv_.view(), rows_, width, kv_width));
     kv_append(context_, {rows_, width, kv_width}, qkv_, caches_.sequence_of, caches_.positions, caches_.places,
               q_.view());
-    swiglu_forward(context_, {rows_, inner, 2 * inner}, columns_of(gate_up_.view(), rows_, 0, inner),
-                   columns_of(gate_up_.view(), rows_, inner, inner), activated_.view());
+    swiglu_forward(context_, gate_up_, activated_);
   }
 
  private:

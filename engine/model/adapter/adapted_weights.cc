@@ -3,53 +3,32 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/core/tensor/parallel_for.h"
+#include "engine/core/tensor/transfer.h"
+#include "engine/model/adapter/matrix_rows.h"
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
 
-namespace {
-
-// For each row of a [rows, columns] matrix.
-template <class Row>
-void for_rows(const ComputeContext& context, std::int64_t rows, std::int64_t columns, const Row& row) {
-  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
-  parallel_for(context, rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) row(i);
-  });
-}
-
-float norm_of(const float* values, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]) * values[i];
-  return static_cast<float>(std::sqrt(sum));
-}
-
-double dot(const float* a, const float* b, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
-}  // namespace
-
 AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained,
-                               MemoryAccounts* memory)
-    : context_(context), base_(base), trained_(trained), adapter_(trained.shape().adapter) {
+                               MemoryAccounts* memory, Mesh* mesh)
+    : context_(context), base_(base), trained_(trained), mesh_(mesh), adapter_(trained.shape().adapter) {
   const auto matrices = adapted_matrices(trained.shape());
   LH_ASSERT(matrices.ok() && trained.compute_dtype() == DType::f32, "an adapter that was not checked");
   const auto held = [&](const std::string& name) { return name.empty() ? nullptr : &trained.layout().find(name); };
   for (const AdaptedMatrix& m : *matrices)
-    if (const FlatParameter* p = base.layout().find_if_held(m.matrix.name))
-      places_.push_back({m, p->begin, p->box.extent[0], p->box.extent[1], held(m.a), held(m.b), held(m.factors)});
+    if (const FlatRange here = range_of(m, base.layout()); here.size() > 0) {
+      const std::int64_t in = base.layout().find(m.first).box.extent[1];
+      places_.push_back({m, here.begin, here.size() / in, in, held(m.a), held(m.b), held(m.factors),
+                         held(m.is_saved ? m.matrix.name : "")});
+    }
   std::ranges::sort(places_, {}, &Place::begin);
   for (const ShardUnit& unit : base.layout().units()) {
     const auto first = std::ranges::lower_bound(places_, unit.flat.begin, {}, &Place::begin);
     first_place_.push_back(static_cast<std::size_t>(first - places_.begin()));
   }
   first_place_.push_back(places_.size());
-  const AdapterSpace space = adapter_space(base.layout(), *matrices);
+  const AdapterSpace space = adapter_space(base.layout(), *matrices, adapter_);
   MemoryAccount* const weights = account_of(memory, MemoryCategory::gathered_weights);
   windows_.resize(static_cast<std::size_t>(space.windows));
   for (Window& window : windows_) window.memory = Tensor(base.compute_dtype(), Shape{space.window}, weights);
@@ -79,27 +58,54 @@ std::span<const AdaptedWeights::Place> AdaptedWeights::places_of(int unit) const
   return std::span(places_).subspan(first_place_[at], first_place_[at + 1] - first_place_[at]);
 }
 
+bool AdaptedWeights::is_made(int unit) const {
+  return !places_of(unit).empty() || base_.has_codes_in(base_.layout().units()[static_cast<std::size_t>(unit)].flat);
+}
+
 std::span<const float> AdaptedWeights::factors_of(const Place& place) const {
   return trained_.vector(place.factors->begin, place.factors->end - place.factors->begin).span<float>();
 }
 
+void AdaptedWeights::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
+  status_ = {};
+  base_.connect(mesh, overlap, std::move(before_large));
+}
+
 void AdaptedWeights::initialize(std::uint64_t seed) {
   initialize_parameters(context_, trained_, seed);
-  if (adapter_.kind != "dora") return;
-  std::vector<float> norms;
+  if (adapter_.kind != "dora" && std::ranges::none_of(places_, [](const Place& place) { return place.saved; })) return;
+  const bool connects = !base_.is_connected();  // for this alone
+  if (connects) base_.connect(*mesh_, false), trained_.connect(*mesh_, false);
+  begin_as_base();
+  if (connects) base_.disconnect(), trained_.disconnect();
+}
+
+void AdaptedWeights::begin_as_base() {
+  std::vector<float> values;
   for (const Place& place : places_) {
-    const View sum = sum_of(place);  // B is 0: W
-    norms.resize(static_cast<std::size_t>(place.out));
-    const float* const rows = sum.span<float>().data();
-    for_rows(context_, place.out, place.in,
-             [&](std::int64_t i) { norms[static_cast<std::size_t>(i)] = norm_of(rows + i * place.in, place.in); });
-    trained_.put(context_, *place.factors, norms);
+    if (place.saved) {
+      values.resize(static_cast<std::size_t>(place.elements()));
+      base_.widen(context_, {place.begin, place.begin + place.elements()}, scratch_.view().rows(0, place.elements()));
+      copy_out(context_, scratch_.view().rows(0, place.elements()), View(values.data(), Shape{place.elements()}));
+      trained_.put(context_, *place.saved, values);
+    }
+    if (adapter_.kind != "dora" || place.saved) continue;
+    trained_.put(context_, *place.factors, norms_of(place, sum_of(place)));  // B is 0: W
   }
 }
 
+std::vector<float> AdaptedWeights::norms_of(const Place& place, ConstView matrix) {
+  std::vector<float> norms = dots_of_rows(context_, matrix, matrix);
+  if (place.of.matrix.tp_dim == 1 && mesh_ && mesh_->dims().tp > 1 && status_.ok())
+    status_ = mesh_->tensor().sum_along_tree(norms);
+  for (float& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
 View AdaptedWeights::sum_of(const Place& place) {
-  const View sum = scratch_.view().rows(0, place.elements());
-  cast(context_, base_.kept(place.begin, place.elements()), sum);
+  const View values = scratch_.view().rows(0, place.elements());
+  base_.widen(context_, {place.begin, place.begin + place.elements()}, values);
+  const View sum = values.reshaped(Shape{place.out, place.in});
   if (!place.a) return sum;
   GemmShape product;
   product.m = place.out, product.n = place.in, product.k = adapter_.rank;
@@ -109,22 +115,23 @@ View AdaptedWeights::sum_of(const Place& place) {
   return sum;
 }
 
+std::vector<float> AdaptedWeights::lengths_over_norms(const Place& place, std::span<const float> norms) const {
+  const std::span<const float> lengths = factors_of(place);
+  std::vector<float> factors(lengths.begin(), lengths.end());
+  for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= norms[i];
+  return factors;
+}
+
 void AdaptedWeights::make(const Place& place, View out) {
+  if (place.saved) return cast(context_, trained_.vector(place.saved->begin, place.elements()), out);
   const View sum = sum_of(place);
-  if (place.factors) {
-    const std::span<const float> factors = factors_of(place);
-    float* const rows = sum.span<float>().data();
-    for_rows(context_, place.out, place.in, [&](std::int64_t i) {
-      float* const row = rows + i * place.in;
-      if (place.of.of_columns) {
-        for (std::int64_t j = 0; j < place.in; ++j) row[j] *= factors[static_cast<std::size_t>(j)];
-        return;
-      }
-      const float factor = factors[static_cast<std::size_t>(i)] / (place.a ? norm_of(row, place.in) : 1.0F);
-      for (std::int64_t j = 0; j < place.in; ++j) row[j] *= factor;
-    });
-  }
-  cast(context_, sum, out);
+  if (place.factors && place.a)
+    scale_rows(context_, sum, lengths_over_norms(place, norms_of(place, sum)));
+  else if (place.factors && place.of.of_columns)
+    scale_columns(context_, sum, factors_of(place));
+  else if (place.factors)
+    scale_rows(context_, sum, factors_of(place));
+  cast(context_, sum.reshaped(Shape{place.elements()}), out);
 }
 
 ConstView AdaptedWeights::window_of(int unit) {
@@ -135,11 +142,14 @@ ConstView AdaptedWeights::window_of(int unit) {
     window = std::ranges::min_element(windows_, {}, &Window::last_use);
     if (auto stale = std::ranges::find(windows_, unit, &Window::unit); stale != windows_.end()) window = stale;
     const View out = window->memory.view().rows(0, flat.size());
-    cast(context_, base_.kept(flat.begin, flat.size()), out);
+    std::int64_t from = flat.begin;  // what lies between two matrices that are adapted is as it is kept
     for (const Place& place : places_of(unit)) {
       const std::int64_t at = place.begin - flat.begin;
+      if (place.begin > from) base_.widen(context_, {from, place.begin}, out.rows(from - flat.begin, at));
       make(place, out.rows(at, at + place.elements()));
+      from = place.begin + place.elements();
     }
+    if (flat.end > from) base_.widen(context_, {from, flat.end}, out.rows(from - flat.begin, flat.size()));
     window->unit = unit, window->version = version;
   }
   window->last_use = ++uses_;
@@ -148,7 +158,7 @@ ConstView AdaptedWeights::window_of(int unit) {
 
 ConstView AdaptedWeights::weights(std::int64_t begin, std::int64_t elements) {
   const int unit = unit_at(begin);
-  if (places_of(unit).empty()) return base_.kept(begin, elements);
+  if (!is_made(unit)) return base_.kept(begin, elements);
   const std::int64_t at = begin - base_.layout().units()[static_cast<std::size_t>(unit)].flat.begin;
   return window_of(unit).rows(at, at + elements);
 }
@@ -173,9 +183,19 @@ GradientTarget AdaptedWeights::target(GradientTarget trained) {
 }
 
 void AdaptedWeights::project(const Place& place, View gradient, const GradientTarget& trained) {
+  if (place.saved) return project_saved(place, gradient, trained);
   if (!place.a) return project_scale(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
   project_low_rank(place, gradient, trained);
+}
+
+void AdaptedWeights::project_saved(const Place& place, View gradient, const GradientTarget& trained) {
+  const View out = trained.matrix(place.saved->begin, 1, place.elements()).reshaped(Shape{place.elements()});
+  if (trained.overwrite)
+    cast(context_, gradient, out);
+  else
+    add(context_, out, gradient, out);
+  trained.say_ready(place.saved->begin, place.saved->end);
 }
 
 void AdaptedWeights::project_low_rank(const Place& place, View gradient, const GradientTarget& trained) {
@@ -193,44 +213,29 @@ void AdaptedWeights::project_low_rank(const Place& place, View gradient, const G
   trained.say_ready(place.b->begin, place.b->end);
 }
 
+namespace {
+
+void write_or_add(std::span<const float> own, bool overwrite, std::span<float> out) {
+  for (std::size_t i = 0; i < own.size(); ++i) out[i] = overwrite ? own[i] : out[i] + own[i];
+}
+
+}  // namespace
+
 void AdaptedWeights::project_magnitude(const Place& place, View gradient, const GradientTarget& trained) {
-  const std::span<const float> magnitudes = factors_of(place);
-  const float* const sums = sum_of(place).span<float>().data();
-  float* const gradients = gradient.span<float>().data();
-  const std::span<float> out = trained.vector(place.factors->begin, place.out);
-  for_rows(context_, place.out, place.in, [&](std::int64_t i) {
-    const float* const sum = sums + i * place.in;
-    float* const row = gradients + i * place.in;
-    const float norm = norm_of(sum, place.in);
-    const auto at = static_cast<std::size_t>(i);
-    const auto own = static_cast<float>(dot(row, sum, place.in) / norm);
-    out[at] = trained.overwrite ? own : out[at] + own;
-    const float factor = magnitudes[at] / norm;
-    for (std::int64_t j = 0; j < place.in; ++j) row[j] *= factor;
-  });
+  const View sum = sum_of(place), rows = gradient.reshaped(Shape{place.out, place.in});
+  const std::vector<float> norms = norms_of(place, sum);
+  std::vector<float> own = dots_of_rows(context_, rows, sum);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] /= norms[i];
+  write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, place.out));
+  scale_rows(context_, rows, lengths_over_norms(place, norms));
   trained.say_ready(place.factors->begin, place.factors->end);
 }
 
 void AdaptedWeights::project_scale(const Place& place, View gradient, const GradientTarget& trained) {
-  const float* const weights = sum_of(place).span<float>().data();
-  const float* const gradients = gradient.span<float>().data();
-  const std::int64_t count = place.of.of_columns ? place.in : place.out;
-  const std::span<float> out = trained.vector(place.factors->begin, count);
-  const auto take = [&](std::int64_t i, double sum) {
-    const auto at = static_cast<std::size_t>(i);
-    out[at] = static_cast<float>(trained.overwrite ? sum : out[at] + sum);
-  };
-  if (place.of.of_columns) {
-    for_rows(context_, place.in, place.out, [&](std::int64_t j) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < place.out; ++i)
-        sum += static_cast<double>(gradients[i * place.in + j]) * weights[i * place.in + j];
-      take(j, sum);
-    });
-  } else {
-    for_rows(context_, place.out, place.in,
-             [&](std::int64_t i) { take(i, dot(gradients + i * place.in, weights + i * place.in, place.in)); });
-  }
+  const View weights = sum_of(place), rows = gradient.reshaped(Shape{place.out, place.in});
+  const std::vector<float> own =
+      place.of.of_columns ? dots_of_columns(context_, rows, weights) : dots_of_rows(context_, rows, weights);
+  write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, std::ssize(own)));
   trained.say_ready(place.factors->begin, place.factors->end);
 }
 
@@ -238,7 +243,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradi
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   if (base_.layout().place().dims.tp == 1) return ranges;
   for (const Place& place : places_)
-    for (const FlatParameter* p : {place.a, place.b, place.factors})
+    for (const FlatParameter* p : {place.a, place.b, place.factors, place.saved})
       if (p && p->spec.tp_dim < 0) ranges.emplace_back(p->begin, p->end);
   return ranges;
 }

@@ -9,33 +9,47 @@
 //   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
 //   ia3   dl = rows' (columns') sums of dW' W
 // W' is made a block at a time where it is used, and dW' is kept until its matrix is done: neither is there for the
-// whole model. Where matrices are split over tp, a matrix of the adapter that every rank of the group has whole gets an
-// addend of its gradient on each (partial_gradients). One thread; on GPUs lora alone, which is products.
+// whole model. Where W is held in codes, it is widened there, adapted or not. Where matrices are split over tp, a
+// matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
+// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are sums over the group:
+// all of its ranks have to ask for the same weights in the same order. One thread; on GPUs lora alone, which is
+// products.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "contracts/model/adapter_list.h"
 #include "engine/model/store/gradient_target.h"
 #include "engine/model/store/parameter_store.h"
+#include "engine/parallel/mesh/mesh.h"
 
 namespace longhaul {
 
 class AdaptedWeights final : public WeightSource {
  public:
   // `base`: frozen, and adapted by this as long as it lives. `trained`: in f32, the same shape with its adapter, at the
-  // same place of the mesh. All borrowed.
-  AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained, MemoryAccounts* memory);
+  // same place of the mesh. With dora and tp `mesh` adds up norms; null: one rank. All borrowed.
+  AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained, MemoryAccounts* memory,
+                 Mesh* mesh = nullptr);
   ~AdaptedWeights() override;
   AdaptedWeights(const AdaptedWeights&) = delete;
   AdaptedWeights& operator=(const AdaptedWeights&) = delete;
 
-  // The adapter as it begins, which changes nothing of the model: random A, B = 0, l = 1, m the norms of W's rows.
-  // After the base has its weights.
+  // The adapter as it begins, which changes nothing of the model: random A, B = 0, l = 1, m the norms of W's rows, and
+  // what is trained itself as it stands in the base. After the base has its weights; collective with dora and tp or
+  // ZeRO 3.
   void initialize(std::uint64_t seed);
 
   ConstView weights(std::int64_t begin, std::int64_t elements) override;
+  Status status() const override { return status_; }
+  // Over the communicators that the mesh has now: what went wrong with those before is over. With ZeRO 3 the base's
+  // weights are gathered over them, as ParameterStore::connect says, until disconnect().
+  void connect(Mesh& mesh, bool overlap, std::function<void()> before_large);
+  void disconnect() { base_.disconnect(); }
+  void settle() const { base_.settle(); }
+  void poll() const { base_.poll(); }
   // Where a backward of the model writes so that `trained` gets the adapter's gradients.
   GradientTarget target(GradientTarget trained);
   // Flat ranges of the adapter's gradient of which each rank of a tp group has an addend.
@@ -44,8 +58,9 @@ class AdaptedWeights final : public WeightSource {
  private:
   struct Place {
     AdaptedMatrix of;
-    std::int64_t begin, out, in;                                         // here, in the base's flat order
-    const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr;  // in the adapter's
+    std::int64_t begin, out, in;  // here, in the base's flat order
+    // In the adapter's; saved: what takes the place of the matrix.
+    const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr, *saved = nullptr;
     std::int64_t elements() const { return out * in; }
   };
   struct Window {
@@ -56,13 +71,20 @@ class AdaptedWeights final : public WeightSource {
   int unit_at(std::int64_t begin) const;
   bool is_adapted(std::int64_t begin) const;  // the parameter there
   std::span<const Place> places_of(int unit) const;
+  bool is_made(int unit) const;  // adapted, or held in codes
   ConstView window_of(int unit);
+  void begin_as_base();
   void make(const Place& place, View out);
   // W + s B A in f32 [out, in], in the scratch memory; W alone with ia3.
   View sum_of(const Place& place);
   std::span<const float> factors_of(const Place& place) const;
+  // Of the rows of [out, in], of which tp may have left this rank some columns.
+  std::vector<float> norms_of(const Place& place, ConstView matrix);
+  // What dora multiplies each row of W + s B A by.
+  std::vector<float> lengths_over_norms(const Place& place, std::span<const float> norms) const;
   // Of dW' [out, in], which may be changed.
   void project(const Place& place, View gradient, const GradientTarget& trained);
+  void project_saved(const Place& place, View gradient, const GradientTarget& trained);
   void project_low_rank(const Place& place, View gradient, const GradientTarget& trained);
   void project_magnitude(const Place& place, View gradient, const GradientTarget& trained);
   void project_scale(const Place& place, View gradient, const GradientTarget& trained);
@@ -70,6 +92,8 @@ class AdaptedWeights final : public WeightSource {
   const ComputeContext& context_;
   ParameterStore& base_;
   ParameterStore& trained_;
+  Mesh* mesh_;
+  Status status_;
   AdapterShape adapter_;
   std::vector<Place> places_;             // in the order of the base
   std::vector<std::size_t> first_place_;  // of each unit; and the end

@@ -4,6 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "contracts/model/coded_weights.h"
 #include "engine/interop/peft_writer.h"
 #include "engine/model/store/adapter_merge.h"
 #include "engine/parallel/pipeline/gather_masters.h"
@@ -11,7 +12,7 @@
 namespace longhaul {
 
 Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const ModelShape& shape, DType dtype,
-                                          MemoryAccounts* memory, const MeshPlace& place) {
+                                          MemoryAccounts* memory, const MeshPlace& place, Mesh& mesh) {
   ModelShape model = shape;
   model.adapter = {};
   AdapterStores stores;
@@ -21,8 +22,9 @@ Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const M
     return make_error(ErrorCode::invalid_input,
                       format("adapter.targets: of the layers of pipeline stage {} nothing is adapted", place.at.pp),
                       "name matrices of all layers, or use parallel.pp = 1");
-  stores.frozen = std::make_unique<ParameterStore>(ParameterStore::frozen(model, dtype, memory, place));
-  stores.adapted = std::make_unique<AdaptedWeights>(context, *stores.frozen, *stores.trained, memory);
+  stores.frozen =
+      std::make_unique<ParameterStore>(ParameterStore::frozen(model, dtype, memory, place, shape.adapter.base_weights));
+  stores.adapted = std::make_unique<AdaptedWeights>(context, *stores.frozen, *stores.trained, memory, &mesh);
   return stores;
 }
 
@@ -48,7 +50,11 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   LH_CHECK(writer->finish());
   LH_TRY(const ModelFolderOptions model, options());
   LH_TRY(const AdapterMerge merge, AdapterMerge::open(of_adapter, model.config.shape));
-  return copy_model(start_model, &merge, model, folder);
+  const std::string& format = trained.shape().adapter.base_weights;
+  const auto held = [&](const ParameterSpec& spec, std::span<float> values) {
+    if (is_coded(format, spec)) round_to_codes(format, values);
+  };
+  return copy_model(start_model, {&merge, held}, model, folder);
 }
 
 }  // namespace longhaul

@@ -21,10 +21,11 @@ struct AdapterStores {
 // `shape`: the model's, with its adapter if there is one. Where this rank's layers have nothing that is adapted:
 // invalid_input.
 Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const ModelShape& shape, DType dtype,
-                                          MemoryAccounts* memory, const MeshPlace& place);
+                                          MemoryAccounts* memory, const MeshPlace& place, Mesh& mesh);
 
 // Collective over the mesh; the first of its ranks writes, and its outcome is that rank's: the adapter in PEFT's files
-// in folder/adapter, and the start model with the adapter merged into it in `folder`. `options` is asked there alone.
+// in folder/adapter, and the start model, as it was held, with the adapter merged into it in `folder`. `options` is
+// asked there alone.
 Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained, const std::string& start_model,
                            const std::function<Result<ModelFolderOptions>()>& options, const std::string& folder);
 

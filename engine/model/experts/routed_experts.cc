@@ -1,7 +1,6 @@
 #include "engine/model/experts/routed_experts.h"
 
 #include "base/text/text.h"
-#include "engine/model/layers/parallel_linear.h"
 #include "engine/ops/experts/moe_grouped_linear.h"
 #include "engine/ops/pointwise/swiglu.h"
 
@@ -48,8 +47,7 @@ void RoutedExperts::activate(const ComputeContext& context, const RoutedRows& ro
   if (!w13.empty())
     grouped_linear_forward(context, {local_, hidden_, 2 * width_}, from.offsets,
                            received(rows, kept).rows(from.begin, from.end), w13, both);
-  swiglu_forward(context, {from.rows(), width_, 2 * width_}, columns_of(both, from.rows(), 0, width_),
-                 columns_of(both, from.rows(), width_, width_), activated(rows, kept).rows(from.begin, from.end));
+  swiglu_forward(context, both, activated(rows, kept).rows(from.begin, from.end));
 }
 
 void RoutedExperts::start(const ComputeContext& context, const RoutedRows& rows, ExpertActivations& kept, View x) {
@@ -112,14 +110,12 @@ void RoutedExperts::backward(const ComputeContext& context, const RoutedRows& ro
     exchange.wait_for(rank);
     const TraceSpan span(context.trace(), "experts' backward, rows of a rank");
     const RoutedRows::Source from = rows.from(rank);
-    if (const std::int64_t n = from.rows(); n > 0) {
+    if (from.rows() > 0) {
       const View both = all_gate_up.rows(from.begin, from.end), dboth = dgate_up.rows(from.begin, from.end);
       const View dact = dactivated.rows(from.begin, from.end);
       grouped_linear_backward_input(context, {local_, width_, hidden_}, from.offsets,
                                     dreceived.rows(from.begin, from.end), w2, dact);
-      swiglu_backward(context, {n, width_, 2 * width_}, dact, columns_of(both, n, 0, width_),
-                      columns_of(both, n, width_, width_), columns_of(dboth, n, 0, width_),
-                      columns_of(dboth, n, width_, width_));
+      swiglu_backward(context, dact, both, dboth);
       grouped_linear_backward_input(context, {local_, hidden_, 2 * width_}, from.offsets, dboth, w13,
                                     answered.rows(from.begin, from.end));
     }

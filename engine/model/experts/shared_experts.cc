@@ -1,7 +1,6 @@
 #include "engine/model/experts/shared_experts.h"
 
 #include "base/text/text.h"
-#include "engine/model/layers/parallel_linear.h"
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
 #include "engine/ops/pointwise/swiglu.h"
@@ -35,8 +34,7 @@ void SharedExperts::activate(const ComputeContext& context, ExpertActivations& k
   const std::int64_t m = x.shape()[0];
   const View both = gate_up(kept, m);
   if (inputs) linear_forward(context, {m, hidden_, 2 * width_}, x, weight_in(), both);
-  swiglu_forward(context, {m, width_, 2 * width_}, columns_of(both, m, 0, width_), columns_of(both, m, width_, width_),
-                 activated(kept, m));
+  swiglu_forward(context, both, activated(kept, m));
 }
 
 void SharedExperts::output(const ComputeContext& context, ExpertActivations& kept, View y) {
@@ -47,13 +45,10 @@ void SharedExperts::output(const ComputeContext& context, ExpertActivations& kep
 void SharedExperts::backward(const ComputeContext& context, ExpertActivations& kept, MoeGradients& g, View dy) {
   const std::int64_t m = dy.shape()[0];
   const View dout = g.shared.take(dtype_, {m, hidden_}), dboth = g.shared_gate_up.take(dtype_, {m, 2 * width_});
-  const View both = gate_up(kept, m);
   const View dactivated = state_.scratch.activated.take(dtype_, {m, width_});
   cast(context, dy, dout);
   linear_backward_input(context, {m, width_, hidden_}, dout, weight_out(), dactivated);
-  swiglu_backward(context, {m, width_, 2 * width_}, dactivated, columns_of(both, m, 0, width_),
-                  columns_of(both, m, width_, width_), columns_of(dboth, m, 0, width_),
-                  columns_of(dboth, m, width_, width_));
+  swiglu_backward(context, dactivated, gate_up(kept, m), dboth);
 }
 
 void SharedExperts::backward_input(const ComputeContext& context, MoeGradients& g, View dx) {

@@ -35,13 +35,12 @@ void apply_experts(const ComputeContext& context, const ModelShape& shape, const
   Tensor rows(dtype, {n, h}), both(dtype, {n, 2 * f}), activated(dtype, {n, f});
   moe_permute(context, plan, h, x, rows);
   grouped_linear_forward(context, {e, h, 2 * f}, plan.offsets, rows, weights.gate_up.dense()->weight, both);
-  swiglu_forward(context, {n, f, 2 * f}, columns_of(both, n, 0, f), columns_of(both, n, f, f), activated);
+  swiglu_forward(context, both, activated);
   grouped_linear_forward(context, {e, f, h}, plan.offsets, activated, weights.down.dense()->weight, rows);
   if (sf > 0) {
     Tensor shared(dtype, {tokens, 2 * sf}), inner(dtype, {tokens, sf});
     weights.shared_gate_up.apply(context, tokens, x, shared);
-    swiglu_forward(context, {tokens, sf, 2 * sf}, columns_of(shared, tokens, 0, sf), columns_of(shared, tokens, sf, sf),
-                   inner);
+    swiglu_forward(context, shared, inner);
     weights.shared_down.apply(context, tokens, inner, y);
   }
   moe_combine(context, plan, h, rows, gates, y, sf > 0);

@@ -62,7 +62,7 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
                                std::int64_t longest) {
   InferenceScratch& s = scratch_;
   const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
-  const std::int64_t t = table_.tokens(), f = shape_.intermediate_size;
+  const std::int64_t t = table_.tokens();
   const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
   const View x = first_rows(s.x, t), normed = first_rows(s.normed, t), out = first_rows(s.out, t),
              qkv = first_rows(s.qkv, t);
@@ -85,7 +85,7 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
     if (shape_.is_gpt2())
       gelu_forward(context, gate_up, activated);
     else
-      swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
+      swiglu_forward(context, gate_up, activated);
     block.down.apply(context, t, activated, out);
   }
   const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);

@@ -1,5 +1,9 @@
 #include "engine/model/inference/kv_cache.h"
 
+#include <cstring>
+
+#include "base/text/text.h"
+
 namespace longhaul {
 
 KvCache::KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype, MemoryAccount* account)
@@ -15,6 +19,21 @@ bool KvCache::reserve(std::int64_t length_max) {
   if (!pages_.promise(KvPool::pages_for(length_max))) return false;
   length_max_ = length_max;
   return true;
+}
+
+void KvCache::copy_beginning(const KvCache& other, std::int64_t count) {
+  LH_ASSERT(pool() == nullptr && other.pool() == nullptr && device() == nullptr && other.device() == nullptr,
+            "a beginning is copied between caches with memory of their own, on the host");
+  LH_ASSERT(count >= 0 && count <= other.length_ && count <= length_max_ && dtype_ == other.dtype_ &&
+                layers_.size() == other.layers_.size(),
+            format("{} tokens of {} into a cache for {}", count, other.length_, length_max_));
+  const auto copy = [count](const Tensor& from, Tensor& to) {
+    const std::int64_t row = from.shape()[1] * from.shape()[2] * dtype_bytes(from.dtype());
+    std::memcpy(to.view().data(), from.view().data(), static_cast<std::size_t>(count * row));
+  };
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
+    copy(other.layers_[layer].k, layers_[layer].k), copy(other.layers_[layer].v, layers_[layer].v);
+  length_ = count;
 }
 
 std::int64_t KvCache::bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype) {

@@ -41,6 +41,9 @@ class KvCache {
     if (pool() != nullptr) pages_.resize(KvPool::pages_for(length));
   }
 
+  // Holds the first `count` tokens of another cache of the same model from now on; neither in pages, both on the host.
+  void copy_beginning(const KvCache& other, std::int64_t count);
+
   // [length_max, kv_heads, head_dim] of one layer; not in pages.
   View keys(int layer) { return layers_[static_cast<std::size_t>(layer)].k; }
   View values(int layer) { return layers_[static_cast<std::size_t>(layer)].v; }

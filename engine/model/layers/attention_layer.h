@@ -1,7 +1,7 @@
 // Room engine/model/layers
 // The parts of a transformer block: attention, feed-forward, norm, dropout, and the memory that they use.
 // attention_layer.h and feed_forward.h are the two halves; parallel_linear.h splits their matrices over tp.
-// activations.h is all memory of forward and backward, taken once; gated_mlp.h and gelu_mlp.h are the two MLPs.
+// activations.h is all memory of forward and backward, taken once; mlp.h is the feed-forward half.
 // It knows neither blocks nor experts: both are built from these parts.
 //
 // The attention half of a block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n). Where

@@ -44,7 +44,12 @@ Status AdapterMerge::merge(const ParameterSpec& spec, std::span<float> values) c
   return adapter_.merge(place->second.target, place->second.first, values);
 }
 
-Status copy_model(const std::string& folder, const AdapterMerge* adapter, const ModelFolderOptions& options,
+bool AdapterMerge::replaces(const ParameterSpec& spec) const {
+  const auto place = places_.find(spec.name);
+  return place != places_.end() && adapter_.replaces(place->second.target.name);
+}
+
+Status copy_model(const std::string& folder, const ModelChange& change, const ModelFolderOptions& options,
                   const std::string& to, const std::function<void(std::size_t done, std::size_t of)>& done) {
   LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, options.config.shape));
   LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(to, options));
@@ -53,8 +58,11 @@ Status copy_model(const std::string& folder, const AdapterMerge* adapter, const 
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& spec = parameters[i];
     values.resize(static_cast<std::size_t>(spec.elements()));
-    LH_CHECK(reader.read(spec, whole_box(spec.shape), values));
-    if (adapter) LH_CHECK(adapter->merge(spec, values));
+    if (!change.adapter || !change.adapter->replaces(spec)) {
+      LH_CHECK(reader.read(spec, whole_box(spec.shape), values));
+      if (change.held) change.held(spec, values);
+    }
+    if (change.adapter) LH_CHECK(change.adapter->merge(spec, values));
     LH_CHECK(writer.add(spec.name, values));
     if (done) done(i + 1, parameters.size());
   }

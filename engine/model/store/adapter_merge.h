@@ -17,6 +17,8 @@ class AdapterMerge {
   static Result<AdapterMerge> open(const std::string& folder, const ModelShape& shape);
   // All of a parameter, in C order: its values become those of the tuned model.
   Status merge(const ParameterSpec& spec, std::span<float> values) const;
+  // Is the tuned model's all in the adapter?
+  bool replaces(const ParameterSpec& spec) const;
   // Of the model's file, those that it changes.
   std::size_t tensors() const { return adapter_.tensors(); }
 
@@ -30,9 +32,17 @@ class AdapterMerge {
   std::map<std::string, Place> places_;  // of each parameter
 };
 
-// The model of `folder`, with an adapter merged into it where there is one (null: none), written to `to`, one parameter
-// after the other: models of any size. `done`, after each, may be empty.
-Status copy_model(const std::string& folder, const AdapterMerge* adapter, const ModelFolderOptions& options,
+// What a copy of a model changes of it.
+struct ModelChange {
+  const AdapterMerge* adapter = nullptr;  // merged into it; null: none
+  // Before that, of every parameter of the folder; may be empty.
+  std::function<void(const ParameterSpec& spec, std::span<float> values)> held = {};
+};
+
+// The model of `folder`, changed, written to `to`, one parameter after the other: models of any size. What the adapter
+// replaces need not be in the folder: the output layer of a reward model that began as a language model. `done`, after
+// each, may be empty.
+Status copy_model(const std::string& folder, const ModelChange& change, const ModelFolderOptions& options,
                   const std::string& to, const std::function<void(std::size_t done, std::size_t of)>& done = {});
 
 }  // namespace longhaul

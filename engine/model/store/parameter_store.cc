@@ -11,22 +11,24 @@
 namespace longhaul {
 
 ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place)
-    : ParameterStore(shape, compute, memory, place, false) {}
+    : ParameterStore(shape, compute, memory, place, false, "full") {}
 
-ParameterStore ParameterStore::frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place) {
-  place.dims.zero = 0;  // there is no optimizer to share
-  return ParameterStore(shape, compute, memory, place, true);
+ParameterStore ParameterStore::frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place,
+                                      const std::string& format) {
+  if (place.dims.zero < 3) place.dims.zero = 0;  // there is no optimizer to share
+  return ParameterStore(shape, compute, memory, place, true, format);
 }
 
 ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place,
-                               bool frozen)
+                               bool frozen, const std::string& format)
     : shape_(shape), layout_(shape, place), compute_dtype_(compute), memory_(memory), frozen_(frozen) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
+  MemoryAccount* const weights = account_of(memory, MemoryCategory::weights);
+  if (format != "full") codes_ = std::make_unique<BlockCodes>(format, layout_, weights);
+  const std::int64_t own = codes_ ? codes_->without().size() : layout_.owned().size();
   if (compute == DType::f32 || !frozen)
-    master_ = Tensor(DType::f32, Shape{layout_.owned().size()},
-                     account_of(memory, frozen ? MemoryCategory::weights : MemoryCategory::master));
-  if (compute == DType::bf16)
-    compute_ = Tensor(compute, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::weights));
+    master_ = Tensor(DType::f32, Shape{own}, frozen ? weights : account_of(memory, MemoryCategory::master));
+  if (compute == DType::bf16) compute_ = Tensor(compute, Shape{own}, weights);
   if (shares() && place.dims.zero < 3)
     whole_ = Tensor(compute, Shape{layout_.flat_size()}, account_of(memory, MemoryCategory::gathered_weights));
 }
@@ -36,8 +38,14 @@ ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int
 }
 
 ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) const {
-  if (adapted_) return adapted_->weights(begin, elements);
-  if (!shares()) return share().rows(begin, begin + elements);
+  return adapted_ ? adapted_->weights(begin, elements) : kept(begin, elements);
+}
+
+ConstView ParameterStore::kept(std::int64_t begin, std::int64_t elements) const {
+  if (!shares()) {
+    const std::int64_t at = codes_ ? codes_->place_without({begin, begin + elements}) : begin;
+    return share().rows(at, at + elements);
+  }
   if (!gather_) {
     LH_ASSERT(!whole_.view().empty(), "weights of ZeRO 3 before the store was connected");
     return ConstView(whole_.view()).rows(begin, begin + elements);
@@ -50,13 +58,28 @@ ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) cons
   return gather_->require(static_cast<int>(unit)).rows(at, at + elements);
 }
 
+void ParameterStore::widen(const ComputeContext& context, FlatRange flat, View out) const {
+  if (!codes_) return cast(context, kept(flat.begin, flat.size()), out);
+  codes_->without().for_each_in(flat, [&](FlatRange here, FlatRange packed) {
+    cast(context, share().rows(packed.begin, packed.end), out.rows(here.begin - flat.begin, here.end - flat.begin));
+  });
+  codes_->decode(context, flat, out);
+}
+
+void ParameterStore::put_frozen(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
+  if (codes_ && codes_->has_any_in({p.begin, p.end})) return codes_->encode(context, p, box);
+  Tensor& own = compute_dtype_ == DType::f32 ? master_ : compute_;
+  const PackedRanges& here = codes_ ? codes_->without() : layout_.owned();
+  here.for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
+    put_as_computed(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}),
+                    own.view().rows(packed.begin, packed.end));
+  });
+}
+
 void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
   LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
   ++version_;
-  if (frozen_)
-    return put_as_computed(
-        context, box,
-        compute_dtype_ == DType::f32 ? master_.view().rows(p.begin, p.end) : compute_.view().rows(p.begin, p.end));
+  if (frozen_) return put_frozen(context, p, box);
   layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
     const std::span<float> mine = part_of(masters(), packed);
     copy_in(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}), mine);

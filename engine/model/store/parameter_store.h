@@ -20,6 +20,7 @@
 
 #include "engine/core/tensor/compute_context.h"
 #include "engine/core/tensor/memory_accounts.h"
+#include "engine/model/store/block_codes.h"
 #include "engine/model/store/unit_gather.h"
 #include "engine/model/store/weight_source.h"
 
@@ -29,8 +30,11 @@ class ParameterStore {
  public:
   // compute: f32 (the masters are the compute weights) or bf16.
   ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory = nullptr, const MeshPlace& place = {});
-  // Weights that nobody trains: they are kept as they compute, without masters, whole on every rank of a replica.
-  static ParameterStore frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place);
+  // Weights that nobody trains: they are kept as they compute, without masters, whole on every rank of a replica, or
+  // with ZeRO 3 shared; with another `format` than "full" (contracts/model/coded_weights.h) matrices of the blocks are
+  // codes, and only whoever adapts the store widens them (never shared).
+  static ParameterStore frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place,
+                               const std::string& format = "full");
 
   const ModelShape& shape() const { return shape_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -47,8 +51,11 @@ class ParameterStore {
   // used (UnitGather::require).
   ConstView weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const;
   ConstView vector(std::int64_t begin, std::int64_t elements) const;
-  // The same as it is kept here, without what an adapter makes of it.
-  ConstView kept(std::int64_t begin, std::int64_t elements) const { return share().rows(begin, begin + elements); }
+  // The same as it is kept, without what an adapter makes of it. Not of codes. Collective with ZeRO.
+  ConstView kept(std::int64_t begin, std::int64_t elements) const;
+  // Whole parameters, as they are kept, in f32 or in the type that computes.
+  void widen(const ComputeContext& context, FlatRange flat, View out) const;
+  bool has_codes_in(FlatRange flat) const { return codes_ && codes_->has_any_in(flat); }
   // From now on weight() and vector() are those that the adapter makes (engine/model/adapter). Borrowed; null: none.
   void adapt(WeightSource* adapted) { adapted_ = adapted; }
   // Grows with every change of the weights.
@@ -65,6 +72,8 @@ class ParameterStore {
   void connect(Mesh& mesh, bool overlap = true, std::function<void()> before_large = {});
   // Nothing is gathered from other ranks any more, until the store is connected again.
   void disconnect() { gather_.reset(); }
+  // Can every rank's weights be asked for?
+  bool is_connected() const { return layout_.place().dims.zero < 3 || gather_ != nullptr; }
   // The optimizer has changed masters and compute_copy().
   void shares_changed();
   // Gathers that are under way are waited for.
@@ -76,7 +85,10 @@ class ParameterStore {
     if (gather_) gather_->poll();
   }
   // What went wrong between the ranks; nothing of the weights is of use then.
-  Status status() const { return gather_ ? gather_->status() : Status(); }
+  Status status() const {
+    if (adapted_) LH_CHECK(adapted_->status());
+    return gather_ ? gather_->status() : Status();
+  }
 
  private:
   bool shares() const { return layout_.place().dims.zero > 0; }
@@ -84,14 +96,17 @@ class ParameterStore {
   ConstView share() const { return own_weights().view(); }
   // A box on the host, into [begin, end) of weights as they compute.
   void put_as_computed(const ComputeContext& context, std::span<const float> box, View weights);
-  ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place, bool frozen);
+  ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place, bool frozen,
+                 const std::string& format);
+  void put_frozen(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
 
   ModelShape shape_;
   ParameterLayout layout_;
   DType compute_dtype_;
   MemoryAccounts* memory_;
-  Tensor master_, compute_;  // of what is owned
-  Tensor whole_;             // ZeRO 1 and 2: the compute weights of all
+  std::unique_ptr<BlockCodes> codes_;  // null: all is kept as it computes
+  Tensor master_, compute_;            // of what is owned; with codes of what has none
+  Tensor whole_;                       // ZeRO 1 and 2: the compute weights of all
   std::unique_ptr<UnitGather> gather_;
   bool frozen_;
   WeightSource* adapted_ = nullptr;

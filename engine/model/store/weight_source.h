@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/error/result.h"
 #include "engine/core/tensor/tensor.h"
 
 namespace longhaul {
@@ -13,6 +14,8 @@ class WeightSource {
   // Elements from `begin` on of the flat order, in the type that computes, all of one ShardUnit. Valid until four other
   // units were asked for.
   virtual ConstView weights(std::int64_t begin, std::int64_t elements) = 0;
+  // What went wrong between the ranks; nothing that weights() gave is of use then.
+  virtual Status status() const { return {}; }
 };
 
 }  // namespace longhaul

@@ -20,4 +20,10 @@ void swiglu_forward(const ComputeContext& context, SwiGluShape shape, ConstView 
 void swiglu_backward(const ComputeContext& context, SwiGluShape shape, ConstView dout, ConstView gate, ConstView up,
                      View dgate, View dup);
 
+// The same where gate and up stand side by side in rows of 2 * ffn elements, as the fused products of a model write
+// them; out and dout [tokens, ffn] say the shape, and gate_up and dgate_up may have more rows, which are left alone.
+// dgate_up may be gate_up.
+void swiglu_forward(const ComputeContext& context, ConstView gate_up, View out);
+void swiglu_backward(const ComputeContext& context, ConstView dout, ConstView gate_up, View dgate_up);
+
 }  // namespace longhaul

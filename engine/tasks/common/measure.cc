@@ -6,7 +6,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "base/value/json.h"
+#include "base/value/json_lines.h"
 #include "contracts/plan/memory_plan.h"
 #include "contracts/settings/training/feature_table.h"
 #include "engine/data/samples/instruct_data.h"
@@ -258,31 +258,25 @@ Result<ChoiceQuestions> read_choices(const ScoringModel& model, const std::strin
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::string text, read_file(file));
   ChoiceQuestions made;
-  int number = 0;
-  for (const std::string& line : split(text, '\n')) {
-    ++number;
-    if (trim(line).empty()) continue;
-    const std::string where = format("{}:{}", file, number);
-    LH_TRY(const Value value, parse_json(line, where));
-    const Value* choices = value.find("choices");
-    const std::int64_t answer = value.get_integer("answer", -1);
-    if (!choices || !choices->is_array() || value.get_string("question").empty() || answer < 0 ||
+  LH_CHECK(for_each_json_row(text, {file, "questions"}, [&](const Value& row, int line) -> Status {
+    const Value* choices = row.find("choices");
+    const std::int64_t answer = row.get_integer("answer", -1);
+    if (!choices || !choices->is_array() || row.get_string("question").empty() || answer < 0 ||
         answer >= static_cast<std::int64_t>(choices->size()))
-      return make_error(ErrorCode::invalid_input,
-                        where + " is not {\"question\", \"choices\": [...], \"answer\": index}");
-    ChoiceQuestion question{number, made.sequences.size(), static_cast<std::size_t>(answer), {}};
+      return make_error(ErrorCode::invalid_input, "not {\"question\", \"choices\": [...], \"answer\": index}");
+    ChoiceQuestion question{line, made.sequences.size(), static_cast<std::size_t>(answer), {}};
     for (const Value& choice : choices->as_array()) {
-      if (!choice.is_string()) return make_error(ErrorCode::invalid_input, where + ": a choice is no text");
-      const ChatMessage messages[] = {{"user", value.get_string("question")}, {"assistant", choice.as_string()}};
+      if (!choice.is_string()) return make_error(ErrorCode::invalid_input, "a choice is no text");
+      const ChatMessage messages[] = {{"user", row.get_string("question")}, {"assistant", choice.as_string()}};
       LH_TRY(ChatTokens tokens, encoder.encode(messages));
       made.sequences.push_back(std::move(tokens));
       if (static_cast<std::int64_t>(made.sequences.back().ids.size()) > model.context_length() + 1)
-        return make_error(ErrorCode::invalid_input, where + ": longer than the model's context");
+        return make_error(ErrorCode::invalid_input, "longer than the model's context");
       question.bytes.push_back(std::max(1.0, static_cast<double>(choice.as_string().size())));
     }
     made.questions.push_back(std::move(question));
-  }
-  if (made.questions.empty()) return make_error(ErrorCode::invalid_input, file + " holds no questions");
+    return {};
+  }));
   return made;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text/print.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "base/value/json_lines.h"
 #include "engine/data/jinja/jinja_template.h"
 #include "engine/data/template/end_tokens.h"
 #include "engine/data/template/post_processor.h"
@@ -51,11 +52,9 @@ Status print_token_ids(const std::string& tokenizer_path, const std::string& doc
   if (!ends_with(documents_path, ".jsonl")) {
     return print_ids(text);
   }
-  int line_number = 0;
-  for (const std::string& line : split(text, '\n')) {
-    ++line_number;
-    if (trim(line).empty()) continue;
-    LH_TRY(const Value document, parse_json(line, format("{}:{}", documents_path, line_number)));
+  JsonLineReader lines(text);
+  for (JsonLine line; lines.next(line);) {
+    LH_TRY(const Value document, parse_json_row(line, documents_path));
     LH_CHECK(print_ids(document.get_string("text")));
   }
   return {};
@@ -63,17 +62,14 @@ Status print_token_ids(const std::string& tokenizer_path, const std::string& doc
 
 Status print_rendered(const std::string& template_path, const std::string& variables_path) {
   LH_TRY(const std::string source, read_file(template_path));
-  LH_TRY(const std::string lines, read_file(variables_path));
+  LH_TRY(const std::string text, read_file(variables_path));
   LH_TRY(const JinjaTemplate chat, JinjaTemplate::parse(source, template_path));
   std::tm now{};  // the same in every run: Friday, 27 November 2026, 9:00
   now.tm_year = 126, now.tm_mon = 10, now.tm_mday = 27, now.tm_hour = 9, now.tm_wday = 5, now.tm_yday = 330;
-  for (const std::string& line : split(lines, '\n')) {
-    if (trim(line).empty()) continue;
-    LH_TRY(const Value variables, parse_json(line, variables_path));
-    const JinjaValue table = JinjaValue::from(variables);
-    if (!table.is(JinjaValue::Kind::table))
-      return make_error(ErrorCode::invalid_input, variables_path + ": a line is not a JSON object");
-    const Result<JinjaRendering> made = chat.render(table.as_table(), now);
+  JsonLineReader lines(text);
+  for (JsonLine line; lines.next(line);) {
+    LH_TRY(const Value variables, parse_json_row(line, variables_path));
+    const Result<JinjaRendering> made = chat.render(JinjaValue::from(variables).as_table(), now);
     Value out = Value::make_table();
     if (made.ok()) {
       out.set("text", made->text);

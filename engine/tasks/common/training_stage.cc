@@ -152,7 +152,7 @@ Status TrainingStage::prepare() {
                                       settings_.pipeline.stages()));
   LH_CHECK(training_schedules(trainer_options(), run_.mesh));
   LH_CHECK(check_memory_here());
-  auto made = make_adapter_stores(run_.compute, adapted_shape(settings_), dtype, &memory_, place);
+  auto made = make_adapter_stores(run_.compute, adapted_shape(settings_), dtype, &memory_, place, run_.mesh);
   LH_CHECK(run_.group.agree(made.ok() ? Status() : Status(made.error())));
   stores_ = std::move(*made);
   LH_CHECK(make_stages());

@@ -7,6 +7,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "base/value/json_lines.h"
 
 namespace longhaul {
 
@@ -28,16 +29,10 @@ Status add_json(const std::string& text, const std::string& file, std::vector<Va
     }
     return {};
   }
-  int number = 0;
-  for (const std::string& line : split(text, '\n')) {
-    ++number;
-    if (trim(line).empty()) continue;
-    const auto row = parse_json(line, file);
-    if (!row.ok()) return row_error(file, number, row.error().what, "one JSON object a line is expected");
-    if (!row->is_table()) return row_error(file, number, "the line is no JSON object");
-    rows.push_back(*row);
-  }
-  return {};
+  return for_each_json_row(text, {file}, [&](const Value& row, int) -> Status {
+    rows.push_back(row);
+    return {};
+  });
 }
 
 // Fields of a CSV file (RFC 4180), record by record.

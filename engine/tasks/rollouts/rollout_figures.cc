@@ -9,6 +9,8 @@ namespace longhaul {
 
 void RolloutFigures::count(const Rollout& rollout) {
   answers += 1, tokens += static_cast<double>(rollout.drawn.size()), cut += rollout.cut ? 1 : 0;
+  drafted += static_cast<double>(rollout.drafted), accepted += static_cast<double>(rollout.accepted);
+  decode_steps += static_cast<double>(rollout.decode_steps);
   faults += rollout.reward.value ? 0 : 1;
   const double reward = rollout.reward.value.value_or(0);
   all_answers += 1, all_rewards += reward;
@@ -22,7 +24,8 @@ Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTi
                                     &F::faults,          &F::groups,      &F::equal_groups,
                                     &F::log_probability, &F::redrawn,     &F::redrawn_faults,
                                     &F::all_answers,     &F::all_rewards, &F::rewards,
-                                    &F::reward_squares,  &F::divergence};
+                                    &F::reward_squares,  &F::divergence,  &F::drafted,
+                                    &F::accepted,        &F::decode_steps};
   constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
   constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
   constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::generate, &RolloutTimes::reward,
@@ -58,6 +61,12 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
     fields.set("redrawn_groups", figures.redrawn / figures.groups);
     fields.set("drawn_reward", figures.all_rewards / figures.all_answers);
   }
+  if (settings.rollout.speculate != "none") {
+    fields.set("draft_tokens", figures.drafted / figures.answers);
+    fields.set("drafts_accepted", figures.drafted > 0 ? figures.accepted / figures.drafted : 0.0);
+    fields.set("tokens_per_step",
+               figures.decode_steps > 0 ? (figures.tokens - figures.answers) / figures.decode_steps : 0.0);
+  }
   const double n = figures.without_fault(), mean = figures.rewards / n;
   fields.set("reward_deviation",
              n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
@@ -66,13 +75,10 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
   fields.set("generate_s", times.generate);
   fields.set("reward_s", times.reward);
   fields.set("reference_s", times.reference);
-  double other = times.generate + times.reward + times.reference;
   if (times.critic > 0) {
     fields.set("value_s", times.value);
     fields.set("critic_s", times.critic);
-    other += times.value + times.critic;
   }
-  fields.set("train_s", std::max(0.0, fields.get_number("step_s") - other));
 }
 
 }  // namespace longhaul

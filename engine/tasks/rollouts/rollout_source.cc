@@ -198,12 +198,17 @@ Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStora
 }
 
 Status RolloutSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
   if (!begun_) LH_CHECK(begin_batch());
-  return rows(first - (step_ - 1) * schedule_.batch - left_out_, count, out);
+  LH_CHECK(rows(first - (step_ - 1) * schedule_.batch - left_out_, count, out));
+  times_.fill += seconds_since(run_.clock, begun_ns);
+  return {};
 }
 
 void RolloutSource::add_metrics(Value& fields) const {
   add_rollout_metrics(settings_, figures_, times_, fields);
+  fields.set("other_s", times_.other());
+  fields.set("train_s", std::max(0.0, fields.get_number("step_s") - times_.phases() - times_.other()));
   if (!critic_) return;
   for (const ValueMember& field : critic_fields_.as_table()) fields.set(field.key, field.value);
 }

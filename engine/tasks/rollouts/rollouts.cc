@@ -11,6 +11,9 @@ namespace longhaul {
 
 namespace {
 
+// Of prompts in one step: nobody waits for the next token of an answer.
+constexpr std::int64_t rollout_prefill = 1024;
+
 DType computed_in(const AlignSettings& settings) {
   return settings.precision == "bf16" ? DType::bf16 : DType::f32;
 }
@@ -66,6 +69,8 @@ Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const Rollo
   }
   AnswerBatchOptions options;
   options.max_tokens = settings_.rollout.max_new_tokens;
+  options.prefill_tokens = rollout_prefill;
+  options.draft_tokens = settings_.rollout.speculate == "ngram" ? settings_.rollout.draft_tokens : 0;
   options.between = [&] { run_.section("rollout"); };
   const auto slots = std::min<std::int64_t>(settings_.rollout.slots, static_cast<std::int64_t>(tasks.size()));
   model_.begin(std::move(weights), static_cast<int>(slots), static_cast<std::int64_t>(longest) + options.max_tokens);
@@ -81,6 +86,7 @@ Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const Rollo
     rollout.tokens.loss_mask.assign(prompt.size(), 0);
     rollout.tokens.loss_mask.resize(rollout.tokens.ids.size(), 1);
     rollout.drawn = std::move(answer.logprobs), rollout.cut = answer.cut;
+    rollout.drafted = answer.drafted, rollout.accepted = answer.accepted, rollout.decode_steps = answer.decode_steps;
     const PromptExample& example = prompts.examples[tasks[i].prompt];
     questions.push_back({example.question(), std::move(answer.text), example.answer});
   }
@@ -112,11 +118,14 @@ Status Rollouts::compare(std::vector<Rollout>& rollouts) {
   std::size_t longest = 0;
   for (const Rollout& rollout : rollouts) longest = std::max(longest, rollout.tokens.ids.size());
   KvCache cache = reference_->make_cache(static_cast<std::int64_t>(longest));
+  std::span<const std::int32_t> before;  // what the cache begins with
   for (Rollout& rollout : rollouts) {
     run_.section("rollout");
     rollout.reference.resize(rollout.drawn.size());
-    const std::span<const std::int32_t> ids = rollout.tokens.ids;
-    LH_CHECK(score_tokens(run_.compute, *reference_, cache, ids, ids.size() - rollout.drawn.size(), rollout.reference));
+    const std::span<const std::int32_t> ids = rollout.tokens.ids, prompt = ids.first(ids.size() - rollout.drawn.size());
+    const bool same = std::ranges::equal(prompt, before);
+    LH_CHECK(score_tokens(run_.compute, *reference_, cache, ids, prompt.size(), same, rollout.reference));
+    before = prompt;
   }
   return {};
 }

@@ -28,6 +28,7 @@ struct Rollout {
   std::vector<double> values, advantages, returns;  // with a critic
   Reward reward;
   bool cut = false;
+  std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // GenerationUsage
 };
 
 struct RolloutTask {
@@ -39,6 +40,9 @@ struct RolloutTask {
 struct RolloutTimes {
   double generate = 0, reward = 0, reference = 0;
   double value = 0, critic = 0;  // with a critic: its values of the answers, and its own update
+  double fill = 0;               // all that is done for the step's batch, on this rank
+  double phases() const { return generate + reward + reference + value + critic; }
+  double other() const { return fill > phases() ? fill - phases() : 0; }
 };
 
 class Rollouts {

@@ -23,7 +23,7 @@ Status run_convert(TaskRun& run) {
     LH_TRY(const std::string folder, run.task.input_path("adapter"));
     LH_TRY(adapter, AdapterMerge::open(folder, config.shape));
   }
-  LH_CHECK(copy_model(model, adapter ? &*adapter : nullptr, options, run.launch.output_dir,
+  LH_CHECK(copy_model(model, {adapter ? &*adapter : nullptr}, options, run.launch.output_dir,
                       [&](std::size_t done, std::size_t of) {
                         run.events.progress(static_cast<double>(done), static_cast<double>(of), "tensors");
                       }));

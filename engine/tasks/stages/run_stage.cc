@@ -31,8 +31,9 @@ constexpr StageEntry kStages[] = {
 #ifdef LONGHAUL_HAVE_CURATE
     {"curate", run_curate},
 #endif
-    {"tokenize", run_tokenize}, {"pretrain", run_pretrain},   {"sft", run_sft},         {"align", run_align},
-    {"reward", run_reward},     {"evaluate", run_evaluate},   {"convert", run_convert}, {"quantize", run_quantize},
+    {"tokenize", run_tokenize}, {"pretrain", run_pretrain},   {"sft", run_sft},
+    {"align", run_align},       {"reward", run_reward},       {"sample", run_sample},
+    {"evaluate", run_evaluate}, {"convert", run_convert},     {"quantize", run_quantize},
     {"deploy", run_deploy},     {"benchmark", run_benchmark},
 };
 

@@ -17,6 +17,7 @@ Status run_pretrain(TaskRun& run);
 Status run_sft(TaskRun& run);
 Status run_align(TaskRun& run);
 Status run_reward(TaskRun& run);
+Status run_sample(TaskRun& run);
 Status run_evaluate(TaskRun& run);
 Status run_convert(TaskRun& run);
 Status run_quantize(TaskRun& run);

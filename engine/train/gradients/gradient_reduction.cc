@@ -21,14 +21,26 @@ GradientReduction::GradientReduction(const ComputeContext& context, Mesh& mesh, 
 // Weights and gradients wait for each other's large units.
 void GradientReduction::connect() {
   GradientSumOptions sum = options_.sum;
-  sum.before_large = [this] { store_.settle(); };
+  sum.before_large = [this] { settle(); };
   sum_ = make_gradient_sum(store_.layout(), mesh_, guard_, sum, account_of(memory_, MemoryCategory::gradients));
+  if (options_.adapted) options_.adapted->connect(mesh_, options_.overlap_weights, [this] { sum_->settle_large(); });
   store_.connect(mesh_, options_.overlap_weights, [this] { sum_->settle_large(); });
 }
 
 void GradientReduction::disconnect() {
   sum_.reset();
   store_.disconnect();
+  if (options_.adapted) options_.adapted->disconnect();
+}
+
+void GradientReduction::settle() {
+  store_.settle();
+  if (options_.adapted) options_.adapted->settle();
+}
+
+Result<std::span<float>> GradientReduction::finish() {
+  if (options_.adapted) options_.adapted->settle();  // nothing changes the base, which would
+  return sum_->finish(context_);
 }
 
 void GradientReduction::begin(int micro_batches) {
@@ -39,6 +51,7 @@ void GradientReduction::begin(int micro_batches) {
 void GradientReduction::poll() {
   sum_->poll();
   store_.poll();
+  if (options_.adapted) options_.adapted->poll();
 }
 
 // Of all but experts, which the ranks of a cp group may hold different ones of.

@@ -39,7 +39,7 @@ class GradientReduction {
   void done(int micro_batch) { sum_->done(context_, micro_batch); }
   void poll();
   // The sum over data-parallel ranks, packed as layout.owned(), as what follows here wants it.
-  Result<std::span<float>> finish() { return sum_->finish(context_); }
+  Result<std::span<float>> finish();
   // Over the ranks of a replica; `stages`: the models of this rank. Collective.
   Status sum_over_replica(const std::vector<Llama*>& stages, std::span<float> gradient);
   // Of every weight once. Collective over the world where ranks hold different ones.
@@ -47,6 +47,7 @@ class GradientReduction {
   ContributionGuard& guard() { return guard_; }
 
  private:
+  void settle();
   Status sum_over_context(std::span<float> gradient);
   Status sum_over_tensor(const std::vector<FlatRange>& ranges, std::span<float> gradient);
 

@@ -22,12 +22,12 @@ ParallelDims drawn_dims() {
   return dims;
 }
 
-struct RankPlace {
+struct DrawnRank {
   int x = 0, y = 0;
 };
 
 // Across: tp, then dp_shard, then dp_replicate; down: cp, then pp.
-RankPlace place_of(const ParallelDims& dims, const RankCoordinates& at) {
+DrawnRank place_of(const ParallelDims& dims, const RankCoordinates& at) {
   const int block = dims.tp * cell_width + block_gap;
   return {
       mesh_left + at.tp * cell_width + at.dp_shard * block + at.dp_replicate * (dims.dp_shard * block + mesh_host_gap),
@@ -38,7 +38,7 @@ void draw_mesh_host(FigurePage& page, const ParallelDims& dims, int host) {
   constexpr int margin = 8, heading = 20;
   int x1 = 1 << 20, y1 = x1, x2 = 0, y2 = 0;
   for (int rank = host * mesh_host_ranks; rank < (host + 1) * mesh_host_ranks; ++rank) {
-    const RankPlace at = place_of(dims, coordinates_of(dims, rank));
+    const DrawnRank at = place_of(dims, coordinates_of(dims, rank));
     x1 = std::min(x1, at.x), y1 = std::min(y1, at.y);
     x2 = std::max(x2, at.x + cell_width), y2 = std::max(y2, at.y + cell_height);
   }
@@ -48,7 +48,7 @@ void draw_mesh_host(FigurePage& page, const ParallelDims& dims, int host) {
 
 void draw_rank(FigurePage& page, const ParallelDims& dims, int rank) {
   const RankCoordinates at = coordinates_of(dims, rank);
-  const RankPlace place = place_of(dims, at);
+  const DrawnRank place = place_of(dims, at);
   const char* const mark = rank == marked_rank ? " marked" : "";
   page.box(format("box c{}{}", at.dp(dims), mark), place.x + 2, place.y + 2, cell_width - 4, cell_height - 4);
   const int middle = place.x + cell_width / 2;
@@ -62,7 +62,7 @@ void draw_replica_names(FigurePage& page, const ParallelDims& dims) {
     for (int shard = 0; shard < dims.dp_shard; ++shard) {
       RankCoordinates at;
       at.dp_replicate = replicate, at.dp_shard = shard;
-      const RankPlace place = place_of(dims, at);
+      const DrawnRank place = place_of(dims, at);
       const int middle = place.x + dims.tp * cell_width / 2;
       page.text("small middle", middle, mesh_top - 28, format("dp_replicate {} · dp_shard {}", replicate, shard));
     }
@@ -117,7 +117,7 @@ int draw_axes(FigurePage& page, const ParallelDims& dims, int width, int y) {
 std::string mesh_figure() {
   const ParallelDims dims = drawn_dims();
   const int ranks = dims.world_size();
-  const RankPlace last = place_of(dims, coordinates_of(dims, ranks - 1));
+  const DrawnRank last = place_of(dims, coordinates_of(dims, ranks - 1));
   const int width = last.x + cell_width + margin_x + 8;
   FigurePage page(width, "how the ranks of a layout lie on hosts");
   page.text("title", margin_x, 26, format("{} ranks on {} hosts", ranks, ranks / mesh_host_ranks));

@@ -1,18 +1,16 @@
 #include "orchestrator/cli/init/folder_look.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "base/files/file_lines.h"
 #include "base/files/files.h"
-#include "base/files/owned_files.h"
 #include "base/text/text.h"
 #include "base/toml.h"
-#include "base/value/json.h"
+#include "base/value/json_lines.h"
 #include "contracts/settings/stages/tuning_row_keys.h"
 #include "orchestrator/workflow/raw_inputs.h"
 
@@ -56,19 +54,6 @@ bool is_plain_path(const std::string& name) {
   });
 }
 
-std::string first_bytes(const std::string& path, std::size_t most) {
-  const auto file = open_to_read(path);
-  std::string text(most, '\0');
-  std::size_t done = 0;
-  while (file.ok() && done < most) {
-    const ssize_t got = ::read(file->get(), text.data() + done, most - done);
-    if (got <= 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  text.resize(done);
-  return text;
-}
-
 // The row's form, and the keys that it does not know.
 const TuningRowForm* form_by_keys(const Value& row, std::vector<std::string>& unknown) {
   const RowKeys keys(row, {});
@@ -86,13 +71,13 @@ enum class RowsKind { documents, tuning, unknown };
 
 // By the first rows; a file whose rows have a `text` alone is documents.
 RowsKind kind_of_rows(const std::string& path, const FolderLimits& limits, RowsFile& file) {
-  const std::string text = first_bytes(path, limits.row_bytes);
+  const std::string text = file_beginning(path, limits.row_bytes);
   std::optional<TuningRowUse> use;
-  int number = 0;
-  for (const std::string& line : split(text.substr(0, text.rfind('\n')), '\n')) {
-    if (trim(line).empty() || ++number > limits.rows) continue;
-    const auto row = parse_json(line, "row");
-    if (!row.ok() || !row->is_table()) return RowsKind::unknown;
+  JsonLineReader lines(whole_lines(text, limits.row_bytes));
+  int rows = 0;
+  for (JsonLine line; rows < limits.rows && lines.next(line); ++rows) {
+    const Result<Value> row = parse_json_row(line, path, limits.row_bytes);
+    if (!row.ok()) return RowsKind::unknown;
     std::vector<std::string> unknown;
     const TuningRowForm* form = form_by_keys(*row, unknown);
     if (!form) return RowsKind::unknown;

@@ -34,7 +34,8 @@ std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Va
   asked.kind = kind, asked.shape = model, asked.dims = dims;
   asked.gpu = settings.get_string("device") == "gpu";
   const Value* prompts = settings.find("prompts");
-  asked.generates = kind == "deploy" || (kind == "evaluate" && prompts && prompts->is_array() && prompts->size() > 0);
+  asked.generates = kind == "deploy" || kind == "sample" ||
+                    (kind == "evaluate" && prompts && prompts->is_array() && prompts->size() > 0);
   if (kind == "quantize") {
     asked.weights = settings.get_string("method");
     asked.quantized_embedding = settings.get_bool("embedding");

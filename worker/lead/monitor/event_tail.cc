@@ -1,6 +1,6 @@
 #include "worker/lead/monitor/event_tail.h"
 
-#include "contracts/events/event_piece.h"
+#include "contracts/events/event.h"
 
 namespace longhaul {
 namespace {

@@ -137,34 +137,34 @@ void for_units(const ComputeContext& context, Index units, const F& fn) {
   context.between();  // lanes have nobody to inform
 }
 
+// Rows by each expert's matrix [out, in], or (backward) by its transpose.
+void multiply(const ComputeContext& context, GroupedLinearShape shape, std::span<const std::int64_t> offsets,
+              bool forward, ConstView from, ConstView weights, View to) {
+  const Index rows = check(shape, offsets);
+  const Index from_columns = forward ? shape.in : shape.out, to_columns = forward ? shape.out : shape.in;
+  check_view(shape, from, rows * from_columns, forward ? "x" : "dy");
+  check_view(shape, weights, shape.experts * shape.in * shape.out, "weights");
+  check_view(shape, to, rows * to_columns, forward ? "y" : "dx");
+  const std::vector<Unit> units = units_of(shape, offsets, to_columns);
+  for_units(context, static_cast<Index>(units.size()), [&](const ComputeContext& lane, Index i) {
+    product(lane, units[static_cast<std::size_t>(i)], to_columns, from_columns, forward, from, weights, to);
+  });
+}
+
 }  // namespace
 
 void grouped_linear_forward(const ComputeContext& context, GroupedLinearShape shape,
                             std::span<const std::int64_t> offsets, ConstView x, ConstView weights, View y) {
   if (const DeviceOps* device = context.device_ops())
     return device->grouped_linear_forward(shape, offsets, x, weights, y);
-  const Index rows = check(shape, offsets);
-  check_view(shape, x, rows * shape.in, "x");
-  check_view(shape, weights, shape.experts * shape.in * shape.out, "weights");
-  check_view(shape, y, rows * shape.out, "y");
-  const std::vector<Unit> units = units_of(shape, offsets, shape.out);
-  for_units(context, static_cast<Index>(units.size()), [&](const ComputeContext& lane, Index i) {
-    product(lane, units[static_cast<std::size_t>(i)], shape.out, shape.in, true, x, weights, y);
-  });
+  multiply(context, shape, offsets, true, x, weights, y);
 }
 
 void grouped_linear_backward_input(const ComputeContext& context, GroupedLinearShape shape,
                                    std::span<const std::int64_t> offsets, ConstView dy, ConstView weights, View dx) {
   if (const DeviceOps* device = context.device_ops())
     return device->grouped_linear_backward_input(shape, offsets, dy, weights, dx);
-  const Index rows = check(shape, offsets);
-  check_view(shape, dy, rows * shape.out, "dy");
-  check_view(shape, weights, shape.experts * shape.in * shape.out, "weights");
-  check_view(shape, dx, rows * shape.in, "dx");
-  const std::vector<Unit> units = units_of(shape, offsets, shape.in);
-  for_units(context, static_cast<Index>(units.size()), [&](const ComputeContext& lane, Index i) {
-    product(lane, units[static_cast<std::size_t>(i)], shape.in, shape.out, false, dy, weights, dx);
-  });
+  multiply(context, shape, offsets, false, dy, weights, dx);
 }
 
 namespace {

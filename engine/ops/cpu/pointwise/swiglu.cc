@@ -16,6 +16,18 @@ cpu::Index extent_of(SwiGluShape shape) {
   return shape.tokens == 0 ? 0 : (shape.tokens - 1) * stride_of(shape) + shape.ffn;
 }
 
+SwiGluShape side_by_side(ConstView out) {
+  return {out.shape()[0], out.shape()[1], 2 * out.shape()[1]};
+}
+// From the first element of gate (part 0) or up (part 1) to the last one, with what lies between.
+template <class V>
+V part_of(SwiGluShape shape, V gate_up, int part) {
+  LH_ASSERT(gate_up.shape()[-1] == 2 * shape.ffn, gate_up.shape().text());
+  using Byte = std::conditional_t<std::is_same_v<V, ConstView>, const std::byte, std::byte>;
+  return V(static_cast<Byte*>(gate_up.data()) + part * shape.ffn * dtype_bytes(gate_up.dtype()), gate_up.dtype(),
+           Shape{extent_of(shape)});
+}
+
 }  // namespace
 
 void swiglu_forward(const ComputeContext& context, SwiGluShape shape, ConstView gate, ConstView up, View out) {
@@ -54,6 +66,17 @@ void swiglu_backward(const ComputeContext& context, SwiGluShape shape, ConstView
       }
     });
   });
+}
+
+void swiglu_forward(const ComputeContext& context, ConstView gate_up, View out) {
+  const SwiGluShape shape = side_by_side(out);
+  swiglu_forward(context, shape, part_of(shape, gate_up, 0), part_of(shape, gate_up, 1), out);
+}
+
+void swiglu_backward(const ComputeContext& context, ConstView dout, ConstView gate_up, View dgate_up) {
+  const SwiGluShape shape = side_by_side(dout);
+  swiglu_backward(context, shape, dout, part_of(shape, gate_up, 0), part_of(shape, gate_up, 1),
+                  part_of(shape, dgate_up, 0), part_of(shape, dgate_up, 1));
 }
 
 }  // namespace longhaul

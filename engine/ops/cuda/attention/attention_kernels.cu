@@ -1,4 +1,5 @@
 #include "engine/ops/cuda/attention/attention_kernels.h"
+#include "engine/ops/cuda/attention/key_range.h"
 #include "engine/ops/cuda/common/row_access.h"
 #include "engine/ops/cuda/common/tile_grid.h"
 
@@ -10,13 +11,6 @@ namespace {
 constexpr int tile = 32, row_threads = 8, tile_threads = tile * row_threads;
 constexpr int own_max = attention_head_dim_max / row_threads;
 constexpr int delta_queries = tile_threads / warp_size;  // of a block, a warp each
-
-struct Place {
-  Index batch, head, kv_head;
-};
-__device__ inline Place place_of(const AttentionSizes& s, Index pair) {
-  return {pair / s.heads, pair % s.heads, pair % s.heads / (s.heads / s.kv_heads)};
-}
 
 // Rows [begin, begin + tile) of x into shared memory as f32 [tile, head_dim + 1]; zeros past the end.
 template <class T>
@@ -30,38 +24,6 @@ __device__ inline float dot(const float* a, const float* b, Index n) {
   float sum = 0.0F;
   for (Index i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
-}
-
-// The keys that a query sees: [first, end).
-struct KeyRange {
-  Index first, end;
-};
-__device__ inline KeyRange keys_of(const AttentionSizes& s, Index batch, Index query) {
-  if (query >= s.seq) return {0, 0};
-  const Index first = s.first_key == nullptr ? 0 : s.first_key[batch * s.seq + query];
-  const Index end = s.causal ? s.kv_seq - s.seq + query + 1 : s.kv_seq;
-  return {s.window > 0 && end - s.window > first ? end - s.window : first, end};
-}
-// first_key does not fall along the sequence, nor does a window's first key: the first query of a tile sees the
-// earliest key, the last one the latest.
-__device__ inline KeyRange keys_of_tile(const AttentionSizes& s, Index batch, Index begin) {
-  const Index last = begin + tile < s.seq ? begin + tile - 1 : s.seq - 1;
-  return {keys_of(s, batch, begin).first / tile * tile, keys_of(s, batch, last).end};
-}
-
-// From this query on none sees a key before `end`.
-__device__ inline Index end_of_queries(const AttentionSizes& s, Index end) {
-  const Index beyond = end - 1 + s.window - (s.kv_seq - s.seq);
-  return s.window == 0 || beyond > s.seq ? s.seq : beyond;
-}
-
-template <class T>
-__device__ inline const T* of_queries(const AttentionSizes& s, const T* x, Index stride, const Place& p) {
-  return x + p.batch * s.seq * stride + p.head * s.head_dim;
-}
-template <class T>
-__device__ inline const T* of_keys(const AttentionSizes& s, const T* x, const Place& p) {
-  return x + p.batch * s.kv_batch_stride + p.kv_head * s.head_dim;
 }
 
 inline std::size_t tiles_bytes(Index head_dim, int rows, int squares) {
@@ -80,7 +42,7 @@ __global__ void __launch_bounds__(tile_threads) attention_forward_kernel(Attenti
   float* const scores = v + tile * (d + 1);
   const int row = static_cast<int>(threadIdx.x) / row_threads, lane = static_cast<int>(threadIdx.x) % row_threads;
   const Index query = begin + row;
-  const KeyRange sees = keys_of(s, place.batch, query), all = keys_of_tile(s, place.batch, begin);
+  const KeyRange sees = keys_of(s, place.batch, query), all = keys_of_tile<tile>(s, place.batch, begin);
   take_rows(of_queries(s, p.q, s.q_stride, place), s.q_stride, begin, s.seq, d, q);
   float out[own_max] = {}, top = -INFINITY, total = 0.0F;
   for (Index keys = all.first; keys < all.end; keys += tile) {
@@ -90,7 +52,7 @@ __global__ void __launch_bounds__(tile_threads) attention_forward_kernel(Attenti
     sync_block();
     float here = top;
     for (int j = lane; j < tile; j += row_threads) {
-      const bool seen = keys + j >= sees.first && keys + j < sees.end;
+      const bool seen = sees.has(keys + j);
       const float score = seen ? dot(q + row * (d + 1), k + j * (d + 1), d) * s.scale : -INFINITY;
       scores[row * (tile + 1) + j] = score;
       here = fmaxf(here, score);
@@ -150,7 +112,7 @@ __global__ void __launch_bounds__(tile_threads) attention_dq_kernel(AttentionBac
   float* const dscores = v + tile * (d + 1);
   const int row = static_cast<int>(threadIdx.x) / row_threads, lane = static_cast<int>(threadIdx.x) % row_threads;
   const Index query = begin + row, of_head = placed.row * s.seq + query;
-  const KeyRange sees = keys_of(s, place.batch, query), all = keys_of_tile(s, place.batch, begin);
+  const KeyRange sees = keys_of(s, place.batch, query), all = keys_of_tile<tile>(s, place.batch, begin);
   const float lse = query < s.seq ? p.lse[of_head] : 0.0F, delta = query < s.seq ? p.delta[of_head] : 0.0F;
   take_rows(of_queries(s, p.q, s.q_stride, place), s.q_stride, begin, s.seq, d, q);
   take_rows(of_queries(s, p.dout, s.out_stride, place), s.out_stride, begin, s.seq, d, dout);
@@ -161,7 +123,7 @@ __global__ void __launch_bounds__(tile_threads) attention_dq_kernel(AttentionBac
     take_rows(of_keys(s, p.v, place), s.kv_stride, keys, s.kv_seq, d, v);
     sync_block();
     for (int j = lane; j < tile; j += row_threads) {
-      const bool seen = keys + j >= sees.first && keys + j < sees.end;
+      const bool seen = sees.has(keys + j);
       const float weight = seen ? __expf(dot(q + row * (d + 1), k + j * (d + 1), d) * s.scale - lse) : 0.0F;
       dscores[row * (tile + 1) + j] =
           seen ? weight * (dot(dout + row * (d + 1), v + j * (d + 1), d) - delta) * s.scale : 0.0F;
@@ -213,7 +175,7 @@ __global__ void __launch_bounds__(tile_threads) attention_dkv_kernel(AttentionBa
       sync_block();
       for (int j = lane; j < tile; j += row_threads) {
         const KeyRange sees = keys_of(s, batch, queries + j);
-        const bool seen = key >= sees.first && key < sees.end;
+        const bool seen = sees.has(key);
         float weight = 0.0F, dscore = 0.0F;
         if (seen) {
           weight = __expf(dot(q + j * (d + 1), k + row * (d + 1), d) * s.scale - p.lse[of_head + queries + j]);

@@ -1,7 +1,8 @@
 // Room engine/ops/cuda/attention
 // Kernels of attention: the plain one that all others are compared with, and one for tensor cores.
-// attention_kernels.h is f32, tensor_attention_kernels.h bf16; paged_kernels.h and kv_table_kernels.h generate.
-// Attention over one cache without pages is in cuda/linear/decode_kernels.h, which this room may not include.
+// attention_kernels.h is f32, tensor_attention_kernels.h bf16, key_range.h the mask of both; paged_kernels.h and
+// kv_table_kernels.h generate. Attention over one cache without pages is in cuda/linear/decode_kernels.h, which this
+// room may not include.
 //
 // Attention on the device, f32 sums in ordinary arithmetic: what every other path is compared with, and what is used
 // where no faster one knows the case. Formulas, masks and arguments as in engine/ops/attention/attention.h. No atomics:

@@ -1,3 +1,4 @@
+#include "engine/ops/cuda/attention/key_range.h"
 #include "engine/ops/cuda/attention/tensor_attention_kernels.h"
 #include "engine/ops/cuda/common/row_access.h"
 #include "engine/ops/cuda/common/tile_grid.h"
@@ -16,40 +17,6 @@ template <int d>
 inline constexpr int row_length = d + pack;
 template <int d>
 inline constexpr std::size_t tile_bytes = static_cast<std::size_t>(tile) * row_length<d> * sizeof(bf16);
-
-struct Place {
-  Index batch, head, kv_head;
-};
-__device__ inline Place place_of(const AttentionSizes& s, Index pair) {
-  return {pair / s.heads, pair % s.heads, pair % s.heads / (s.heads / s.kv_heads)};
-}
-__device__ inline const bf16* of_queries(const AttentionSizes& s, const bf16* x, Index stride, const Place& p) {
-  return x + p.batch * s.seq * stride + p.head * s.head_dim;
-}
-__device__ inline const bf16* of_keys(const AttentionSizes& s, const bf16* x, const Place& p) {
-  return x + p.batch * s.kv_batch_stride + p.kv_head * s.head_dim;
-}
-// The keys that a query sees: [first, end); those of queries that are not there: none.
-struct KeyRange {
-  Index first, end;
-  __device__ bool has(Index key) const { return key >= first && key < end; }
-};
-__device__ inline KeyRange keys_of(const AttentionSizes& s, Index batch, Index query) {
-  if (query >= s.seq) return {0, 0};
-  const Index first = s.first_key == nullptr ? 0 : s.first_key[batch * s.seq + query];
-  const Index end = s.causal ? s.kv_seq - s.seq + query + 1 : s.kv_seq;
-  return {s.window > 0 && end - s.window > first ? end - s.window : first, end};
-}
-__device__ inline KeyRange keys_of_tile(const AttentionSizes& s, Index batch, Index begin) {
-  const Index last = begin + tile < s.seq ? begin + tile - 1 : s.seq - 1;
-  return {keys_of(s, batch, begin).first / tile * tile, keys_of(s, batch, last).end};
-}
-
-// From this query on none sees a key before `end`.
-__device__ inline Index end_of_queries(const AttentionSizes& s, Index end) {
-  const Index beyond = end - 1 + s.window - (s.kv_seq - s.seq);
-  return s.window == 0 || beyond > s.seq ? s.seq : beyond;
-}
 
 // Rows [begin, begin + tile) of x, zeros past the end. There after wait_for_copies() and a barrier.
 template <int d>
@@ -175,7 +142,7 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
   bf16* const v = k + tile * row_length<d>;
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
   const bf16 *keys_from = of_keys(s, p.k, place), *values_from = of_keys(s, p.v, place);
-  const KeyRange all = keys_of_tile(s, place.batch, begin);
+  const KeyRange all = keys_of_tile<tile>(s, place.batch, begin);
   const Index first_row = begin + warp_row;
   const KeyRange sees[2] = {keys_of(s, place.batch, first_row + row_of(0)),
                             keys_of(s, place.batch, first_row + row_of(2))};
@@ -278,7 +245,7 @@ __global__ void __launch_bounds__(tile_threads) dq_kernel(AttentionBackward<bf16
   bf16* const k = dout + tile * row_length<d>;
   bf16* const v = k + tile * row_length<d>;
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
-  const KeyRange all = keys_of_tile(s, place.batch, begin);
+  const KeyRange all = keys_of_tile<tile>(s, place.batch, begin);
   const Index first_row = begin + warp_row, of_head = placed.row * s.seq;
   KeyRange sees[2];
   float lse[2] = {}, delta[2] = {};

@@ -47,5 +47,7 @@ TEST_CASE("figures: of a kind of ours names are known, with intervals and baseli
   CHECK(reports_at_end("reward", "heldout_accuracy_chat"));
   CHECK(reports_at_end("reward", "heldout_accuracy_chat_high"));
   CHECK(!reports_at_end("reward", "heldout_kl"));
+  CHECK(reports_at_end("sample", "best_accuracy_low"));
+  CHECK(!reports_at_end("sample", "loss"));
   CHECK(reports_at_end("command", "anything"));
 }

@@ -74,6 +74,37 @@ TEST_CASE("an adapter of a model of seven billion takes a fifth of the memory of
   CHECK(adapter[MemoryCategory::weights] == all[MemoryCategory::weights]);
 }
 
+TEST_CASE("weights in four bits leave less than a third of those of a model of seven billion, by the plan") {
+  TrainingOutline outline;
+  outline.shape = llama_7b();
+  outline.sequence_length = 2048;
+  outline.recompute.block = true, outline.adapter.kind = "lora";
+  const auto planned = [&](const char* format) {
+    outline.adapter.base_weights = format;
+    return plan_training_memory(outline, {})->bytes;
+  };
+  const MemoryTable full = planned("full"), eight = planned("int8"), four = planned("nf4");
+  MESSAGE("planned bytes with LoRA of rank 8: ", full.total(), ", over int8 ", eight.total(), ", over nf4 ",
+          four.total());
+  constexpr std::int64_t in_layers = std::int64_t{32} * (4 * 4096 * 4096 + 3 * 4096 * 11008);
+  CHECK(full[MemoryCategory::weights] - four[MemoryCategory::weights] == 2 * in_layers - in_layers * 9 / 16);
+  CHECK(full[MemoryCategory::weights] - eight[MemoryCategory::weights] == 2 * in_layers - in_layers * 17 / 16);
+  CHECK(four[MemoryCategory::gathered_weights] == full[MemoryCategory::gathered_weights]);  // every layer is adapted
+}
+
+TEST_CASE("a layout that would cut a block of codes is refused, with the matrix") {
+  TrainingOutline outline;
+  outline.shape = llama_7b();
+  outline.shape.intermediate_size = 11008 - 64;
+  outline.sequence_length = 2048, outline.dims.tp = 2;
+  outline.adapter.kind = "lora";
+  CHECK(plan_training_memory(outline, {}).ok());
+  outline.adapter.base_weights = "nf4";
+  const auto refused = plan_training_memory(outline, {});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("down_proj.weight a rank has parts of rows of 5472") != std::string::npos);
+}
+
 TEST_CASE("keys of an adapter that say nothing to its kind are refused together") {
   AdapterShape adapter;
   CHECK(check_adapter(adapter).ok());

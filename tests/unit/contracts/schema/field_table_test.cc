@@ -17,7 +17,7 @@ const FieldTable<InnerSettings>& inner_fields() {
       FieldTable<InnerSettings>().field("depth", &InnerSettings::depth, {.help = "how deep", .min = 1});
   return table;
 }
-struct SampleSettings {
+struct ProbeSettings {
   double rate = 0.5;
   std::int64_t count = 7;
   std::string mode = "fast";
@@ -26,8 +26,8 @@ struct SampleSettings {
   std::vector<std::string> names;
   InnerSettings inner;
 };
-const FieldTable<SampleSettings>& sample_fields() {
-  using S = SampleSettings;
+const FieldTable<ProbeSettings>& probe_fields() {
+  using S = ProbeSettings;
   static const auto table = FieldTable<S>()
                                 .field("rate", &S::rate, {.help = "a rate", .min = 0, .max = 1})
                                 .field("count", &S::count, {.unit = "items", .help = "a count", .required = true})
@@ -41,7 +41,7 @@ const FieldTable<SampleSettings>& sample_fields() {
 
 Diagnostics problems_of(const std::string& toml) {
   Diagnostics diagnostics;
-  (void)sample_fields().parse(parse_toml(toml, "s.toml").value(), "sample", diagnostics);
+  (void)probe_fields().parse(parse_toml(toml, "s.toml").value(), "sample", diagnostics);
   return diagnostics;
 }
 
@@ -49,7 +49,7 @@ Diagnostics problems_of(const std::string& toml) {
 
 TEST_CASE("a settings table fills its struct and keeps defaults") {
   Diagnostics d;
-  const auto s = sample_fields().parse(
+  const auto s = probe_fields().parse(
       parse_toml("count = 9\nwait = \"2min\"\nlimit = \"4KiB\"\nnames = [\"a\", \"b\"]\ninner = { depth = 5 }",
                  "s.toml")
           .value(),
@@ -82,8 +82,8 @@ TEST_CASE("all problems of a table are reported together, each at its place") {
 TEST_CASE("settings written as a value read back equal") {
   Diagnostics d;
   const Value once =
-      sample_fields().to_value(sample_fields().parse(parse_toml("count = 1\nrate = 0.25", "s").value(), "s", d));
-  const Value twice = sample_fields().to_value(sample_fields().parse(parse_toml(to_toml(once), "s").value(), "s", d));
+      probe_fields().to_value(probe_fields().parse(parse_toml("count = 1\nrate = 0.25", "s").value(), "s", d));
+  const Value twice = probe_fields().to_value(probe_fields().parse(parse_toml(to_toml(once), "s").value(), "s", d));
   CHECK(d.empty());
   CHECK(once == twice);
 }
@@ -103,13 +103,13 @@ TEST_CASE("every stage kind resolves its own defaults without complaint") {
 
 namespace {
 
-struct DerivedSettings : SampleSettings {
+struct DerivedSettings : ProbeSettings {
   bool extra = false;
   DerivedSettings() { rate = 0.25, inner.depth = 8; }
 };
 const FieldTable<DerivedSettings>& derived_fields() {
   static const auto table =
-      FieldTable<DerivedSettings>().include(sample_fields()).field("extra", &DerivedSettings::extra, {.help = "more"});
+      FieldTable<DerivedSettings>().include(probe_fields()).field("extra", &DerivedSettings::extra, {.help = "more"});
   return table;
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a table that includes another has its fields, with the defaults of th
   CHECK(fields[0].default_text == "0.25");
   CHECK(fields[1].default_text.empty());  // required
   CHECK(fields[6].members[0].default_text == "8");
-  CHECK(sample_fields().describe()[6].members[0].default_text == "3");
+  CHECK(probe_fields().describe()[6].members[0].default_text == "3");
   (void)derived_fields().parse(parse_toml("count = 9\nrate = 2", "s.toml").value(), "sample", d);
   CHECK(d.size() == 1);
 }

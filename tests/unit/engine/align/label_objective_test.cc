@@ -2,9 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-
-#include "tests/unit/engine/train/training_setup.h"
+#include "tests/unit/engine/align/gradient_check.h"
 
 using namespace longhaul;
 
@@ -55,25 +53,5 @@ TEST_CASE("the gradient by the weights of an objective of labels agrees with fin
   test::TrainingSetup setup(8, 20, 4);
   const BatchStorage batch = four_labelled(setup, 0.4);
   LabelObjective objective(kto_settings());
-  std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()));
-  GradientTarget target;
-  target.flat = gradient, target.overwrite = true;
-  objective.forward(setup.context, setup.model, 0, batch);
-  const ObjectiveSums sums = objective.backward(setup.context, setup.model, 0, batch, target);
-  const auto loss = [&] {
-    objective.forward(setup.context, setup.model, 0, batch);
-    return objective.evaluate(setup.context, setup.model, 0, batch).loss;
-  };
-  CHECK(loss() == doctest::Approx(sums.loss));
-  double norm = 0;
-  for (const float g : gradient) norm += static_cast<double>(g) * static_cast<double>(g);
-  norm = std::sqrt(norm);
-  const double step = 2e-3;
-  const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
-  const auto moved = [&](double by) {
-    for (std::size_t i = 0; i < saved.size(); ++i)
-      setup.store.masters()[i] = saved[i] + static_cast<float>(by * static_cast<double>(gradient[i]) / norm);
-    return loss();
-  };
-  CHECK((moved(step) - moved(-step)) / (2 * step) == doctest::Approx(norm).epsilon(0.01));
+  test::check_gradient(setup, objective, batch);
 }

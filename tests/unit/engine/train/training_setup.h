@@ -117,10 +117,10 @@ struct TrainingSetup {
         context(setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1)),
         mesh(ranks ? *ranks : own_mesh),
         store(trained_shape(setup), setup.adapter.on() ? DType::f32 : dtype, &memory, place_of(mesh, setup)),
-        frozen(setup.adapter.on() ? std::make_unique<ParameterStore>(
-                                        ParameterStore::frozen(setup.shape, dtype, &memory, place_of(mesh, setup)))
+        frozen(setup.adapter.on() ? std::make_unique<ParameterStore>(ParameterStore::frozen(
+                                        setup.shape, dtype, &memory, place_of(mesh, setup), setup.adapter.base_weights))
                                   : nullptr),
-        adapted(frozen ? std::make_unique<AdaptedWeights>(context, *frozen, store, &memory) : nullptr),
+        adapted(frozen ? std::make_unique<AdaptedWeights>(context, *frozen, store, &memory, &mesh) : nullptr),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
         offloaded(offload(setup)),
         stages(make_stages(micro_batch, setup)),

@@ -17,18 +17,11 @@
 #include "orchestrator/preflight/plan_forecasts.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 
 inline const std::string source = LONGHAUL_SOURCE_DIR;
-
-class FitFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return read_file(path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 struct FittedWorkflow {
   Site site;
@@ -58,7 +51,7 @@ struct FittedWorkflow {
     request.sets = of_workflow;
     request.can_search_layouts = true;
     request.recipe_folders = {source + "/workflows/recipes"};
-    planned = plan_workflow(request, FitFiles());
+    planned = plan_workflow(request, testing::DiskFiles());
     REQUIRE_MESSAGE(planned.diagnostics.empty(), planned.diagnostics.render(""));
     EngineDevices engine;
     engine.build = [] { return EngineDevices::Build{EngineCuda::built_in, ""}; };

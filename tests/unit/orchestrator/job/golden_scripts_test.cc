@@ -12,20 +12,12 @@
 #include "orchestrator/job/launcher_arguments.h"
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
 const std::string golden_root = LONGHAUL_SOURCE_DIR "/tests/golden/job-scripts";
-
-// Recipes are real; raw inputs are taken to exist.
-class GoldenFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return read_file(path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 RunPlan golden_workflow(const std::string& name, const Site& site) {
   const std::string path = std::string(LONGHAUL_SOURCE_DIR "/workflows/") + name + ".toml";
@@ -37,7 +29,7 @@ RunPlan golden_workflow(const std::string& name, const Site& site) {
   request.recipe_folders = {LONGHAUL_SOURCE_DIR "/workflows/recipes"};
   if (site.config.node.gpus > 0 && name != "quickstart")
     request.sets = {format("params.ranks={}", 64 * site.config.node.gpus)};
-  WorkflowOutcome outcome = plan_workflow(request, GoldenFiles());
+  WorkflowOutcome outcome = plan_workflow(request, testing::DiskFiles());
   REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
   EngineDevices engine;
   engine.build = [] { return EngineDevices::Build{EngineCuda::built_in, ""}; };
@@ -161,7 +153,7 @@ TEST_CASE("golden scripts: several programs in one job, on nodes of their own an
         "script = 'serve'\nranks = 1\nservice = true\n" +
         more + (nodes.empty() ? "" : "nodes = 1\n") + "[stage.rl.step.learner]\nscript = 'train'\n" +
         (nodes.empty() ? "ranks = 3\n" : "ranks = 8\nnodes = " + nodes + "\n");
-    const WorkflowOutcome outcome = plan_workflow(request, GoldenFiles());
+    const WorkflowOutcome outcome = plan_workflow(request, testing::DiskFiles());
     REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
     Diagnostics diagnostics;
     const JobPlan plan = plan_job(golden_site(site_name), outcome.plan.stages[0], diagnostics);

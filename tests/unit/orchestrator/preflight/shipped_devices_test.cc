@@ -14,20 +14,12 @@
 #include "orchestrator/preflight/stage_device.h"
 #include "orchestrator/reuse/prepare.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
 const std::string shipped_root = LONGHAUL_SOURCE_DIR;
-
-// Recipes are real; raw inputs are taken to exist.
-class ShippedDeviceFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return read_file(path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 std::vector<std::string> workflows_shipped() {
   std::vector<std::string> paths;
@@ -58,7 +50,7 @@ RunPlan plan_shipped(const std::string& path, const Site& site) {
   request.recipe_folders = {shipped_root + "/workflows/recipes"};
   if (ends_with(path, "8b-64-nodes.toml"))
     request.sets = {format("params.ranks={}", 64 * std::max(1, site.config.node.gpus))};
-  WorkflowOutcome outcome = plan_workflow(request, ShippedDeviceFiles());
+  WorkflowOutcome outcome = plan_workflow(request, testing::DiskFiles());
   REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
   return std::move(outcome.plan);
 }

@@ -12,20 +12,10 @@
 #include "orchestrator/reuse/prepare.h"
 #include "orchestrator/workflow/layout/stage_computing.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-// Raw inputs are taken to exist.
-class DeviceFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " is not there");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 const std::string devices_gpu_site = R"(
 name = "acc"
@@ -84,7 +74,7 @@ DecidedPlan decide_all(const std::string& stages, const Site& site, const Engine
   request.folder = "/somewhere";
   request.site = site.values;
   request.can_search_layouts = true;
-  WorkflowOutcome planned = plan_workflow(request, DeviceFiles());
+  WorkflowOutcome planned = plan_workflow(request, testing::PlainFiles());
   REQUIRE_MESSAGE(planned.diagnostics.empty(), planned.diagnostics.render(""));
   DecidedPlan result;
   result.plan = std::move(planned.plan);

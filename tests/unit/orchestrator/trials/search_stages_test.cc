@@ -16,6 +16,7 @@
 #include "orchestrator/runs/saved_state.h"
 #include "orchestrator/workflow/planner.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
+#include "tests/support/plain_files.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -79,16 +80,6 @@ for = "pretrain"
 min_steps = 4
 )";
 
-class SearchFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
-
 // A run with a search stage, before its first round.
 struct SearchRig {
   testing::Scratch scratch;
@@ -113,7 +104,7 @@ struct SearchRig {
     request.path = "w.toml";
     request.folder = scratch.path();
     request.site.set("name", "local");
-    auto outcome = plan_workflow(request, SearchFiles());
+    auto outcome = plan_workflow(request, testing::PlainFiles());
     REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
     plan = std::move(outcome.plan);
     RunOrigin origin;

@@ -14,6 +14,7 @@
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/workflow/planner.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
+#include "tests/support/plain_files.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/orchestrator/controller/fake_trial_runner.h"
 #include "tests/unit/orchestrator/controller/trial_runner_contract.h"
@@ -61,16 +62,6 @@ model = { hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 4, num_
 parallel = "@layout"
 )";
 
-class PlainFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }  // namespace
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};  // namespace longhaul
-
 // A run with a tune stage, before its first round.
 struct TrialsRig {
   testing::Scratch scratch;
@@ -96,7 +87,7 @@ struct TrialsRig {
     request.folder = scratch.path();
     request.site.set("name", "local");
     request.can_search_layouts = true;
-    auto outcome = plan_workflow(request, PlainFiles());
+    auto outcome = plan_workflow(request, testing::PlainFiles());
     REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
     plan = std::move(outcome.plan);
     RunOrigin origin;

@@ -8,17 +8,15 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/command.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
-class ProgramFiles final : public FileView {
+class ProgramFiles final : public testing::PlainFiles {
  public:
   std::set<std::string> there = {"/flow", "/flow/train.py", "/flow/run.sh", "/flow/bin/tool", "/flow/src"};
   std::set<std::string> runs = {"/flow/bin/tool"};
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
   Result<std::vector<std::string>> expand(const std::string& pattern) const override {
     if (!there.contains(pattern)) return make_error(ErrorCode::not_found, pattern + " does not exist");
     return std::vector<std::string>{pattern};
@@ -83,8 +81,6 @@ TEST_CASE("what can be run, lies in a container or is the machine's is left alon
   }
 }
 
-}  // namespace longhaul
-
 TEST_CASE("the name of a script in place of its text is answered with the line that runs it") {
   CHECK(command_problems("script = 'train.py'\n")
             .find("5:10: error: stage.s.script is the text of a script, and train.py the name of a file; write argv = "
@@ -94,3 +90,5 @@ TEST_CASE("the name of a script in place of its text is answered with the line t
   CHECK(command_problems("script = 'other.sh'\n").empty());  // which may be on PATH
   CHECK(command_problems("script = './bin/tool'\n").empty());
 }
+
+}  // namespace longhaul

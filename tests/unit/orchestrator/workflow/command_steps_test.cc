@@ -9,19 +9,10 @@
 #include "contracts/tasks/task.h"
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-class NoFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 WorkflowOutcome steps_outcome(const std::string& text, const std::vector<std::string>& sets = {}) {
   WorkflowRequest request;
@@ -29,7 +20,7 @@ WorkflowOutcome steps_outcome(const std::string& text, const std::vector<std::st
   request.path = "w.toml";
   request.folder = "/flow";
   request.sets = sets;
-  return plan_workflow(request, NoFiles());
+  return plan_workflow(request, testing::PlainFiles());
 }
 
 std::string steps_problems(const std::string& text, const std::vector<std::string>& sets = {}) {

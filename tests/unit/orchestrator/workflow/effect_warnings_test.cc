@@ -5,27 +5,18 @@
 
 #include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
 namespace effect_warnings_test {
 
-class AnyFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " is not there");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
-
 std::vector<std::string> said_of(const std::string& settings) {
   WorkflowRequest request;
   request.text = "[workflow]\nname = \"x\"\n[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"t\" }\n" + settings;
   request.path = "w.toml", request.folder = "/flow";
-  const WorkflowOutcome outcome = plan_workflow(request, AnyFiles());
+  const WorkflowOutcome outcome = plan_workflow(request, testing::PlainFiles());
   REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
   return effect_warnings(outcome.written, outcome.plan);
 }

@@ -8,19 +8,10 @@
 #include "contracts/records/milestone.h"
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-class AnyFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 const std::string milestone_training = R"([workflow]
 name = "w"
@@ -36,7 +27,7 @@ WorkflowOutcome plan_milestones(const std::string& more, const std::string& trai
   request.text = training + more;
   request.path = "w.toml";
   request.folder = "/flow";
-  return plan_workflow(request, AnyFiles());
+  return plan_workflow(request, testing::PlainFiles());
 }
 
 RunPlan milestone_plan(const std::string& more) {

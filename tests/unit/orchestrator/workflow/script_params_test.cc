@@ -7,19 +7,17 @@
 #include "base/toml.h"
 #include "contracts/settings/stages/command.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
 namespace {
 
-class OnlyRecipe final : public FileView {
+class OnlyRecipe final : public testing::PlainFiles {
  public:
   Result<std::string> read(const std::string& path) const override {
     if (path == "/recipes/says.toml") return std::string("kind = 'command'\nscript = 'printf %s \"${params.x}\"'\n");
     return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
   }
 };
 

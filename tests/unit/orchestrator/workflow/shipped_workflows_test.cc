@@ -7,18 +7,10 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-// Recipes are real; raw inputs are taken to exist.
-class ShippedFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return read_file(path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 std::string shipped_problems(const std::string& text, const std::string& path) {
   WorkflowRequest request;
@@ -28,7 +20,7 @@ std::string shipped_problems(const std::string& text, const std::string& path) {
   request.site.set("name", "local");
   request.site.set("data", "/data");
   request.recipe_folders = {LONGHAUL_SOURCE_DIR "/workflows/recipes"};
-  const auto outcome = plan_workflow(request, ShippedFiles());
+  const auto outcome = plan_workflow(request, testing::DiskFiles());
   return outcome.diagnostics.empty() ? "" : outcome.diagnostics.render("");
 }
 

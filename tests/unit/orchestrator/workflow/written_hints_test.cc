@@ -5,16 +5,14 @@
 
 #include "base/text/text.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
 // Everything is there whose name does not end in "missing".
-class HintFiles final : public FileView {
+class HintFiles final : public testing::PlainFiles {
  public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
   Result<std::vector<std::string>> expand(const std::string& pattern) const override {
     if (ends_with(pattern, "missing")) return make_error(ErrorCode::not_found, pattern + " does not exist");
     return std::vector<std::string>{pattern};

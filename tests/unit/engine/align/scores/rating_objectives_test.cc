@@ -2,13 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "engine/align/scores/attribute_loss.h"
 #include "engine/align/scores/attribute_objective.h"
 #include "engine/align/scores/step_loss.h"
 #include "engine/align/scores/step_objective.h"
-#include "tests/unit/engine/train/training_setup.h"
+#include "tests/unit/engine/align/gradient_check.h"
 
 using namespace longhaul;
 
@@ -43,41 +42,6 @@ BatchStorage texts_with_steps(test::TrainingSetup& setup) {
   return batch;
 }
 
-// Along its own gradient the loss rises by |g| per unit: of the head, and of all weights.
-void check_gradient(test::TrainingSetup& setup, Objective& objective, const BatchStorage& batch) {
-  std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()), NAN);
-  GradientTarget target;
-  target.flat = gradient, target.overwrite = true;
-  objective.forward(setup.context, setup.model, 0, batch);
-  const ObjectiveSums sums = objective.backward(setup.context, setup.model, 0, batch, target);
-  const auto loss = [&] {
-    objective.forward(setup.context, setup.model, 0, batch);
-    return objective.evaluate(setup.context, setup.model, 0, batch).loss;
-  };
-  CHECK(loss() == doctest::Approx(sums.loss));
-  const FlatParameter& head = setup.store.layout().find(scalar_head_name);
-  for (const std::pair<std::int64_t, std::int64_t>& range :
-       {std::pair{head.begin, head.end}, {std::int64_t{0}, static_cast<std::int64_t>(gradient.size())}}) {
-    const std::int64_t begin = range.first, end = range.second;
-    double norm = 0;
-    for (std::int64_t i = begin; i < end; ++i)
-      norm += std::pow(static_cast<double>(gradient[static_cast<std::size_t>(i)]), 2);
-    norm = std::sqrt(norm);
-    REQUIRE(norm > 0);
-    const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
-    const auto moved = [&](double by) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        setup.store.masters()[at] = saved[at] + static_cast<float>(by * static_cast<double>(gradient[at]) / norm);
-      }
-      return loss();
-    };
-    const double step = 1e-3, rise = (moved(step) - moved(-step)) / (2 * step);
-    CHECK(rise == doctest::Approx(norm).epsilon(0.01));
-    std::ranges::copy(saved, setup.store.masters().begin());
-  }
-}
-
 }  // namespace
 
 TEST_CASE(
@@ -105,7 +69,7 @@ TEST_CASE(
     CHECK(sums.extra[0] == doctest::Approx(absolute));
     CHECK(sums.count == 9);
     CHECK(sums.tokens == 40);
-    check_gradient(setup, objective, batch);
+    test::check_gradient(setup, objective, batch, 1e-3, scalar_head_name);
   }
 }
 
@@ -128,7 +92,7 @@ TEST_CASE("an objective of steps reads the number of each token that ends a step
     CHECK(sums.count == 6);
     CHECK(sums.extra[0] == right);
     CHECK(sums.extra[1] == taken);
-    check_gradient(setup, objective, batch);
+    test::check_gradient(setup, objective, batch, 1e-3, scalar_head_name);
     batch.returns[15] = 9;  // of a token without a label
     objective.forward(setup.context, setup.model, 0, batch);
     CHECK(objective.evaluate(setup.context, setup.model, 0, batch).loss == sums.loss);

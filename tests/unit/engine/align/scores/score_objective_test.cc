@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/align/scores/bradley_terry.h"
-#include "tests/unit/engine/train/training_setup.h"
+#include "tests/unit/engine/align/gradient_check.h"
 
 using namespace longhaul;
 
@@ -63,40 +63,12 @@ TEST_CASE("the gradient of a reward model by all of its weights agrees with fini
     test::TrainingSetup setup(8, 20, 4, nullptr, DType::f32, 8, with_scalar_head(shape));
     const BatchStorage batch = scored_pairs(setup);
     ScoreObjective objective(centred_settings());
-    std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()), NAN);
-    GradientTarget target;
-    target.flat = gradient, target.overwrite = true;
-    objective.forward(setup.context, setup.model, 0, batch);
-    const ObjectiveSums sums = objective.backward(setup.context, setup.model, 0, batch, target);
-    const auto loss = [&] {
-      objective.forward(setup.context, setup.model, 0, batch);
-      return objective.evaluate(setup.context, setup.model, 0, batch).loss;
-    };
-    CHECK(loss() == doctest::Approx(sums.loss));
-    // Of the head and of the model below it: along its own gradient the loss rises by |g| per unit.
-    const FlatParameter& head = setup.store.layout().find(scalar_head_name);
-    const auto elements = static_cast<std::int64_t>(gradient.size());
-    for (const auto& [begin, end] : {std::pair{head.begin, head.end}, std::pair{std::int64_t{0}, elements}}) {
-      double norm = 0;
-      for (std::int64_t i = begin; i < end; ++i)
-        norm += std::pow(static_cast<double>(gradient[static_cast<std::size_t>(i)]), 2);
-      norm = std::sqrt(norm);
-      REQUIRE(norm > 0);
-      const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
-      const auto moved = [&](double by) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const auto at = static_cast<std::size_t>(i);
-          setup.store.masters()[at] = saved[at] + static_cast<float>(by * static_cast<double>(gradient[at]) / norm);
-        }
-        return loss();
-      };
-      const double step = 2e-3, rise = (moved(step) - moved(-step)) / (2 * step);
-      CHECK(rise == doctest::Approx(norm).epsilon(0.01));
-      std::ranges::copy(saved, setup.store.masters().begin());
-    }
+    std::vector<float> gradient = test::check_gradient(setup, objective, batch, 2e-3, scalar_head_name).gradient;
     // A second backward adds.
     const std::vector<float> once = gradient;
-    target.overwrite = false;
+    const FlatParameter& head = setup.store.layout().find(scalar_head_name);
+    GradientTarget target;
+    target.flat = gradient;
     objective.forward(setup.context, setup.model, 0, batch);
     objective.backward(setup.context, setup.model, 0, batch, target);
     for (std::int64_t i = head.begin; i < head.end; ++i) {

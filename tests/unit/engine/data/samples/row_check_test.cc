@@ -7,7 +7,6 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/data/samples/instruct_data.h"
-#include "engine/data/samples/row_limit.h"
 
 using namespace longhaul;
 

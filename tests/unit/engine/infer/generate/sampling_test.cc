@@ -183,6 +183,30 @@ TEST_CASE("log-probabilities are those of the raw logits") {
   CHECK(got.top[1].logprob >= got.top[2].logprob);
 }
 
+TEST_CASE("a draw with its log-probability is that of the two functions apart, whatever the parameters") {
+  for (int kind = 0; kind < 5; ++kind) {
+    CAPTURE(kind);
+    SamplingParameters p;
+    p.seed = 11, p.stream = static_cast<std::uint64_t>(kind);
+    if (kind == 1) p.temperature = 0.5;
+    if (kind == 2) p.top_k = 20;
+    if (kind == 3) p.temperature = 0;
+    if (kind == 4) p.presence_penalty = 1;
+    TokenHistory history;
+    for (const std::int32_t token : {5, 300, 601}) history.add_output(token);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      std::vector<float> raw = random_logits(i + 1, 700);  // three blocks of sums
+      raw[i] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> scratch = raw;
+      const std::int32_t token = sample_token(scratch, history, p, i);
+      std::vector<float> logits = raw;
+      const TokenLogprob drawn = sample_with_logprob(logits, history, p, i);
+      CHECK(drawn.token == token);
+      CHECK(drawn.logprob == doctest::Approx(logprobs_of(raw, token, 0).chosen.logprob).epsilon(1e-12).scale(1));
+    }
+  }
+}
+
 TEST_CASE("parameters out of bounds are refused by name") {
   const auto refused = [](auto change) {
     SamplingParameters p;

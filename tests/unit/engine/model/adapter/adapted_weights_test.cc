@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "engine/interop/peft_writer.h"
+#include "engine/model/adapter/adapter_export.h"
 #include "engine/model/store/adapter_merge.h"
 #include "tests/support/scratch.h"
 #include "tests/support/write_model_folder.h"
@@ -134,9 +135,16 @@ TEST_CASE("training an adapter leaves the model's weights as they are and lowers
 }
 
 TEST_CASE("the files of an adapter, merged into the model's, are the model that was trained") {
-  for (const char* kind : {"lora", "dora", "ia3"}) {
+  for (const auto& [kind, shape] : {std::pair{"lora", training_shape(2, false)},
+                                    {"dora", training_shape(2, false)},
+                                    {"ia3", training_shape(2, false)},
+                                    {"lora", training_gpt2_shape()},
+                                    {"dora", training_gpt2_shape()}}) {
     CAPTURE(kind);
-    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, adapted_setup(kind));
+    CAPTURE(shape.architecture);
+    SetupOptions setup_options = adapted_setup(kind);
+    setup_options.shape = shape;
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, setup_options);
     const testing::Scratch scratch;
     ModelFolderOptions options;
     options.config.shape = setup.frozen->shape();
@@ -149,11 +157,60 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     REQUIRE(writer->finish().ok());
     const auto merge = AdapterMerge::open(scratch.file("adapter"), setup.frozen->shape());
     REQUIRE_MESSAGE(merge.ok(), merge.error().message());
-    REQUIRE(copy_model(scratch.file("model"), &*merge, options, scratch.file("merged")).ok());
-    TrainingSetup merged(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(training_shape(2, false)));
+    REQUIRE(copy_model(scratch.file("model"), {&*merge}, options, scratch.file("merged")).ok());
+    TrainingSetup merged(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(shape));
     REQUIRE(load_model_weights(merged.context, scratch.file("merged"), merged.store).ok());
     CHECK(JudgedBatch(merged).loss(merged) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
   }
+}
+
+TEST_CASE("an adapter over weights in few bits is trained as over the weights that these stand for, bit for bit") {
+  for (const char* format : {"int8", "int4", "nf4"}) {
+    CAPTURE(format);
+    SetupOptions options = adapted_setup("dora");
+    options.adapter.targets = {"model.layers.1.*"};  // the other layer is widened, too
+    TrainingSetup wide(8, 4, 2, nullptr, DType::f32, 8, options);
+    options.adapter.base_weights = format;
+    TrainingSetup held(8, 4, 2, nullptr, DType::f32, 8, options);
+    double largest = 0;
+    for (const FlatParameter& p : wide.frozen->layout().parameters()) {
+      const std::span<const float> kept = wide.frozen->kept(p.begin, p.end - p.begin).span<float>();
+      std::vector<float> values(kept.begin(), kept.end());
+      if (is_coded(format, p.spec)) round_to_codes(format, values);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(values[i]) - static_cast<double>(kept[i])));
+      wide.frozen->put(wide.context, p, values);
+    }
+    CHECK(largest > 1e-5);  // there is something to differ in
+    wide.adapted->initialize(2);
+    for (int step = 0; step < 4; ++step) {
+      const auto a = wide.trainer.step(), b = held.trainer.step();
+      REQUIRE(a.ok());
+      REQUIRE(b.ok());
+      CHECK(a->loss == b->loss);
+      CHECK(a->grad_norm == b->grad_norm);
+    }
+    CHECK(held.memory.peak()[MemoryCategory::weights] < wide.memory.peak()[MemoryCategory::weights]);
+  }
+}
+
+TEST_CASE("what a training over weights in few bits leaves is the model that was trained") {
+  SetupOptions options = adapted_setup("lora");
+  options.adapter.base_weights = "nf4";
+  TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
+  TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(training_shape(2, false)));
+  const testing::Scratch scratch;
+  ModelFolderOptions folder;
+  folder.config.shape = setup.frozen->shape();
+  REQUIRE(testing::write_model_folder(scratch.file("model"), plain.store, folder).ok());
+  spread_adapter(setup.store);
+  Mesh alone;
+  const Status written = write_adapted_model(
+      alone, true, setup.store, scratch.file("model"), [&] { return Result<ModelFolderOptions>(folder); },
+      scratch.file("merged"));
+  REQUIRE_MESSAGE(written.ok(), written.error().message());
+  REQUIRE(load_model_weights(plain.context, scratch.file("merged"), plain.store).ok());
+  CHECK(JudgedBatch(plain).loss(plain) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
 }
 
 TEST_CASE("only matrices that are named are adapted, and what is trained is small") {

@@ -64,6 +64,20 @@ TEST_CASE(
       const reference::Vector row(expected.begin() + (at - 1) * 37, expected.begin() + at * 37);
       CHECK(worst(std::span(last).subspan(37), row) < 1e-4);
     }
+    // A copy of a beginning is what was read: the same bits behind it.
+    KvCache from = model->make_cache(16), to = model->make_cache(24);
+    std::vector<float> behind_read(37), behind_copy(37);
+    SequenceStep whole{&from, std::span(ids).first(11)};
+    REQUIRE(model->forward(context, {&whole, 1}, LogitsWanted::none, {}).ok());
+    to.copy_beginning(from, 9);
+    CHECK(to.length() == 9);
+    from.truncate(9);
+    for (const auto& [place, row] : {std::pair(&from, &behind_read), std::pair(&to, &behind_copy)}) {
+      const SequenceStep next{place, std::span(ids).subspan(9, 2)};
+      REQUIRE(model->forward(context, {&next, 1}, LogitsWanted::last, *row).ok());
+    }
+    CHECK(behind_copy == behind_read);
+
     // A truncated cache goes on as if the rest had never been.
     pieces.truncate(10);
     std::vector<float> last(37);

@@ -125,7 +125,7 @@ TEST_CASE("task rows: JSON Lines, a list, CSV and lines of text; columns that a 
   CHECK(rows("csv", "a,b,c,d\r\n1,x,,True\r\n2,\"q \"\"r\"\"\n,s\",0.5,False\r\n") ==
         "{\"a\":1,\"b\":\"x\",\"c\":null,\"d\":true}\n{\"a\":2,\"b\":\"q \\\"r\\\"\\n,s\",\"c\":0.5,\"d\":false}\n");
   CHECK(rows("text", "one\n\ntwo") == "{\"text\":\"one\"}\n{\"text\":\"\"}\n{\"text\":\"two\"}\n");
-  CHECK(rows("json", "{\"a\": 1}\n[2]\n").find("rows:2: the line is no JSON object") != std::string::npos);
+  CHECK(rows("json", "{\"a\": 1}\n[2]\n").find("rows:2: error: the line is not a JSON object") != std::string::npos);
   CHECK(rows("csv", "a,b\n1\n").find("rows:2: 1 fields where the first line names 2") != std::string::npos);
   CHECK(rows("csv", "a\n\"x\n").find("rows:2: a quoted field has no end") != std::string::npos);
   CHECK(rows("json", "\n").find("has no rows") != std::string::npos);

@@ -114,6 +114,37 @@ TEST_CASE("reward models: pairs are learnt, held-out ones judged by category; a 
   CHECK(folder.steps("more", "margin").front().get_number("loss") < 0.3);
 }
 
+TEST_CASE("reward models: an adapter is trained with the new output layer beside it, and leaves both") {
+  const RewardFolder folder;
+  Task reward = folder.reward();
+  reward.settings.set("adapter", *parse_json(R"({"kind": "lora", "rank": 8, "alpha": 16})"));
+  folder.run_well(reward, "whole");
+  CHECK(folder.steps("whole", "margin").back().get_number("loss") < 0.4);
+  CHECK(folder.figure("whole", "heldout_accuracy") > 0.8);
+
+  const std::atomic<bool> stop{true};
+  REQUIRE_FALSE(folder.run(reward, "parts", stop).ok());
+  folder.run_well(reward, "parts");
+  CHECK(folder.model_bytes("whole") == folder.model_bytes("parts"));
+  run_on_ranks(folder, reward, "ranks", 2);
+  CHECK(folder.steps("ranks", "margin").back().get_number("loss") ==
+        doctest::Approx(folder.steps("whole", "margin").back().get_number("loss")).epsilon(1e-4));
+
+  // PEFT's files have the layer; a base without one, and the adapter, are the model.
+  const SafetensorsFile adapter = SafetensorsFile::open(folder.at("whole/adapter/adapter_model.safetensors")).value();
+  const SafetensorsFile model = SafetensorsFile::open(folder.at("whole/model.safetensors")).value();
+  CHECK(adapter.find("base_model.model.score.weight").value().bytes == model.find("score.weight").value().bytes);
+  const std::string config = *read_file(folder.at("whole/adapter/adapter_config.json"));
+  CHECK(says(config, "\"SEQ_CLS\""));
+  CHECK(parse_json(config)->find("modules_to_save")->as_array().front().as_string() == "score");
+
+  // A reward model that is there goes on: its head begins as it stands.
+  Task more = reward;
+  more.inputs[0].paths = {folder.at("whole")};
+  folder.run_well(more, "more");
+  CHECK(folder.steps("more", "margin").front().get_number("loss") < 0.4);
+}
+
 TEST_CASE("reward models: margins ask for larger differences, and centering keeps rewards around zero") {
   const RewardFolder folder;
   const auto trained = [&](const char* out, double margin, double center) {
@@ -342,9 +373,6 @@ TEST_CASE("reward models: rows that make no sense are refused with their lines, 
   REQUIRE(write_file_atomic(folder.at("pairs.jsonl"), "{" + pair + "}\n").ok());
   short_rows.settings.set("sequence_length", 8);
   CHECK(says(folder.refused(short_rows), "none of 1 pairs fits into sequence_length = 8"));
-  Task adapted = folder.reward();
-  adapted.settings.set("adapter", *parse_json(R"({"kind": "lora", "rank": 4})"));
-  CHECK(says(folder.refused(adapted), "adapter.kind = \"lora\" of a reward model"));
   // Of pairs for align a margin is refused: nothing there uses it.
   REQUIRE(write_file_atomic(folder.at("pairs.jsonl"), "{" + pair + ", \"margin\": 1}\n").ok());
   Task align = folder.task("align", {{"model", "base"}, {"data", "pairs.jsonl"}}, R"({"sequence_length": 64})");

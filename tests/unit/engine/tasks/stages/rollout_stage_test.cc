@@ -250,6 +250,36 @@ TEST_CASE("learning from rewards: groups whose rewards are equal give way to oth
   CHECK(none.get_number("grad_norm") == doctest::Approx(0).epsilon(1e-6).scale(1));
 }
 
+TEST_CASE("learning from rewards: guessed tokens change no answer, and are counted over all ranks") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 2);
+  folder.run_well(task, "plain");
+  task.settings.find("rollout")->set("speculate", "ngram");
+  folder.run_well(task, "guessed");
+  run_on_ranks(folder, task, "ranks", 2);
+  const std::vector<Value> plain = folder.metrics("plain"), guessed = folder.metrics("guessed");
+  const std::vector<Value> ranks = folder.metrics("ranks");
+  double accepted = 0, longest_step = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const char* name : {"loss", "reward", "answer_tokens", "entropy", "kl"}) {
+      CAPTURE(name);
+      CHECK(guessed[i].get_number(name) == doctest::Approx(plain[i].get_number(name)).epsilon(1e-5).scale(1));
+    }
+    for (const char* name : {"draft_tokens", "drafts_accepted", "tokens_per_step"}) {
+      CAPTURE(name);
+      CHECK_FALSE(plain[i].find(name));
+      CHECK(guessed[i].find(name));
+    }
+    accepted += guessed[i].get_number("drafts_accepted");
+    longest_step = std::max(longest_step, guessed[i].get_number("tokens_per_step"));
+    CHECK(ranks[i].get_number("answer_tokens") ==
+          doctest::Approx(guessed[i].get_number("answer_tokens")).epsilon(1e-5).scale(1));
+  }
+  CHECK(accepted > 0);
+  CHECK(longest_step > 1);
+}
+
 TEST_CASE("learning from rewards: every method, average and ratio, and adapters, learn without a reference") {
   const RolloutFolder folder;
   for (const char* method : {"rloo", "reinforce++", "grpo"})

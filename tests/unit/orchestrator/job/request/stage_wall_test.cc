@@ -8,19 +8,10 @@
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/job/job_spec.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-class WallFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " is not there");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 Site wall_site() {
   const std::string path = "/tmp/longhaul-wall-test-" + random_hex(6).value() + ".toml";
@@ -44,7 +35,7 @@ RunPlan wall_plan(const std::string& more = "") {
       "model = { hidden_size = 64, num_attention_heads = 4, num_key_value_heads = 4, max_position_embeddings = 64 }\n"
       "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@pretrain\", tokens = \"@tokens\" }\n"
       "[stage.other]\nkind = \"command\"\nargv = [\"true\"]\n";
-  WorkflowOutcome planned = plan_workflow(request, WallFiles());
+  WorkflowOutcome planned = plan_workflow(request, testing::PlainFiles());
   REQUIRE_MESSAGE(planned.diagnostics.empty(), planned.diagnostics.render(""));
   for (PlannedStage& stage : planned.plan.stages) stage.device = "cpu";
   return std::move(planned.plan);

@@ -10,19 +10,10 @@
 #include "base/text/text.h"
 #include "orchestrator/job/job_plan.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-class NoStepFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 Site step_site(const std::string& more) {
   const std::string path = "/tmp/longhaul-step-site-" + random_hex(6).value() + ".toml";
@@ -40,7 +31,7 @@ PlannedStage step_stage(const std::string& text) {
   request.text = "[workflow]\nname = \"w\"\n[stage.s]\nkind = \"command\"\n" + text;
   request.path = "w.toml";
   request.folder = "/flow";
-  auto outcome = plan_workflow(request, NoStepFiles());
+  auto outcome = plan_workflow(request, testing::PlainFiles());
   REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
   return outcome.plan.stages[0];
 }

@@ -10,6 +10,7 @@
 #include "contracts/settings/training/feature_table.h"
 #include "orchestrator/workflow/layout/layout_check.h"
 #include "orchestrator/workflow/planner.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
@@ -91,21 +92,13 @@ TEST_CASE("every row of the table of features: the planner refuses what the engi
   CHECK(refused > 40);
 }
 
-class NoFiles final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override { return make_error(ErrorCode::not_found, path); }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
-
 std::string problems_of(const std::string& stages) {
   WorkflowRequest request;
   request.text =
       "[workflow]\nname = \"w\"\n[stage.model]\nkind = \"pretrain\"\ninputs = { tokens = \"/t\" }\n" + stages;
   request.path = "w.toml", request.folder = "/flow";
   request.site.set("name", "here");
-  const Diagnostics found = plan_workflow(request, NoFiles()).diagnostics;
+  const Diagnostics found = plan_workflow(request, testing::PlainFiles()).diagnostics;
   return found.empty() ? "" : found.render("");
 }
 

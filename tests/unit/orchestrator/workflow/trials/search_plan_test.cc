@@ -9,18 +9,16 @@
 #include "orchestrator/workflow/planner.h"
 #include "orchestrator/workflow/trials/search_trial.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
 
-class OneRecipe final : public FileView {
+class OneRecipe final : public testing::PlainFiles {
  public:
   Result<std::string> read(const std::string& path) const override {
     if (path == "/recipes/small.toml") return std::string("optimizer = { beta2 = \"${params.beta}\" }\n");
     return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
   }
 };
 

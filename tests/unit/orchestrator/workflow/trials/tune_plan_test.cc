@@ -10,19 +10,10 @@
 #include "orchestrator/render/plan/plan_text.h"
 #include "orchestrator/workflow/planner.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
+#include "tests/support/plain_files.h"
 
 namespace longhaul {
 namespace {
-
-class NoFilesToTune final : public FileView {
- public:
-  Result<std::string> read(const std::string& path) const override {
-    return make_error(ErrorCode::not_found, path + " does not exist");
-  }
-  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
-    return std::vector<std::string>{pattern};
-  }
-};
 
 const std::string tune_begin = R"([workflow]
 name = "w"
@@ -56,7 +47,7 @@ WorkflowOutcome planned_tune(const std::string& text, const std::string& only = 
   request.site.set("name", "here");
   request.tune = only;
   request.can_search_layouts = can_search;
-  return plan_workflow(request, NoFilesToTune());
+  return plan_workflow(request, testing::PlainFiles());
 }
 
 RunPlan good_tune(const std::string& text, const std::string& only = {}, bool can_search = false) {

@@ -5,7 +5,6 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
-#include "contracts/events/event_piece.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/worker/reported_event.h"
 #include "worker/lead/monitor/goodput_watch.h"
