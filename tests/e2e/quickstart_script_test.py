@@ -42,7 +42,9 @@ def checkout(here):
             'mkdir -p "$1"; [ -z "${SLOW_NETWORK:-}" ] || { sleep 600 & echo $! >fetching; wait; }\n')
     (root / "workflows").mkdir()
     shutil.copy(SOURCE / "workflows/quickstart.toml", root / "workflows/quickstart.toml")
-    program(here / "bin/cmake", CALLED + 'case "$*" in --build*) [ -z "${NO_BUILD:-}" ] || exit 1\n'
+    program(here / "bin/cmake", CALLED + 'case "$*" in --build*)\n'
+            'until [ -z "${SLOW_NETWORK:-}" ] || [ -s fetching ]; do sleep 0.05; done\n'
+            '[ -z "${NO_BUILD:-}" ] || exit 1\n'
             'mkdir -p build/quickstart/bin; cp "$PLAYED" build/quickstart/bin/longhaul ;; esac\n')
     program(here / "bin/nvidia-smi", CALLED + '[ -n "${A_GPU:-}" ] && echo "GPU 0: played"\n')
     program(here / "played", LONGHAUL)

@@ -40,12 +40,14 @@ Curve train_on_gpu(test::SetupOptions options, DType dtype, int steps, std::int6
   return train(options, dtype, steps, global_batch);
 }
 
-// Returns the GPU's.
-Curve check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit) {
+// Returns the GPU's. first_limit: for the losses before the second update, 0: as for the others.
+Curve check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit,
+                       double first_limit = 0) {
   const Curve host = train(options, dtype, steps), gpu = train_on_gpu(options, dtype, steps);
   for (std::size_t i = 0; i < host.losses.size(); ++i) {
     CAPTURE(i);
-    CHECK(std::abs(gpu.losses[i] - host.losses[i]) <= limit * host.losses[i]);
+    const double allowed = first_limit > 0 && i < 2 ? first_limit : limit;
+    CHECK(std::abs(gpu.losses[i] - host.losses[i]) <= allowed * host.losses[i]);
   }
   CHECK(host.losses.back() < host.losses.front());  // something was learnt
   return gpu;
@@ -81,25 +83,30 @@ TEST_CASE(
   check_same_curve(dropout, DType::f32, 6, 1e-4);
 }
 
-// Tensor cores add up products of eight bits in fewer bits than f32 has: an H100 differed by up to 2.7e-3.
+// Tensor cores add up products of eight bits in fewer bits than f32 has: an H100 differed by up to 2.7e-3. Emulated,
+// the sums have other last bits than those of the processor's vectors, and where a value lies in the middle between two
+// numbers of a format the last bit decides between them: with one scale for a whole tensor, a processor of 256 bits
+// differs by 1.3e-3 after four updates, by less than 1e-6 after one.
 #ifdef LONGHAUL_REAL_GPU
-constexpr double low_precision_limit = 1e-2;
+constexpr double first_limit = 1e-2, blocks_limit = 1e-2, tensors_limit = 1e-2;
 #else
-constexpr double low_precision_limit = 1e-3;
+constexpr double first_limit = 1e-4, blocks_limit = 1e-3, tensors_limit = 3e-3;
 #endif
 
-// Where a value lies in the middle between two numbers of a format, the last bit of a sum decides between them.
 TEST_CASE("low precision on a GPU: the curve of the processor's emulation, with blocks and with scales of tensors") {
   ModelShape shape = test::training_shape();
   shape.hidden_size = 64, shape.head_dim = 32, shape.num_attention_heads = 2, shape.num_key_value_heads = 2;
   shape.intermediate_size = 128;
   const Curve plain = train_on_gpu(shape, DType::f32, 5);
-  for (const char* recipe : {"mxfp8", "blockwise", "delayed", "current"}) {
-    CAPTURE(recipe);
+  for (const auto& [recipe, limit] : {std::pair{"mxfp8", blocks_limit},
+                                      {"blockwise", blocks_limit},
+                                      {"delayed", tensors_limit},
+                                      {"current", tensors_limit}}) {
+    CAPTURE(std::string(recipe));
     test::SetupOptions options(shape);
     options.low_precision.recipe = recipe, options.low_precision.check_every_steps = 2;
     options.low_precision.amax_history = 2;
-    const Curve low = check_same_curve(options, DType::f32, 5, low_precision_limit);
+    const Curve low = check_same_curve(options, DType::f32, 5, limit, first_limit);
     CHECK(low.losses != plain.losses);  // it did compute in low precision
   }
 }

@@ -295,6 +295,13 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   const std::vector<AskedOnGpu> asked = {
       {"`adapter.kind = \"dora\"`", chat + "adapter = { kind = \"dora\" }\n", "adapter.kind = \"dora\""},
       {"`adapter.kind = \"ia3\"`", chat + "adapter = { kind = \"ia3\" }\n", "adapter.kind = \"ia3\""},
+      {"`adapter.base_weights` of fewer bits (QLoRA)", chat + "adapter = { kind = \"lora\", base_weights = \"nf4\" }\n",
+       "adapter.base_weights = \"nf4\""},
+      {"adapters with ZeRO 3",
+       chat + "ranks = 2\nadapter = { kind = \"lora\" }\nparallel = { dp_shard = 2, zero = 3 }\n", "parallel.zero = 3"},
+      {"adapters of reward models",
+       replace_all(chat, "kind = \"sft\"", "kind = \"reward\"") + "adapter = { kind = \"lora\" }\n",
+       "of a reward model"},
       {"heads of more than 256 elements", wide_heads, "264"},
       {"`optimizer.offload = \"host\"`", pretrain_stage + "optimizer = { offload = \"host\" }\n", "offload = \"host\""},
       {"`optimizer.offload = \"node_local\"`",
