@@ -4,8 +4,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
-# Also of the sanitizer builds: to optimize what they add takes GCC three times as long as to compile it. Operations are
-# optimized a little in every build (engine/CMakeLists.txt).
+# Also of the sanitizer builds: to optimize what they add takes GCC three times as long as to compile it. Few sources take
+# most of a test's time, and are optimized a little in every build: longhaul_always_optimized, and the engine's operations
+# (engine/CMakeLists.txt).
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 # The build type of scripts/quickstart: the programs around the engine take a quarter less to compile; the engine is optimized
 # as in Release (engine/CMakeLists.txt).
@@ -16,6 +17,12 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
+
+# longhaul_always_optimized(target): simulations of weeks, searches over thousands of layouts, and what all do all the time,
+# would take five times as long without.
+function(longhaul_always_optimized target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+endfunction()
 
 function(longhaul_options target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
