@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
 using namespace longhaul;
@@ -48,6 +49,32 @@ TEST_CASE("written in the background or not, through the page cache or not: the 
       CHECK(saved.bytes <= written.back().size());
     }
   for (const std::string& files : written) CHECK(files == written.front());
+}
+
+TEST_CASE("a saved checkpoint's size is that of all ranks on the first one, and of its own share on each other") {
+  CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore store(clock, folder.path, 1);
+  std::vector<std::uint64_t> reported(2);
+  on_threads(data_parallel(2), [&](int rank, Mesh& mesh) {
+    TrainingSetup setup(16, 20, 2, &mesh);
+    train(setup, 1);
+    CheckpointSaver saver(clock, store, {});
+    if (!saver.start(mesh.world(), test::state_of(setup)).ok()) return;
+    if (const auto saved = saver.finish(mesh.world()); saved.ok())
+      reported[static_cast<std::size_t>(rank)] = saved->bytes;
+  });
+  const auto manifest = read_checkpoint_manifest(store.path_of(1));
+  REQUIRE(manifest.ok());
+  std::uint64_t whole = 0, of_second = 0;
+  for (const CheckpointEntry& entry : manifest->entries) {
+    whole += static_cast<std::uint64_t>(entry.bytes());
+    if (entry.file == store.shard_name(1, 2)) of_second += static_cast<std::uint64_t>(entry.bytes());
+  }
+  REQUIRE(of_second > 0);
+  REQUIRE(of_second < whole);
+  CHECK(reported[0] == whole);
+  CHECK(reported[1] == of_second);
 }
 
 TEST_CASE("a checkpoint holds the step at which it was begun, however far the training went on") {

@@ -12,7 +12,9 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/checkpoint/format/shard_file.h"
+#include "engine/checkpoint/global/checkpoint_load.h"
 #include "engine/checkpoint/global/checkpoint_reader.h"
+#include "engine/checkpoint/global/checkpoint_share.h"
 #include "tests/support/write_shard.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
@@ -106,6 +108,31 @@ TEST_CASE("a manifest that leaves a part of a tensor out, or has it twice, is na
     CHECK(opened.error().code == ErrorCode::corrupt);
     CHECK(opened.error().message().find("checkpoint.json") != std::string::npos);
     CHECK(opened.error().message().find(last.tensor) != std::string::npos);
+  }
+}
+
+TEST_CASE("a checkpoint without one of the training's tensors is refused by that name, be it the first or the last") {
+  CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore checkpoints(clock, folder.path, 3);
+  test::TrainingSetup setup(8, 20);
+  train(setup, 1);
+  REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
+  const std::string path = checkpoints.path_of(1);
+  const CheckpointManifest whole = *read_checkpoint_manifest(path);
+  TrainingState state = state_of(setup.trainer);
+  const auto& parameters = state.layout->parameters();
+  for (const std::string& tensor : {parameters.front().spec.name + state_suffixes().front(),
+                                    parameters.back().spec.name + state_suffixes().back()}) {
+    CAPTURE(tensor);
+    CheckpointManifest without = whole;  // neither in the list of tensors nor among the entries: nothing contradicts
+    REQUIRE(std::erase_if(without.tensors, [&](const auto& one) { return one.first == tensor; }) == 1);
+    REQUIRE(std::erase_if(without.entries, [&](const CheckpointEntry& one) { return one.tensor == tensor; }) > 0);
+    REQUIRE(write_file_atomic(join_path(path, "checkpoint.json"), to_json_pretty(checkpoint_to_value(without))).ok());
+    const Status loaded = load_checkpoint(path, state);
+    REQUIRE_FALSE(loaded.ok());
+    CHECK(loaded.error().code == ErrorCode::corrupt);
+    CHECK(loaded.error().what == path + " does not hold " + tensor);
   }
 }
 

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/files/files.h"
 #include "tests/support/scratch.h"
+#include "tests/unit/worker/agent_rig.h"
 #include "worker/launch/rank_files.h"
 
 using namespace longhaul;
@@ -58,6 +60,24 @@ TEST_CASE("fault diagnosis: the rank whose log says why is the culprit, not the 
   CHECK(found.cause.find("the ranks ended: killed by signal 9") == 0);
   CHECK(found.status.signal == SIGKILL);
   CHECK(found.view.at_ms == 5'000);
+}
+
+TEST_CASE("fault diagnosis: of ranks whose logs say alike why, and not when, the one that ended first is the culprit") {
+  fault_diagnosis::Rig rig;
+  REQUIRE(make_directories(beat_folder(rig.launch)).ok());
+  PretendedRank zero(beat_folder(rig.launch), 0), one(beat_folder(rig.launch), 1);
+  one.page->step(3);
+  ::usleep(30'000);  // rank 0 moved later
+  zero.page->step(3);
+  rig.ranks.new_launch(rig.launch, page_folders(rig.launch, {}));
+  for (const int rank : {0, 1}) rig.log_of(rank, "Segmentation fault (core dumped)\n");
+  const auto culprit = [&] {
+    rig.ranks.look(nullptr);
+    return diagnose(fault_diagnosis::killed(0), rig.evidence()).culprit;
+  };
+  CHECK(culprit() == 0);  // both run yet: nothing says which was first
+  zero.end(), one.end();
+  CHECK(culprit() == 1);
 }
 
 TEST_CASE("fault diagnosis: a node that was lost is at fault itself, whatever its ranks say") {
