@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 
 #include "base/digest/hash.h"
@@ -135,13 +136,44 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   return m;
 }
 
+namespace {
+
+// Ranges of one tensor's elements by the box that they are of: its offset and extent.
+using RangesByBox = std::map<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>,
+                             std::vector<std::pair<std::int64_t, std::int64_t>>>;
+
+bool all_inside(const RangesByBox& ranges, const std::vector<std::int64_t>& shape) {
+  return std::ranges::all_of(ranges, [&](const auto& one) {
+    const auto& [offset, extent] = one.first;
+    if (extent.size() != shape.size()) return false;
+    for (std::size_t dim = 0; dim < shape.size(); ++dim)
+      if (offset[dim] > shape[dim] - extent[dim]) return false;
+    return true;
+  });
+}
+
+// Of different boxes that lie inside of their tensor.
+bool any_boxes_meet(const RangesByBox& ranges) {
+  const auto meet = [](const auto& a, const auto& b) {
+    for (std::size_t dim = 0; dim < a.first.size(); ++dim) {
+      if (a.second[dim] == 0 || b.second[dim] == 0) return false;
+      if (a.first[dim] >= b.first[dim] + b.second[dim] || b.first[dim] >= a.first[dim] + a.second[dim]) return false;
+    }
+    return true;
+  };
+  for (auto one = ranges.begin(); one != ranges.end(); ++one)
+    for (auto other = std::next(one); other != ranges.end(); ++other)
+      if (meet(one->first, other->first)) return true;
+  return false;
+}
+
+}  // namespace
+
 Status check_coverage(const CheckpointManifest& m) {
-  // Boxes of one tensor are either equal (then their ranges tile the box) or disjoint; so counting elements after a
-  // check for overlaps inside equal boxes is enough.
+  // Boxes of one tensor are either equal (then their ranges tile the box) or disjoint: where both hold and the number
+  // of elements is the tensor's, each is there once.
   std::vector<std::string> problems;
-  std::map<std::string, std::map<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>,
-                                 std::vector<std::pair<std::int64_t, std::int64_t>>>>
-      ranges;
+  std::map<std::string, RangesByBox> ranges;
   for (const CheckpointEntry& e : m.entries)
     ranges[e.tensor][{e.box.offset, e.box.extent}].emplace_back(e.flat_begin, e.flat_end);
   for (const auto& [name, shape] : m.tensors) {
@@ -157,8 +189,11 @@ Status check_coverage(const CheckpointManifest& m) {
         have += last - first;
       }
     }
-    if (have != wanted || overlap)
-      problems.push_back(format("{} ({} of {} elements{})", name, have, wanted, overlap ? ", overlapping" : ""));
+    const bool inside = all_inside(ranges[name], shape);
+    overlap = overlap || (inside && any_boxes_meet(ranges[name]));
+    if (have != wanted || overlap || !inside)
+      problems.push_back(format("{} ({} of {} elements{}{})", name, have, wanted, overlap ? ", overlapping" : "",
+                                inside ? "" : ", some outside of it"));
     if (problems.size() == 5) break;
   }
   if (problems.empty()) return {};

@@ -277,6 +277,12 @@ TEST_CASE("a checkpoint that leaves out or doubles elements is not covered") {
   absurd = m;
   absurd.entries[0].box.extent = {1LL << 62, 6};
   CHECK(checkpoint_from_value(checkpoint_to_value(absurd)).error().code == ErrorCode::corrupt);
+  CheckpointManifest moved = m;  // as many elements, some of them twice and others not at all
+  for (CheckpointEntry* half : {&moved.entries[1], &moved.entries[2]}) half->box.offset = {1, 0};
+  REQUIRE(!check_coverage(moved).ok());
+  CHECK(check_coverage(moved).error().what.find("a (24 of 24 elements, overlapping)") != std::string::npos);
+  for (CheckpointEntry* half : {&moved.entries[1], &moved.entries[2]}) half->box.offset = {3, 0};
+  CHECK(check_coverage(moved).error().what.find("outside of it") != std::string::npos);
   m.entries.pop_back();
   CHECK(!check_coverage(m).ok());
   lower_2.flat_begin = 4;
