@@ -103,7 +103,12 @@ int TierClimb::budget(RestartTier tier) const {
 }
 
 std::vector<std::string> TierClimb::hosts_that_must_go() const {
-  if (!fault_.hosts_lost.empty()) return fault_.hosts_lost;
+  if (!fault_.hosts_lost.empty()) {  // one that was lost may have been left before, and is named twice
+    std::vector<std::string> lost = fault_.hosts_lost;
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    return lost;
+  }
   if (fault_.host.empty()) return {};
   return {fault_.host};
 }

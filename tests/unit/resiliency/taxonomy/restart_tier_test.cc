@@ -147,6 +147,27 @@ TEST_CASE("with progress in between a cause climbs by its budgets, and old resta
   CHECK(soon.reason.find("not in_process (2 of 2 used for this cause)") != std::string::npos);
 }
 
+TEST_CASE("a step that can be left out is left out three times for one cause; every cause has budgets of its own") {
+  using enum RestartTier;
+  FaultView spike = rank_fault("loss spike", true);
+  spike.skippable = true;
+  CHECK(tiers_of(spike, plenty(), true, 4) == std::vector<RestartTier>{skip, skip, skip, in_process});
+  const TierHistory of_another(2, past_restart(rank_fault("nccl", true), in_process));
+  CHECK(decide_tier(rank_fault("nccl", true), of_another, plenty()).tier == in_job);
+  CHECK(decide_tier(rank_fault("nvlink", true), of_another, plenty()).tier == in_process);
+}
+
+TEST_CASE("a lost host that is named twice needs one spare and costs its replicas once") {
+  TierOffers offers = plenty();
+  offers.spares_left = 1;
+  const TierDecision swapped = decide_tier(host_gone({"n1", "n1"}), {}, offers);
+  CHECK(swapped.tier == RestartTier::swap);
+  CHECK(swapped.hosts_to_leave == std::vector<std::string>{"n1"});
+  offers.spares_left = 0;
+  offers.dp_replicas_lost_by_host = 4;
+  CHECK(decide_tier(host_gone({"n1", "n1"}), {}, offers).tier == RestartTier::shrink);
+}
+
 TEST_CASE("a fault of the user's program stops after the in-job budget: it costs no host and no further job") {
   using enum RestartTier;
   FaultView fault = rank_fault("assert", true);
@@ -165,6 +186,9 @@ TEST_CASE("ten restarts without progress stop, whatever their causes, unless hos
   history[4].scope = FaultScope::host;
   CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
   history[4].scope = FaultScope::rank;
+  fault.scope = FaultScope::host;  // the newest one is a host's, and ends nothing
+  CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
+  fault.scope = FaultScope::rank;
   history[4].made_progress = true;
   CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
 }
