@@ -78,6 +78,41 @@ TEST_CASE("restart decision: budgets are those of the settings, and a new checkp
   CHECK(decide_restart(fault, history, {}, settings).decision.tier == RestartTier::in_job);
 }
 
+TEST_CASE(
+    "restart decision: without progress a job stops after one restart more than resiliency.restarts, and one at 0") {
+  for (const int restarts : {0, 1, 2, 4}) {
+    CAPTURE(restarts);
+    ResiliencySettings settings = training_settings();
+    settings.restarts = restarts;
+    TierHistory history;
+    int tries = 0;
+    for (bool stopped = false; !stopped && tries < 20; ++tries) {
+      DiagnosedFault fault = fault_of(FaultClass::program, FaultScope::rank);
+      fault.cause = std::string(1, static_cast<char>('a' + tries));  // another one each time
+      const RestartDecision decided = decide_restart(view_of(fault, settings), history, {}, settings);
+      stopped = decided.decision.tier == RestartTier::stop;
+      history = decided.history;
+    }
+    CHECK(tries == (restarts == 0 ? 2 : restarts + 1));  // the last of them is the one that stops
+  }
+}
+
+TEST_CASE("restart decision: a host with a second fault is left, unless host_suspicion is off") {
+  for (const bool suspicion : {true, false}) {
+    CAPTURE(suspicion);
+    ResiliencySettings settings = training_settings();
+    settings.host_suspicion = suspicion;
+    TierOffers offers;
+    offers.spares_left = 1;
+    FaultView fault = view_of(fault_of(FaultClass::killed, FaultScope::rank), settings);
+    fault.made_progress = true;
+    const RestartDecision first = decide_restart(fault, {}, offers, settings);
+    CHECK(first.decision.hosts_to_leave.empty());
+    const RestartDecision second = decide_restart(fault, first.history, offers, settings);
+    CHECK(second.decision.hosts_to_leave.empty() != suspicion);
+  }
+}
+
 TEST_CASE("restart decision: restarts = 0 and spares that are used are refused with their reason") {
   ResiliencySettings settings = training_settings();
   TierOffers offers;

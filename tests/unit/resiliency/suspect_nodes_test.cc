@@ -111,6 +111,38 @@ TEST_CASE("a cause that other hosts met as often follows the program and accuses
   CHECK(suspects_at({node_failed("n1", 1000), node_failed("n2", 1000)}, 1000) == "n1 n2");
 }
 
+TEST_CASE(
+    "suspects: faults without a known cause, or of other classes, are not one cause; sure ones follow no program") {
+  std::vector<NodeEvidence> unexplained;
+  for (const char* node : {"n1", "n2"})
+    for (const int at_ms : {1000, 2000}) unexplained.push_back(crashed(node, at_ms));
+  CHECK(suspects_at(unexplained, 3000) == "n1 n2");
+  const std::string cause = "it ended in section backward";
+  std::vector<NodeEvidence> classes = {crashed("n1", 1000, cause), crashed("n1", 2000, cause)};
+  for (const int at_ms : {1500, 2500}) classes.push_back({"n2", FaultClass::killed, at_ms, "killed of p", cause});
+  CHECK(suspects_at(classes, 3000) == "n1 n2");
+  std::vector<NodeEvidence> sure;
+  for (const char* node : {"n1", "n2"}) sure.push_back({node, FaultClass::node_fail, 1000, "node_fail of p", "lost"});
+  CHECK(suspects_at(sure, 1000) == "n1 n2");
+}
+
+TEST_CASE("suspects: a job's end speaks of its own node, and of each node that its lead had left, once") {
+  std::vector<NodeEvidence> evidence;
+  add_evidence({"n1", FaultClass::node_fail, 7, "p, attempt 2", "lost", {"n1", "n2"}}, evidence);
+  REQUIRE(evidence.size() == 2);
+  CHECK(evidence[0].node == "n1");
+  CHECK(evidence[0].fault == FaultClass::node_fail);
+  CHECK(evidence[0].at_ms == 7);
+  CHECK(evidence[0].what == "node_fail of p, attempt 2");
+  CHECK(evidence[0].cause == "lost");
+  CHECK(evidence[1].node == "n2");
+  CHECK(evidence[1].fault == FaultClass::host_unreachable);
+  CHECK(evidence[1].at_ms == 7);
+  evidence.clear();
+  add_evidence({"", FaultClass::crash, 7, "p", "c"}, evidence);
+  CHECK(evidence.empty());
+}
+
 TEST_CASE("a host that fails again within its suspicion's memory is a lemon") {
   const auto lemons = [](const std::vector<NodeEvidence>& evidence, std::int64_t now_ms) {
     std::string names;

@@ -121,6 +121,14 @@ TEST_CASE("where another host has had as many faults of the kind, the host is no
   many.meet(fault_on("n2", F::killed, 80));
   CHECK(many.meet(fault_on("n2", F::killed, 90)).hosts_to_leave == n2_alone);
 
+  // As often elsewhere, but of another kind: no excuse.
+  LemonStory kinds;
+  kinds.offers.swap = {false, "not yet"};
+  for (const char* host : {"n1", "n2"}) kinds.meet(fault_on(host, host == n2_alone[0] ? F::killed : F::hang, 0));
+  kinds.meet(fault_on("n1", F::hang, 1));
+  kinds.offers = with_spares(3);
+  CHECK(kinds.meet(fault_on("n2", F::killed, 2)).hosts_to_leave == n2_alone);
+
   // What is surely the host's is so whatever other hosts had.
   const TierHistory links = {past_restart(fault_on("n1", F::nic_down, 0), RestartTier::in_job),
                              past_restart(fault_on("n1", F::nic_down, 1), RestartTier::in_job),

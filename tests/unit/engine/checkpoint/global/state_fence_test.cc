@@ -21,7 +21,8 @@ StateFence fence_of_life(const std::string& state, int restarts) {
 }  // namespace
 
 TEST_CASE("a launch that was followed while it was stopped publishes nothing, whenever that was") {
-  for (const std::string point : {"checkpoint_after_votes", "checkpoint_before_manifest", "checkpoint_before_shard"}) {
+  for (const std::string point : {"checkpoint_after_votes", "checkpoint_before_manifest", "checkpoint_before_shard",
+                                  "checkpoint_after_manifest", "checkpoint_retiring"}) {
     CAPTURE(point);
     CheckpointFolder folder;
     const SystemClock clock;

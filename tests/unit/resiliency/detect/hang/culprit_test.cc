@@ -82,6 +82,20 @@ TEST_CASE(
   CHECK(first() == 1);
 }
 
+TEST_CASE("of silent hosts one alone is surely at fault, however many ranks it has; of two neither is") {
+  std::vector<RankObservation> ranks;
+  for (int r = 0; r < 4; ++r)
+    ranks.push_back(standing(r, {{"dp@0", r < 2 ? 5U : 4U, 4}}, r < 2 ? 0 : beat_waits_nowhere));
+  for (const int r : {2, 3}) ranks[static_cast<std::size_t>(r)].silent_ms = 5'000;
+  CHECK_FALSE(find_culprits(ranks)[0].certain);  // n2 and n3
+  ranks[3].host = "n2";
+  const auto culprits = find_culprits(ranks);
+  CHECK(culprits[0].host == "n2");
+  CHECK(culprits[0].certain);
+  ranks[2].silent_ms = ranks[3].silent_ms = 1'999;  // heard lately: which of the two it is is not known
+  CHECK_FALSE(find_culprits(ranks)[0].certain);
+}
+
 TEST_CASE("a rank without a page is named, a rank that is done is not") {
   std::vector<RankObservation> ranks = {standing(0, {{"world", 1, 0}}, 0), standing(1, {{"world", 1, 0}}, 0), {}};
   ranks[2].rank = 2, ranks[2].host = "n2";
