@@ -13,9 +13,9 @@ void add(std::vector<EngineFeature>& rows, const char* area, std::string name, s
   rows.push_back({.area = area, .name = std::move(name), .families = std::move(families), .ask = ask});
 }
 
-// Layouts are for pretrain and sft; other stages that take several ranks make replicas of them.
+// Layouts are for these; other stages that take several ranks make replicas of them.
 bool splits(const std::string& kind) {
-  return kind == "pretrain" || kind == "sft";
+  return kind == "pretrain" || kind == "sft" || kind == "align";
 }
 
 bool is_more_than_replicas(const ParallelDims& dims) {
@@ -39,12 +39,51 @@ void add_data_and_tensor(std::vector<EngineFeature>& rows) {
   add(rows, area, "sequence parallelism (`tp`, `sp`)", all, [](EngineCase& c) { c.dims.tp = 2, c.dims.sp = true; });
   add(rows, area, "tp, cp and pp together", {F::llama},
       [](EngineCase& c) { c.dims.tp = c.dims.cp = c.dims.pp = 2, c.dims.sp = true; });
+}
+
+void add_stages(std::vector<EngineFeature>& rows) {
+  const char* area = "Layouts";
+  rows.push_back(
+      {.area = area,
+       .name = "`align` with tp, pp or ZeRO",
+       .families = {F::llama, F::mixtral},
+       .processor = runs("not with the methods kto and ppo; rollouts with an adapter: replicas, ZeRO 1 and 2"),
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; },
+       .is_asked = [](const EngineCase& c) { return c.kind == "align" && is_more_than_replicas(c.dims); },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("device = \"gpu\" with align in the layout {}: on GPUs it trains replicas",
+                           c.dims.to_string());
+           },
+       .hint = "leave out tp, sp, pp, vp, dp_shard and zero, or use device = \"cpu\"",
+       .keys = {"parallel", "device"}});
+  add(rows, area, "`align` with ZeRO 3", {F::llama},
+      [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = 2, c.dims.zero = 3; });
+  rows.back().gpu = none;
+  add(rows, area, "`align` in a pipeline", {F::llama}, [](EngineCase& c) { c.kind = "align", c.dims.pp = 2; });
+  rows.back().gpu = none;
+  rows.push_back(
+      {.area = area,
+       .name = "`align` with cp, ep or etp",
+       .families = {F::llama, F::mixtral},
+       .processor = refused,
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; },
+       .is_asked =
+           [](const EngineCase& c) { return c.kind == "align" && (c.dims.cp > 1 || c.dims.ep > 1 || c.dims.etp > 1); },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("the layout {} splits sequences or experts, which align does not do", c.dims.to_string());
+           },
+       .hint = "leave out cp, ep and etp; tp, sp, pp and ZeRO share a model",
+       .keys = {"parallel.cp", "parallel.ep", "parallel.etp", "parallel"}});
   rows.push_back({.area = area,
-                  .name = "`align` and `reward` in any layout but replicas",
+                  .name = "`reward` in any layout but replicas",
                   .families = {F::llama, F::mixtral},
                   .processor = refused,
                   .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; },
+                  .ask = [](EngineCase& c) { c.kind = "reward", c.dims.tp = 2; },
                   .is_asked = [](const EngineCase& c) { return !splits(c.kind) && is_more_than_replicas(c.dims); },
                   .refusal =
                       [](const EngineCase& c) {
@@ -183,6 +222,7 @@ void add_experts(std::vector<EngineFeature>& rows) {
 
 void add_layout_features(std::vector<EngineFeature>& rows) {
   feature_rows::add_data_and_tensor(rows);
+  feature_rows::add_stages(rows);
   feature_rows::add_pipelines(rows);
   feature_rows::add_contexts(rows);
   feature_rows::add_experts(rows);

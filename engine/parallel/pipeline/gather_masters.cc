@@ -32,15 +32,42 @@ Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, 
   return mesh.shard(layout.units()[unit].experts).all_gather(std::span<const float>(share), std::span<float>(all));
 }
 
+// This rank's box of one parameter after the other, from the shares of its unit.
+class HeldBoxes {
+ public:
+  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, const MasterShare& masters)
+      : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
+  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
+  Result<std::span<const float>> of(const std::string& name) {
+    const FlatParameter* p = layout_.find_if_held(name);
+    if (!p) return std::span<const float>();
+    return of(*p);
+  }
+  Result<std::span<const float>> of(const FlatParameter& parameter) {
+    std::size_t its = 0;
+    while (layout_.units()[its].flat.end <= parameter.begin) ++its;
+    if (unit_ != its) LH_CHECK(gather_unit(mesh_, layout_, its, masters_, values_));
+    unit_ = its;
+    const std::int64_t begin = parameter.begin - layout_.units()[unit_].flat.begin;
+    return part_of(std::span<const float>(values_), {begin, begin + parameter.end - parameter.begin});
+  }
+
+ private:
+  Mesh& mesh_;
+  const ParameterLayout& layout_;
+  MasterShare masters_;
+  std::size_t unit_;  // whose values values_ has
+  std::vector<float> values_;
+};
+
 }  // namespace
 
 // Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
-Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
-                      const ParameterLayout& whole_layout, std::span<float> whole) {
+Status gather_parameters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
+                         const ParameterLayout& whole_layout, std::span<float> whole) {
   CollectiveGroup& ranks = mesh.whole();
   const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
-  std::vector<float> mine, all, unit_values;
-  std::size_t unit = layout.units().size();  // whose values unit_values has
+  std::vector<float> mine, all;
   for (const FlatParameter& target : whole_layout.parameters()) {
     std::vector<Box> boxes;
     for (const RankCoordinates& at : coordinates)
@@ -49,12 +76,8 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
     for (const Box& box : boxes) longest = std::max(longest, box.elements());
     mine.assign(static_cast<std::size_t>(longest), 0.0F);
     if (const FlatParameter* p = layout.find_if_held(target.spec.name)) {
-      std::size_t its = 0;
-      while (layout.units()[its].flat.end <= p->begin) ++its;
-      if (unit != its) LH_CHECK(gather_unit(mesh, layout, its, masters, unit_values));
-      unit = its;
-      const std::int64_t begin = p->begin - layout.units()[unit].flat.begin;
-      std::copy_n(unit_values.begin() + begin, p->end - p->begin, mine.begin());
+      LH_TRY(const std::span<const float> values, held(*p));
+      std::copy(values.begin(), values.end(), mine.begin());
     }
     all.resize(mine.size() * boxes.size());
     LH_CHECK(ranks.all_gather(std::span<const float>(mine), std::span<float>(all)));
@@ -67,6 +90,13 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
     }
   }
   return {};
+}
+
+Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
+                      const ParameterLayout& whole_layout, std::span<float> whole) {
+  HeldBoxes boxes(mesh, layout, masters);
+  return gather_parameters(
+      mesh, shape, layout, [&](const FlatParameter& parameter) { return boxes.of(parameter); }, whole_layout, whole);
 }
 
 namespace {
@@ -85,31 +115,6 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
   }
   return holders;
 }
-
-// This rank's box of one parameter after the other, from the shares of its unit.
-class HeldBoxes {
- public:
-  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, const MasterShare& masters)
-      : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
-  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
-  Result<std::span<const float>> of(const std::string& name) {
-    const FlatParameter* p = layout_.find_if_held(name);
-    if (!p) return std::span<const float>();
-    std::size_t its = 0;
-    while (layout_.units()[its].flat.end <= p->begin) ++its;
-    if (unit_ != its) LH_CHECK(gather_unit(mesh_, layout_, its, masters_, values_));
-    unit_ = its;
-    const std::int64_t begin = p->begin - layout_.units()[unit_].flat.begin;
-    return part_of(std::span<const float>(values_), {begin, begin + p->end - p->begin});
-  }
-
- private:
-  Mesh& mesh_;
-  const ParameterLayout& layout_;
-  MasterShare masters_;
-  std::size_t unit_;  // whose values values_ has
-  std::vector<float> values_;
-};
 
 }  // namespace
 

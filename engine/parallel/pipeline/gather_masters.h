@@ -28,6 +28,12 @@ class MasterShare {
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
                       const ParameterLayout& whole_layout, std::span<float> whole);
 
+// The same of what `held` says that this rank's model has of a parameter: nothing where `layout` does not have it.
+// Collective over the mesh's whole() alone, as long as `held` is not more. The span is read before the next call.
+using HeldParameter = std::function<Result<std::span<const float>>(const FlatParameter& parameter)>;
+Status gather_parameters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
+                         const ParameterLayout& whole_layout, std::span<float> whole);
+
 // Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
 // rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An
 // error of `take` is that rank's outcome; the others do not learn of it here.

@@ -56,6 +56,8 @@ class TrainingStage {
   Llama& model() { return *stages_.front(); }
   // What the models compute with, as it stands: what an adapter makes of it, where there is one.
   const ParameterStore& weights() { return stores_.weights(); }
+  // Grows with every change of what is trained, on all ranks alike.
+  std::int64_t version() const { return stores_.trained->version(); }
   std::int64_t tokens_max() const { return tokens_max_; }
   // Borrowed, for train(). Neither restarts in the process nor copies on nodes know of it: the settings ask for none.
   void train_beside(TrainingCompanion& companion) { companion_ = &companion; }

@@ -14,8 +14,10 @@ Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorag
   const auto held = [&](std::int64_t k) {
     return k >= held_first_ && k < held_first_ + static_cast<std::int64_t>(held_.size());
   };
-  if (first <= last_) figures_ = {};
-  if (first <= last_ || !held(first) || !held(first + count - 1)) {
+  // With ZeRO 3 a rank that has no more samples goes through its last ones again, as often as others need.
+  const bool anew = first < last_ || version_ != rollouts_.version(), repeats = !anew && first == last_;
+  if (anew) figures_ = {};
+  if (anew || !held(first) || !held(first + count - 1)) {
     std::vector<RolloutTask> tasks;
     const std::int64_t end = std::min(samples_per_epoch(), first + std::max(count, heldout_block));
     for (std::int64_t k = first; k < end; ++k) {
@@ -23,14 +25,14 @@ Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorag
       tasks.back().sampling.temperature = 0;
     }
     RolloutTimes times;
-    LH_TRY(held_, rollouts_.answer(prompts_, tasks, times));
+    LH_TRY(held_, rollouts_.answer(prompts_, tasks, 1, times));
     held_first_ = first;
   }
-  last_ = first;
+  last_ = first, version_ = rollouts_.version();
   AnswerRows rows(out);
   for (std::int64_t k = first; k < first + count; ++k) {
     const Rollout& rollout = held_[static_cast<std::size_t>(k - held_first_)];
-    figures_.count(rollout);
+    if (!repeats) figures_.count(rollout);
     rows.add(rollout, rollout.reward.value.value_or(0), 1 / static_cast<double>(rollout.drawn.size()));
   }
   rows.put(settings_.sequence_length);

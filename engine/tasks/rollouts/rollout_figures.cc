@@ -18,6 +18,19 @@ void RolloutFigures::count(const Rollout& rollout) {
   for (const double logprob : rollout.drawn) log_probability += logprob;
 }
 
+Status take_slowest(CollectiveGroup& group, RolloutTimes& times) {
+  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::reshard, &RolloutTimes::generate, &RolloutTimes::reward,
+                                                &RolloutTimes::reference, &RolloutTimes::value};
+  std::vector<double> own;
+  for (const auto field : slowest) own.push_back(times.*field);
+  std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
+  LH_CHECK(group.all_gather(own, all));
+  times = {};
+  for (auto at = all.begin(); at != all.end();)
+    for (const auto field : slowest) times.*field = std::max(times.*field, *at++);
+  return {};
+}
+
 Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times) {
   using F = RolloutFigures;
   constexpr double F::* summed[] = {&F::answers,         &F::tokens,      &F::cut,
@@ -28,28 +41,23 @@ Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTi
                                     &F::accepted,        &F::decode_steps};
   constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
   constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
-  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::generate, &RolloutTimes::reward,
-                                                &RolloutTimes::reference, &RolloutTimes::value};
   std::vector<double> own;
   for (const auto field : summed) own.push_back(figures.*field);
   for (const auto tokens : of_tokens)
     for (const auto field : sums) own.push_back(figures.*tokens.*field);
-  for (const auto field : slowest) own.push_back(times.*field);
   own.insert(own.end(), figures.batch_tokens.begin(), figures.batch_tokens.end());
   std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
   LH_CHECK(group.all_gather(own, all));
   RolloutFigures total;
   total.batch_tokens.resize(figures.batch_tokens.size());
-  times = {};
   for (auto at = all.begin(); at != all.end();) {
     for (const auto field : summed) total.*field += *at++;
     for (const auto tokens : of_tokens)
       for (const auto field : sums) total.*tokens.*field += *at++;
-    for (const auto field : slowest) times.*field = std::max(times.*field, *at++);
     for (double& tokens : total.batch_tokens) tokens += *at++;
   }
   figures = std::move(total);
-  return {};
+  return take_slowest(group, times);
 }
 
 void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& figures, const RolloutTimes& times,
@@ -72,6 +80,7 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
              n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
   fields.set("reward_faults", figures.faults + figures.redrawn_faults);
   fields.set("entropy", -figures.log_probability / figures.tokens);
+  fields.set("reshard_s", times.reshard);
   fields.set("generate_s", times.generate);
   fields.set("reward_s", times.reward);
   fields.set("reference_s", times.reference);

@@ -29,7 +29,9 @@ struct RolloutFigures {
   void count(const Rollout& rollout);
 };
 
-// Figures are added, of times the slowest rank's counts. Collective.
+// Of the phases of a rollout the slowest rank's time counts. Collective.
+Status take_slowest(CollectiveGroup& group, RolloutTimes& times);
+// The same, and figures are added: over ranks that hold different answers. Collective.
 Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times);
 
 void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& figures, const RolloutTimes& times,

@@ -62,10 +62,10 @@ Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int
   std::vector<RolloutTask> tasks;
   for (const std::size_t open_group : open) {
     const auto group = static_cast<std::int64_t>(open_group);
-    const std::int64_t first = begin + group / groups * schedule_.batch + run_.group.rank() * share();
+    const std::int64_t first = begin + group / groups * schedule_.batch + run_.mesh.data().rank() * share();
     add_tasks(first / settings_.rollout.group_size + group % groups, draw, tasks);
   }
-  LH_TRY(std::vector<Rollout> drawn, rollouts_.answer(prompts_, tasks, times_));
+  LH_TRY(std::vector<Rollout> drawn, rollouts_.answer(prompts_, tasks, size, times_));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::size_t place = open[i / size] * size + i % size;
     held_[place] = std::move(drawn[i]), lines_[place] = prompts_.examples[tasks[i].prompt].line;
@@ -134,8 +134,10 @@ void RolloutSource::report_faults() const {
 
 Status RolloutSource::roll() {
   const Status mine = roll_own();
+  rollouts_.release();
   LH_CHECK(run_.group.agree(mine));
-  LH_CHECK(add_over_ranks(run_.group, figures_, times_));
+  LH_CHECK(add_over_ranks(run_.mesh.data(), figures_, times_));
+  LH_CHECK(take_slowest(run_.mesh.replica(), times_));
   report_faults();
   if (figures_.without_fault() == 0)
     return make_error(ErrorCode::invalid_input,
@@ -183,7 +185,7 @@ Status RolloutSource::begin_batch() {
 Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStorage& out) const {
   const std::int64_t batch = schedule_.batch_of(step_);
   AnswerRows filled(out);
-  for (std::int64_t k = position - run_.group.rank() * share(); count > 0; ++k, --count) {
+  for (std::int64_t k = position - run_.mesh.data().rank() * share(); count > 0; ++k, --count) {
     LH_ASSERT(k >= 0 && k < share(), std::to_string(k));
     const auto i = static_cast<std::size_t>(batch * share() + k);
     double scale = 1 / static_cast<double>(held_[i].drawn.size());

@@ -1,6 +1,7 @@
 // Batches of the model's own answers: those of a rollout (rollout_schedule.h) are generated when the first micro-batch
-// of its first step is asked for, each rank its share of every batch, whole groups; their advantages follow from the
-// rewards of all, and with a critic from its values. A step begins with the critic's own. Collective over all ranks.
+// of its first step is asked for, each replica its share of every batch, whole groups; their advantages follow from the
+// rewards of all, and with a critic from its values. A step begins with the critic's own. Collective over all ranks;
+// the ranks of a replica (tp, pp) hold the same answers.
 //
 // What is drawn belongs to (seed, step, prompt, member of the group), so that a training that goes on from a checkpoint
 // draws the same. With rollout.redraws a group whose rewards are all equal gives way to one of another prompt, of an
@@ -38,7 +39,7 @@ class RolloutSource final : public BatchSource {
   void add_metrics(Value& fields) const;
 
  private:
-  std::int64_t share() const { return schedule_.batch / run_.group.size(); }  // of a batch
+  std::int64_t share() const { return schedule_.batch / run_.mesh.data().size(); }  // of a batch
   Status begin_batch();
   // Rows [position, position + count) of the step's batch, which are this rank's.
   Status rows(std::int64_t position, std::int64_t count, BatchStorage& out) const;

@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 #include "engine/data/template/end_tokens.h"
-#include "engine/model/inference/stored_weights.h"
+#include "engine/tasks/rollouts/shared_rollouts.h"
 
 namespace longhaul {
 
@@ -28,6 +28,7 @@ Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& sett
       reward_(std::move(reward)),
       shape_(stage.weights().shape()),
       dtype_(computed_in(settings)),
+      weights_(run.mesh),
       model_(run.compute, tokenizer, shape_, std::move(info)) {}
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
@@ -56,11 +57,8 @@ double Rollouts::seconds_of(const std::function<Status()>& phase, Status& done) 
   return static_cast<double>(run_.clock.monotonic_ns() - begun) * 1e-9;
 }
 
-Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, InferenceWeights weights,
                           std::vector<Rollout>& rollouts, std::vector<RewardQuestion>& questions) {
-  InferenceWeights empty;
-  empty.dtype = dtype_;
-  LH_TRY(InferenceWeights weights, inference_weights_of(run_.compute, stage_.weights(), std::move(empty)));
   std::vector<AnswerRequest> requests;
   std::size_t longest = 0;
   for (const RolloutTask& task : tasks) {
@@ -130,16 +128,41 @@ Status Rollouts::compare(std::vector<Rollout>& rollouts) {
   return {};
 }
 
-Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
-                                              RolloutTimes& times) {
+Result<std::vector<Rollout>> Rollouts::answer_here(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                                                   RolloutTimes& times) {
   std::vector<Rollout> rollouts;
+  if (tasks.empty()) return rollouts;
   std::vector<RewardQuestion> questions;
+  std::optional<InferenceWeights> weights;
   Status done;
-  times.generate += seconds_of([&] { return generate(prompts, tasks, rollouts, questions); }, done);
+  const auto take = [&]() -> Status {
+    LH_TRY(InferenceWeights made, weights_.weights(run_.compute, stage_.weights(), dtype_));
+    weights.emplace(std::move(made));
+    return {};
+  };
+  times.reshard += seconds_of(take, done);
+  times.generate +=
+      seconds_of([&] { return generate(prompts, tasks, std::move(*weights), rollouts, questions); }, done);
   times.reward += seconds_of([&] { return judge(questions, rollouts); }, done);
   times.reference += seconds_of([&] { return compare(rollouts); }, done);
   LH_CHECK(done);
   return rollouts;
+}
+
+Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                                              std::size_t group, RolloutTimes& times) {
+  CollectiveGroup& ranks = run_.mesh.replica();
+  Status gathered;
+  times.reshard +=
+      seconds_of([&] { return weights_.gather(run_.compute, stage_.weights(), stage_.version()); }, gathered);
+  LH_CHECK(gathered);
+  if (ranks.size() == 1) return answer_here(prompts, tasks, times);
+  std::vector<RolloutTask> own;
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (drawn_by(i, group, ranks.size()) == ranks.rank()) own.push_back(tasks[i]);
+  auto mine = answer_here(prompts, own, times);
+  LH_CHECK(ranks.agree(mine.ok() ? Status() : Status(mine.error())));
+  return share_rollouts(ranks, *mine, tasks.size(), group);
 }
 
 }  // namespace longhaul

@@ -5,6 +5,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/label_stage.h"
 #include "engine/tasks/stages/reference_scores.h"
 #include "engine/tasks/stages/rollout_stage.h"
@@ -36,6 +37,17 @@ Result<std::vector<double>> pair_references(TaskRun& run, TrainingStage& stage, 
   return reference_scores(run, stage, answers);
 }
 
+// A reference that is scored by the model's folder does not know the codes below an adapter.
+Status refuse_coded_reference(const TaskRun& run, const AlignSettings& settings) {
+  const bool coded = settings.adapter.on() && settings.adapter.base_weights != "full";
+  if (!coded || !align_method(settings.method).reference || !holds_parts(run.mesh.dims())) return {};
+  return make_error(ErrorCode::unsupported,
+                    format("method = \"{}\" with adapter.base_weights = \"{}\" in the layout {}: the reference is "
+                           "scored by the weights of the model's folder, which are not those codes",
+                           settings.method, settings.adapter.base_weights, run.mesh.dims().to_string()),
+                    "use replicas, zero = 1 or 2, or adapter.base_weights = \"full\"");
+}
+
 }  // namespace
 
 Status run_align(TaskRun& run) {
@@ -44,6 +56,7 @@ Status run_align(TaskRun& run) {
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   if (align_method(settings.method).labels) return run_labels(run, settings);
+  LH_CHECK(refuse_coded_reference(run, settings));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));

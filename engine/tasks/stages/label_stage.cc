@@ -8,6 +8,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/reference_scores.h"
 #include "engine/train/step/sequence_scores.h"
 
@@ -165,6 +166,11 @@ std::vector<ChatTokens> mismatched_answers(const std::vector<LabelledAnswer>& an
 }
 
 Status run_labels(TaskRun& run, const AlignSettings& settings) {
+  if (!is_only_replicas(run.mesh.dims()))
+    return make_error(ErrorCode::unsupported,
+                      format("method = \"{}\" in the layout {}: its estimate of the divergence is made by replicas",
+                             settings.method, run.mesh.dims().to_string()),
+                      "leave out tp, sp, pp, vp, dp_shard and zero, or use method = \"dpo\"");
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));

@@ -7,6 +7,7 @@
 #include "engine/tasks/rollouts/critic.h"
 #include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
+#include "engine/tasks/rollouts/whole_weights.h"
 
 namespace longhaul {
 
@@ -37,11 +38,21 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
     return refuse("generates its answers on processors in this version, and this stage has GPUs",
                   "set device = \"cpu\"");
   if (shape.is_moe()) return refuse("with a model that has experts is not part of this version", "use a dense model");
-  const std::int64_t share = settings.rollout.group_size * run.group.size();
+  const ParallelDims& dims = run.mesh.dims();
+  if (has_critic(settings.method) && !is_only_replicas(dims))
+    return refuse(format("trains its critic in replicas, and the layout is {}", dims.to_string()),
+                  "leave out tp, sp, pp, vp, dp_shard and zero, or use method = \"grpo\"");
+  if (settings.adapter.on() && holds_parts(dims))
+    return refuse(format("with adapter.kind = \"{}\" in the layout {}: the weights that an adapter makes are not "
+                         "gathered for rollouts in this version",
+                         settings.adapter.kind, dims.to_string()),
+                  "use replicas, zero = 1 or 2, or train all weights");
+  const std::int64_t replicas = dims.dp(), share = settings.rollout.group_size * replicas;
   if (settings.global_batch_size % share == 0) return {};
   return make_error(ErrorCode::invalid_input,
-                    format("global_batch_size = {} is not a multiple of rollout.group_size ({}) * ranks ({}) = {}",
-                           settings.global_batch_size, settings.rollout.group_size, run.group.size(), share),
+                    format("global_batch_size = {} is not a multiple of rollout.group_size ({}) * {} ({}) = {}",
+                           settings.global_batch_size, settings.rollout.group_size,
+                           replicas == run.group.size() ? "ranks" : "replicas", replicas, share),
                     format("use {}", std::max<std::int64_t>(1, settings.global_batch_size / share) * share));
 }
 
@@ -112,7 +123,7 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   PolicyObjective objective(of_loss, [&](Value& fields) { source.add_metrics(fields); });
   if (!heldout) return stage->train(objective, source, nullptr, figures);
   return stage->train(objective, source, &*heldout, figures,
-                      [&](std::vector<Figure>& more) { return heldout->add_figures(run.group, more); });
+                      [&](std::vector<Figure>& more) { return heldout->add_figures(run.mesh.data(), more); });
 }
 
 }  // namespace longhaul

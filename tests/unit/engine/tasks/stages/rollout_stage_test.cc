@@ -337,4 +337,53 @@ TEST_CASE("learning from rewards: what cannot be is refused before anything is t
   CHECK(has_text(folder.refusal(pattern), "reward.pattern"));
 }
 
+TEST_CASE("learning from rewards: tensor parallel ranks, pipelines and ZeRO draw and learn what one rank does") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 3), task.settings.find("rollout")->set("redraws", 1);
+  folder.run_well(task, "one");
+  const std::vector<Value> one = folder.metrics("one");
+  REQUIRE(one.size() == 3);
+  for (const ParallelDims& dims :
+       {stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 1, 2, 1), stage_layout(1, 1, 2, 3),
+        stage_layout(2, 1, 2, 2), stage_layout(1, 2, 2, 3), stage_layout(2, 2, 1, 0)}) {
+    CAPTURE(dims.to_string());
+    const std::string out = replace_all(dims.to_string(), " ", "-");
+    run_on_ranks(folder, task, out, dims);
+    const std::vector<Value> steps = folder.metrics(out);
+    REQUIRE(steps.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(steps[i].get_number("reshard_s") > 0);
+      for (const char* name : {"loss", "reward", "accuracy", "kl", "answer_tokens", "entropy", "grad_norm",
+                               "equal_groups", "redrawn_groups", "reward_deviation"}) {
+        CAPTURE(name);
+        CHECK(steps[i].get_number(name) == doctest::Approx(one[i].get_number(name)).epsilon(1e-5).scale(1));
+      }
+    }
+    for (const char* name : {"heldout_accuracy", "heldout_answer_tokens", "heldout_reward_deviation"}) {
+      CAPTURE(name);
+      CHECK(folder.figure(out, name) == doctest::Approx(folder.figure("one", name)).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("learning from rewards: what layouts cannot do is refused by name") {
+  const RolloutFolder folder;
+  const auto said = [&](const Task& task, const ParallelDims& dims) {
+    const std::vector<Status> all = run_in_layout(folder, task, "refused", dims);
+    for (const Status& one : all) REQUIRE_FALSE(one.ok());
+    return all.front().error().message();
+  };
+  Task task = folder.grpo();
+  ParallelDims contexts;
+  contexts.cp = 2;
+  CHECK(has_text(said(task, contexts), "splits sequences or experts, which align does not do"));
+  task.settings.set("adapter", *parse_json(R"({"kind": "lora"})"));
+  CHECK(has_text(said(task, stage_layout(1, 2, 1, 0)), "with adapter.kind = \"lora\" in the layout pp=2"));
+  run_on_ranks(folder, task, "shared", stage_layout(1, 1, 2, 2));  // whole weights are there
+  Task ppo = folder.grpo();
+  ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
+  CHECK(has_text(said(ppo, stage_layout(2, 1, 1, 0)), "trains its critic in replicas"));
+}
+
 }  // namespace longhaul

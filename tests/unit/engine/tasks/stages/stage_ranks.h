@@ -1,4 +1,4 @@
-// A stage on several ranks, replicas of each other, which are threads.
+// A stage on several ranks, which are threads.
 #pragma once
 
 #include <thread>
@@ -8,7 +8,10 @@
 
 namespace longhaul {
 
-inline void run_on_ranks(const StageFolder& folder, const Task& task, const std::string& out, int ranks) {
+// What each rank says.
+inline std::vector<Status> run_in_layout(const StageFolder& folder, const Task& task, const std::string& out,
+                                         const ParallelDims& dims) {
+  const int ranks = dims.world_size();
   const SystemClock clock;
   const ThreadsWorld world(ranks);
   CommOptions options;
@@ -20,7 +23,7 @@ inline void run_on_ranks(const StageFolder& folder, const Task& task, const std:
       Launch launch;
       launch.output_dir = folder.at(out), launch.state_dir = folder.at(out + ".state");
       launch.events_path = folder.at(out + ".events.jsonl"), launch.attempt_key = "key";
-      launch.dims.dp_replicate = ranks;
+      launch.dims = dims;
       const auto communicator = world.communicator(rank, 1, options);
       const auto mesh = Mesh::create(launch.dims, *communicator, 20'000);
       if (!mesh.ok()) return void(status[static_cast<std::size_t>(rank)] = mesh.error());
@@ -31,7 +34,27 @@ inline void run_on_ranks(const StageFolder& folder, const Task& task, const std:
       status[static_cast<std::size_t>(rank)] = run_stage(run);
     });
   for (std::thread& thread : threads) thread.join();
-  for (const Status& one : status) REQUIRE_MESSAGE(one.ok(), one.error().message());
+  return status;
+}
+
+inline void run_on_ranks(const StageFolder& folder, const Task& task, const std::string& out,
+                         const ParallelDims& dims) {
+  for (const Status& one : run_in_layout(folder, task, out, dims)) REQUIRE_MESSAGE(one.ok(), one.error().message());
+}
+
+// Replicas of each other.
+inline void run_on_ranks(const StageFolder& folder, const Task& task, const std::string& out, int ranks) {
+  ParallelDims dims;
+  dims.dp_replicate = ranks;
+  run_on_ranks(folder, task, out, dims);
+}
+
+// tp with sp, pp, and replicas that share as `zero` says.
+inline ParallelDims stage_layout(int tp, int pp, int dp, int zero) {
+  ParallelDims dims;
+  dims.tp = tp, dims.sp = tp > 1, dims.pp = pp, dims.zero = zero;
+  (zero > 0 ? dims.dp_shard : dims.dp_replicate) = dp;
+  return dims;
 }
 
 }  // namespace longhaul

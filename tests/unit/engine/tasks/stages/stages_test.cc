@@ -10,12 +10,13 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/events/event.h"
 #include "contracts/records/manifest.h"
 #include "contracts/records/milestone.h"
 #include "contracts/tasks/stage_kinds.h"
 #include "engine/tasks/common/text_windows.h"
 #include "tests/support/tensorboard_reader.h"
-#include "tests/unit/engine/tasks/stages/stage_folder.h"
+#include "tests/unit/engine/tasks/stages/stage_ranks.h"
 
 using namespace longhaul;
 
@@ -320,4 +321,44 @@ TEST_CASE("bad tasks are refused with one clear error") {
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::unsupported);
   CHECK(status.error().message().find("more than this version can do for evaluate: replicas") != std::string::npos);
+}
+
+TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank, with an adapter, too") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  Task task = folder.task("align", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
+                          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 3,
+                              "precision": "f32", "optimizer": {"lr": 0.001, "warmup_steps": 0}})");
+  const auto metrics = [&](const std::string& out) {
+    std::uint64_t offset = 0;
+    std::vector<Value> found;
+    for (const std::vector<Event> all = *read_events(folder.at(out + ".events.jsonl"), offset);
+         const Event& event : all)
+      if (event.kind == "metric" && event.fields.find("margin")) found.push_back(event.fields);
+    return found;
+  };
+  for (const char* adapter : {R"({"kind": "none"})", R"({"kind": "lora", "rank": 4})"}) {
+    task.settings.set("adapter", *parse_json(adapter));
+    const std::string one = format("one-{}", adapter[10]);
+    folder.run_well(task, one);
+    const std::vector<Value> alone = metrics(one);
+    REQUIRE(alone.size() == 3);
+    for (const ParallelDims& dims : {stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 1, 2, 3),
+                                     stage_layout(2, 1, 2, 1), stage_layout(1, 2, 2, 2)}) {
+      CAPTURE(dims.to_string());
+      CAPTURE(adapter);
+      const std::string out = one + replace_all(dims.to_string(), " ", "-");
+      run_on_ranks(folder, task, out, dims);
+      const std::vector<Value> steps = metrics(out);
+      REQUIRE(steps.size() == 3);
+      for (std::size_t i = 0; i < 3; ++i)
+        for (const char* name : {"loss", "accuracy", "margin", "grad_norm"}) {
+          CAPTURE(name);
+          if (i == 0 && std::string(name) == "accuracy") continue;  // the model is its reference: rounding decides
+          CHECK(steps[i].get_number(name) == doctest::Approx(alone[i].get_number(name)).epsilon(1e-5).scale(1));
+        }
+      CHECK(folder.figure(out, "heldout_loss") == doctest::Approx(folder.figure(one, "heldout_loss")).epsilon(1e-5));
+    }
+  }
 }

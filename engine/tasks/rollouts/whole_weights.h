@@ -1,0 +1,33 @@
+// Weights of a training as generation holds them, whole on every rank, from the parts that ranks of tp, pp and ZeRO 3
+// have. Where the store has whole parameters nothing is sent and nothing is kept.
+#pragma once
+
+#include <memory>
+
+#include "engine/model/inference/stored_weights.h"
+#include "engine/parallel/mesh/mesh.h"
+
+namespace longhaul {
+
+bool is_only_replicas(const ParallelDims& dims);
+// Does a rank of such a layout have only a part of the weights that it computes with?
+bool holds_parts(const ParallelDims& dims);
+
+class WholeWeights {
+ public:
+  explicit WholeWeights(Mesh& mesh) : mesh_(mesh) {}  // borrowed
+
+  // Gathers unless it holds those of `version` of the training. Collective over the ranks that hold the model together,
+  // and with ZeRO 3 over those that share it. With ZeRO 3 `store` has masters.
+  Status gather(const ComputeContext& context, const ParameterStore& store, std::int64_t version);
+  // Of what was gathered; not collective.
+  Result<InferenceWeights> weights(const ComputeContext& context, const ParameterStore& store, DType dtype) const;
+  void release() { whole_.reset(); }
+
+ private:
+  Mesh& mesh_;
+  std::unique_ptr<ParameterStore> whole_;  // f32, as they compute; null where the store has them, or none are held
+  std::int64_t version_ = -1;
+};
+
+}  // namespace longhaul
