@@ -103,11 +103,11 @@ def repeating(options, folder):
 
 
 def report(whole, ours, trl, repeated):
-    rate = sum(s["answer_tokens"] for s in ours) * ANSWERS / sum(s["generate_s"] for s in ours)
+    rate = sum(s["answer_tokens"] for s in ours) * ANSWERS / sum(s["reshard_s"] + s["generate_s"] for s in ours)
     peer = sum(g["tokens"] for g in trl["generate"]) / sum(g["seconds"] for g in trl["generate"])
     slow = whole["tokens"] / whole["seconds"]
     step, peer_step = mean(s["step_s"] for s in ours), mean(trl["steps"])
-    named = ("generate_s", "reward_s", "reference_s", "train_s", "other_s")
+    named = ("reshard_s", "generate_s", "reward_s", "reference_s", "train_s", "other_s")
     phases = {name: mean(s[name] for s in ours) for name in named}
     print(f"{trl['versions']}; tokens of an answer: {mean(s['answer_tokens'] for s in ours):.1f}, TRL "
           f"{sum(g['tokens'] for g in trl['generate']) / sum(g['answers'] for g in trl['generate']):.1f}")
