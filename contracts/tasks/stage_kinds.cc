@@ -104,6 +104,7 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
       }
       const Value *given = value.find("inputs"), *at = value.find("reward");
       hold(check_reward_input(settings, given && given->find("reward")), at ? "reward" : "inputs");
+      hold(check_teacher_input(settings, given && given->find("teacher")), "inputs");
     }
     return table.to_value(settings);
   };
@@ -257,15 +258,19 @@ std::vector<StageKind> make_kinds() {
                                     {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
                                    sft_fields()));
   kinds.push_back(training_kind_of(
-      "align", 3, "preference tuning (DPO, IPO, SimPO, ORPO and others), and learning from rewards (GRPO, RLOO)",
+      "align", 3,
+      "preference tuning (DPO, IPO, SimPO, ORPO and others), learning from rewards (GRPO, RLOO) or from a teacher",
       {{"model", trained, true, true, "the model to tune, and the reference"},
        {"data",
         {"command", "sample"},
         true,
         true,
-        "JSONL of {prompt, chosen, rejected}; with kto {prompt, completion, label}, with rewards {prompt, answer}"},
+        "JSONL of {prompt, chosen, rejected}; with kto {prompt, completion, label}, with rewards {prompt, answer}, "
+        "with distill {prompt}"},
        {"heldout", {"command", "sample"}, true, false, "JSONL of held-out pairs or prompts"},
-       {"reward", {"reward"}, true, false, "with reward.kind = \"model\": the reward model that judges answers"}},
+       {"reward", {"reward"}, true, false, "with reward.kind = \"model\": the reward model that judges answers"},
+       {"teacher", trained, true, false,
+        "with distill: the model whose probabilities are learnt, with the same tokenizer"}},
       align_fields()));
   kinds.push_back(
       training_kind_of("reward", 1, "trains a reward model: a number for an answer, larger for a better one",

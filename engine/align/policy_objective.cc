@@ -2,7 +2,14 @@
 
 #include <algorithm>
 
+#include "contracts/settings/stages/alignment.h"
+
 namespace longhaul {
+
+std::vector<std::string> PolicyObjective::extra_names() const {
+  if (has_teacher(settings_.method)) return {"kl", "clip_fraction"};
+  return {"reward", "accuracy", "kl", "clip_fraction"};
+}
 
 ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
                                        std::span<float> weights) {
@@ -24,8 +31,10 @@ ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<cons
     const double scale = of[AnswerPlace::token_scale], tokens = std::max(1.0, static_cast<double>(places.size()));
     sums.loss += scale * loss.loss;
     sums.count += 1;
-    sums.extra[0] += of[AnswerPlace::reward], sums.extra[1] += of[AnswerPlace::right];
-    sums.extra[2] += loss.divergence / tokens, sums.extra[3] += loss.clipped / tokens;
+    std::size_t extra = 0;
+    if (!has_teacher(settings_.method))
+      sums.extra[extra++] += of[AnswerPlace::reward], sums.extra[extra++] += of[AnswerPlace::right];
+    sums.extra[extra++] += loss.divergence / tokens, sums.extra[extra++] += loss.clipped / tokens;
     // d log p / d(token loss) = -1.
     for (std::size_t i = 0; i < places.size(); ++i) weights[places[i]] = static_cast<float>(-scale * loss.slopes[i]);
   }

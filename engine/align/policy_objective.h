@@ -1,6 +1,6 @@
-// Rewards as an objective of the trainer. Sequences of a batch are answers of the model; per_sequence carries four
-// numbers of each (AnswerPlace), and drawn and reference the log-probabilities of its tokens; where tokens have
-// advantages of their own those count. Sums are over answers.
+// Rewards, or a teacher's advantages, as an objective of the trainer. Sequences of a batch are answers of the model;
+// per_sequence carries four numbers of each (AnswerPlace), and drawn and reference the log-probabilities of its tokens;
+// where tokens have advantages of their own those count. Sums are over answers.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class PolicyObjective final : public SequenceObjective {
   PolicyObjective(const AlignSettings& settings, std::function<void(Value&)> more)
       : settings_(settings), more_(std::move(more)) {}
 
-  // kl and clip_fraction: per token, averaged over answers.
-  std::vector<std::string> extra_names() const override { return {"reward", "accuracy", "kl", "clip_fraction"}; }
+  // kl and clip_fraction: per token, averaged over answers. With a teacher there are no rewards, and kl is from it.
+  std::vector<std::string> extra_names() const override;
   void add_metrics(Value& fields) const override {
     if (more_) more_(fields);
   }

@@ -346,6 +346,8 @@ void Planner::check_fit() {
         stage.inputs.push_back(input.name);
         if (input.name == "model") stage.model_from = input.stage;
         if (input.name == "model" && input.paths.size() == 1) stage.model_folder = in_folder(input.paths.front());
+        if (input.name == "teacher") stage.teacher_from = input.stage;
+        if (input.name == "teacher" && input.paths.size() == 1) stage.teacher_folder = in_folder(input.paths.front());
         if (input.name == "tokens" || input.name == "corpus") stage.text_from = input.stage;
       }
       if (variant.is_sound) stages.push_back(std::move(stage));

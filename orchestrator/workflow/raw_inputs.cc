@@ -281,7 +281,7 @@ void check_harness(const PlannedStage& stage, const PlannedInput& input, const W
 }
 
 bool is_model_input(const std::string& name) {
-  return name == "model" || name == "baseline" || name == "reward" || name == "judge";
+  return name == "model" || name == "baseline" || name == "reward" || name == "judge" || name == "teacher";
 }
 
 Status check_path(const PlannedStage& stage, const PlannedInput& input, const std::string& path,

@@ -32,6 +32,7 @@ class FitCheck {
     check_milestones(stage);
     check_model(stage);
     if (trains(stage.kind) && stage.kind != "pretrain") check_length(stage, "sequence_length");
+    if (!stage.teacher_from.empty() || !stage.teacher_folder.empty()) check_teacher(stage);
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "sample") check_answers(stage);
     if (stage.kind == "quantize" && has(stage, "tokens"))
@@ -78,15 +79,20 @@ class FitCheck {
              format("at most {}: use {} or more", milestones_max, (steps - 1) / milestones_max + 1));
   }
 
-  // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
-  // conversion keep the shape. Nothing where that is not known.
-  std::optional<ModelShape> model_of(const FittedStage& stage) {
+  // The stage that begins what this one takes its model from, itself where no stage does.
+  const FittedStage* first_of(const FittedStage& stage) const {
     const FittedStage* at = &stage;
     for (;;) {
       const auto from = by_name_.find(at->model_from);
-      if (from == by_name_.end()) break;
+      if (from == by_name_.end()) return at;
       at = from->second;
     }
+  }
+
+  // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
+  // conversion keep the shape. Nothing where that is not known.
+  std::optional<ModelShape> model_of(const FittedStage& stage) {
+    const FittedStage* at = first_of(stage);
     if (!at->model_folder.empty()) return shape_in(at->model_folder);
     if (at == &stage || at->kind != "pretrain" || has(*at, "model")) return std::nullopt;
     const Value* model = at->settings->find("model");
@@ -110,6 +116,46 @@ class FitCheck {
   std::optional<std::int64_t> longest_of(const FittedStage& stage) {
     const auto model = model_of(stage);
     return model ? std::optional(model->max_position_embeddings) : std::nullopt;
+  }
+
+  // As the stage that would take the teacher for its model.
+  FittedStage teacher_of(const FittedStage& stage) const {
+    FittedStage teacher = stage;
+    teacher.model_from = stage.teacher_from, teacher.model_folder = stage.teacher_folder;
+    return teacher;
+  }
+
+  // What makes the tokenizer of a stage's model, and its text where that is a file. Nothing where that is not known.
+  struct TokenizerSource {
+    std::string name, text;
+  };
+  std::optional<TokenizerSource> tokenizer_of(const FittedStage& stage) {
+    const FittedStage* at = first_of(stage);
+    if (!at->model_folder.empty()) {
+      const auto text = files_.read(at->model_folder + "/tokenizer.json");
+      return text.ok() ? std::optional(TokenizerSource{at->model_folder, *text}) : std::nullopt;
+    }
+    const auto from = by_name_.find(at->text_from);
+    if (at->kind != "pretrain" || from == by_name_.end() || has(*from->second, "tokenizer")) return std::nullopt;
+    return TokenizerSource{"stage." + from->first, ""};
+  }
+
+  void check_teacher(const FittedStage& stage) {
+    const FittedStage teacher = teacher_of(stage);
+    const char* hint = "take a teacher with the tokenizer of the model that learns";
+    const auto own = tokenizer_of(stage), other = tokenizer_of(teacher);
+    const bool both = own && other && own->text.empty() == other->text.empty();
+    if (both && (own->text.empty() ? own->name != other->name : own->text != other->text))
+      return add(stage, {"inputs.teacher", "inputs"},
+                 format("the teacher's tokenizer, that of {}, is not the model's, that of {}", other->name, own->name),
+                 hint);
+    const auto shape = model_of(stage), of_teacher = model_of(teacher);
+    if (!shape || !of_teacher || shape->vocab_size == 0 || of_teacher->vocab_size == 0) return;
+    if (shape->vocab_size != of_teacher->vocab_size)
+      add(stage, {"inputs.teacher", "inputs"},
+          format("the teacher has a vocabulary of {} tokens, and the model one of {}", of_teacher->vocab_size,
+                 shape->vocab_size),
+          hint);
   }
 
   // Its numbers without its kind: all weights would be trained.

@@ -22,10 +22,11 @@ struct FittedStage {  // one variant of a stage in which nothing else is wrong
   std::string text_from;            // the same of its tokens, or of its corpus where it is a tokenize stage
   ParallelDims dims = {};           // its layout; with a tune stage's until it is known, replicas
   std::string model_folder = {};    // of a model that is there; "": a stage makes it, or it takes none
+  std::string teacher_from = {}, teacher_folder = {};  // the same two of the model that it learns from
 };
 
-// The stages do not wait for each other in a loop. Of `files` config.json of models that are there is read; one that
-// cannot be is nobody's problem here (layout/imported_model.h).
+// The stages do not wait for each other in a loop. Of `files` config.json of models that are there is read, and with a
+// teacher tokenizer.json; what cannot be is nobody's problem here (layout/imported_model.h).
 void check_stages_fit(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics);
 
 }  // namespace longhaul

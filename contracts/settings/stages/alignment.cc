@@ -29,7 +29,7 @@ const AlignMethod& align_method(std::string_view name) {
 }
 
 const std::vector<const char*>& rollout_methods() {
-  static const std::vector<const char*> methods = {"grpo", "rloo", "reinforce++", "ppo"};
+  static const std::vector<const char*> methods = {"grpo", "rloo", "reinforce++", "ppo", "distill"};
   return methods;
 }
 
@@ -39,6 +39,10 @@ bool learns_from_rollouts(std::string_view method) {
 
 bool has_critic(std::string_view method) {
   return method == "ppo";
+}
+
+bool has_teacher(std::string_view method) {
+  return method == "distill";
 }
 
 namespace {
@@ -81,22 +85,27 @@ void check_labels(const AlignSettings& s, const Unless& unless) {
          "desirable_weight and undesirable_weight are both 0: nothing is learnt", "1 for both is usual");
 }
 
+// Of methods whose advantages are those of tokens.
+void check_no_groups(const AlignSettings& s, const Unless& unless) {
+  const auto no_group = [&](bool asked, const char* what) {
+    unless(!asked, "rollout",
+           format("{} with method = \"{}\", whose advantages are those of tokens and not of groups", what, s.method),
+           "leave it out; it goes with grpo");
+  };
+  no_group(s.rollout.redraws > 0, "rollout.redraws");
+  no_group(s.rollout.ratio != "token", "rollout.ratio = \"sequence\"");
+}
+
 // Of ppo, and that others say nothing of it.
 void check_critic(const AlignSettings& s, const Unless& unless) {
   if (!has_critic(s.method)) {
-    unless(s.rollout.group_size >= 2, "rollout",
+    unless(s.rollout.group_size >= 2 || has_teacher(s.method), "rollout",
            format("rollout.group_size = 1 with method = \"{}\", which compares answers to one prompt", s.method),
            "8 is usual");
     unless(s.ppo == PpoSettings(), "ppo", format("ppo means nothing with method = \"{}\"", s.method), "leave it out");
     return;
   }
-  const auto no_group = [&](bool asked, const char* what) {
-    unless(!asked, "rollout",
-           format("{} with method = \"ppo\", whose advantages are those of tokens and not of groups", what),
-           "leave it out; it goes with grpo");
-  };
-  no_group(s.rollout.redraws > 0, "rollout.redraws");
-  no_group(s.rollout.ratio != "token", "rollout.ratio = \"sequence\"");
+  check_no_groups(s, unless);
   unless(s.ppo.critic != "reward" || s.reward.kind == "model", "ppo",
          format("ppo.critic = \"reward\" with reward.kind = \"{}\": there is no reward model to begin with",
                 s.reward.kind),
@@ -112,8 +121,19 @@ void check_critic(const AlignSettings& s, const Unless& unless) {
          "leave it out; checkpoint.every_steps saves both models");
 }
 
+// The divergence from the teacher is all that is learnt from.
+void check_teacher(const AlignSettings& s, const Unless& unless) {
+  check_no_groups(s, unless);
+  unless(s.beta == AlignSettings().beta, "beta",
+         format("beta means nothing with method = \"{}\", which is tied to its teacher alone", s.method),
+         "leave it out");
+  unless(s.reward == RewardSettings(), "reward",
+         format("reward means nothing with method = \"{}\", which learns from a teacher", s.method),
+         "leave it out; a stage of the kind sample measures answers by a reward");
+}
+
 void check_rollouts(const AlignSettings& s, const Unless& unless) {
-  check_no_pairs(s, "rewards", unless);
+  check_no_pairs(s, has_teacher(s.method) ? "a teacher" : "rewards", unless);
   const std::int64_t group = s.rollout.group_size, batch = s.global_batch_size;
   unless(batch % group == 0, "global_batch_size",
          format("global_batch_size = {} answers are no whole groups of rollout.group_size = {}", batch, group),
@@ -137,6 +157,7 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   unless(s.rollout.dual_clip == 0 || s.rollout.dual_clip > 1, "rollout",
          format("rollout.dual_clip = {:g} is no bound above 1", s.rollout.dual_clip), "3 is usual, 0 has none");
   check_critic(s, unless);
+  if (has_teacher(s.method)) return check_teacher(s, unless);
   check_reward(s.reward, unless);
 }
 
@@ -165,7 +186,8 @@ std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
   for (const auto& [key, asked] : {std::pair{"rollout", s.rollout != plain.rollout},
                                    std::pair{"reward", s.reward != plain.reward}, std::pair{"ppo", s.ppo != plain.ppo}})
     unless(!asked, key, format("{} means nothing with method = \"{}\"", key, s.method),
-           "leave it out; it goes with grpo, rloo, reinforce++ and ppo");
+           std::string_view(key) == "rollout" ? "leave it out; it goes with grpo, rloo, reinforce++, ppo and distill"
+                                              : "leave it out; it goes with grpo, rloo, reinforce++ and ppo");
   if (labels) return check_labels(s, unless), problems;
   const AlignMethod& method = align_method(s.method);
   const auto only_with = [&](bool AlignMethod::* trait, bool asked, const char* key) {
@@ -195,13 +217,25 @@ std::vector<AlignmentProblem> alignment_problems(const AlignSettings& s) {
 }
 
 Status check_reward_input(const AlignSettings& settings, bool has_reward_model) {
-  const bool asked = learns_from_rollouts(settings.method) && settings.reward.kind == "model";
+  const bool asked =
+      learns_from_rollouts(settings.method) && !has_teacher(settings.method) && settings.reward.kind == "model";
   if (asked == has_reward_model) return {};
   if (asked)
     return make_error(ErrorCode::invalid_input, "reward.kind = \"model\" without the input 'reward'",
                       "give inputs.reward, the artifact of a stage of the kind reward or a folder with one");
   return make_error(ErrorCode::invalid_input, "the input 'reward' means nothing without reward.kind = \"model\"",
                     "leave it out, or set method = \"grpo\" and reward.kind = \"model\"");
+}
+
+Status check_teacher_input(const AlignSettings& settings, bool has_teacher_model) {
+  const bool asked = has_teacher(settings.method);
+  if (asked == has_teacher_model) return {};
+  if (asked)
+    return make_error(ErrorCode::invalid_input, format("method = \"{}\" without the input 'teacher'", settings.method),
+                      "give inputs.teacher, a model with the tokenizer of the one that learns");
+  return make_error(ErrorCode::invalid_input,
+                    format("the input 'teacher' means nothing with method = \"{}\"", settings.method),
+                    "leave it out, or set method = \"distill\"");
 }
 
 std::vector<AlignmentProblem> reward_problems(const RewardSettings& reward) {

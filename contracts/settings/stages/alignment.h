@@ -24,12 +24,14 @@ const std::vector<AlignMethod>& align_methods();
 // The end of the program if there is none of that name.
 const AlignMethod& align_method(std::string_view name);
 
-// Methods that learn from rewards of the model's own answers (engine/align/group_advantage.h): the same settings but
-// for rollout.advantage, which is grpo's, and the group `ppo`.
+// Methods that learn from the model's own answers: from rewards of them (engine/align/group_advantage.h), or from a
+// teacher (distill). The same settings but for rollout.advantage, which is grpo's, and the groups `ppo` and `reward`.
 const std::vector<const char*>& rollout_methods();
 bool learns_from_rollouts(std::string_view method);
 // Expects what answers are worth by a model that is trained beside: ppo (engine/align/critic).
 bool has_critic(std::string_view method);
+// Compares its answers with another model, which is not trained: distill (engine/align/teacher_advantage.h).
+bool has_teacher(std::string_view method);
 
 // Settings that do not go together, each with the key that is to be changed.
 struct AlignmentProblem {
@@ -42,6 +44,8 @@ std::vector<AlignmentProblem> reward_problems(const RewardSettings& reward);
 Status as_one_error(std::vector<AlignmentProblem> problems);
 // Whether the reward is a model and one is given: neither means anything without the other (invalid_input).
 Status check_reward_input(const AlignSettings& settings, bool has_reward_model);
+// The same of a method that has a teacher, and the input `teacher`.
+Status check_teacher_input(const AlignSettings& settings, bool has_teacher_model);
 // All of them as one error (invalid_input).
 Status check_alignment(const AlignSettings& settings);
 

@@ -238,7 +238,8 @@ const FieldTable<RolloutSettings>& rollout_fields() {
   static const auto table =
       FieldTable<R>()
           .field("group_size", &R::group_size,
-                 {.help = "answers to a prompt, which are compared with each other (not by ppo, which can do with 1); "
+                 {.help = "answers to a prompt, which are compared with each other (not by ppo and distill, which can "
+                          "do with 1); "
                           "global_batch_size counts answers",
                   .min = 1,
                   .max = 4096})
@@ -354,10 +355,12 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("method", &A::method,
                  {.help = "preference loss; simpo and orpo need no reference model, and kto no pairs. grpo, rloo and "
                           "reinforce++ learn "
-                          "from rewards of the model's own answers, and so does ppo, with a critic",
+                          "from rewards of the model's own answers, and so does ppo, with a critic; distill learns "
+                          "what the model of inputs.teacher says of them",
                   .choices = {"dpo", "robust", "ipo", "hinge", "simpo", "orpo", "kto", "grpo", "rloo", "reinforce++",
-                              "ppo"}})
-          .group("rollout", &A::rollout, rollout_fields(), "grpo, rloo, reinforce++, ppo: answers of the model itself")
+                              "ppo", "distill"}})
+          .group("rollout", &A::rollout, rollout_fields(),
+                 "grpo, rloo, reinforce++, ppo, distill: answers of the model itself")
           .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++, ppo: what an answer is worth")
           .group("ppo", &A::ppo, ppo_fields(), "ppo: critic, advantages, and the divergence in the reward")
           .field(
@@ -365,7 +368,7 @@ const FieldTable<AlignSettings>& align_fields() {
               {.help =
                    "strength of the tie to the reference model; ipo: tau, simpo: the reward's scale, orpo: the "
                    "weight of the odds ratio; grpo, rloo, reinforce++: weight of the divergence, ppo: of that in the "
-                   "reward, 0: no reference",
+                   "reward, 0: no reference; not of distill",
                .min = 0})
           .field("label_smoothing", &A::label_smoothing,
                  {.help = "dpo, robust, simpo: share of labels taken as wrong (with dpo: conservative DPO)",

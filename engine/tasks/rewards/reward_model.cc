@@ -22,24 +22,24 @@ Result<std::vector<std::int32_t>> tokens_of_example(const std::string& folder) {
   return std::move(tokens.ids);
 }
 
-// Tokens go from one model to the other as they are.
-Status check_same_tokens(const std::string& folder, const std::string& judged) {
+}  // namespace
+
+Status check_same_tokens(const std::string& what, const std::string& folder, const std::string& other,
+                         const std::string& hint) {
   LH_TRY(const std::string own, read_file(join_path(folder, "tokenizer.json")));
-  LH_TRY(const std::string other, read_file(join_path(judged, "tokenizer.json")));
-  bool same = own == other;
+  LH_TRY(const std::string others, read_file(join_path(other, "tokenizer.json")));
+  bool same = own == others;
   if (same) {
     LH_TRY(const std::vector<std::int32_t> mine, tokens_of_example(folder));
-    LH_TRY(const std::vector<std::int32_t> theirs, tokens_of_example(judged));
+    LH_TRY(const std::vector<std::int32_t> theirs, tokens_of_example(other));
     same = mine == theirs;
   }
   if (same) return {};
   return make_error(ErrorCode::invalid_input,
-                    format("the reward model {} and the model {} differ in {}", folder, judged,
-                           own == other ? "how a conversation is written (their chat templates)" : "tokenizer.json"),
-                    "train the reward model from the model that it judges, or from one with the same tokenizer");
+                    format("{} {} and the model {} differ in {}", what, folder, other,
+                           own == others ? "how a conversation is written (their chat templates)" : "tokenizer.json"),
+                    hint);
 }
-
-}  // namespace
 
 Result<RewardForm> reward_form_of_folder(const std::string& folder) {
   LH_TRY(const HfConfig config, load_any_model_config(folder));
@@ -54,7 +54,9 @@ Result<std::unique_ptr<RewardModel>> RewardModel::load(const TaskRun& run, const
     return make_error(
         ErrorCode::invalid_input, folder + " is no reward model",
         "a stage of the kind reward makes one; its config.json names a class ...ForSequenceClassification");
-  LH_CHECK(check_same_tokens(folder, judged_folder));
+  LH_CHECK(
+      check_same_tokens("the reward model", folder, judged_folder,
+                        "train the reward model from the model that it judges, or from one with the same tokenizer"));
   if (length_max > config.shape.max_position_embeddings)
     return make_error(
         ErrorCode::invalid_input,

@@ -15,6 +15,11 @@ namespace longhaul {
 // What the numbers of the model in that folder mean (contracts/settings/stages/reward_form.h).
 Result<RewardForm> reward_form_of_folder(const std::string& folder);
 
+// Whether the model of `folder`, `what` in words, reads the tokens of the model of `other` as they are: the same
+// tokenizer.json and form of conversations (invalid_input with `hint`).
+Status check_same_tokens(const std::string& what, const std::string& folder, const std::string& other,
+                         const std::string& hint);
+
 // A prompt and its answer, from which token on that is; borrowed.
 struct JudgedText {
   std::span<const std::int32_t> ids;

@@ -2,12 +2,23 @@
 
 #include <algorithm>
 
+#include "contracts/settings/stages/alignment.h"
 #include "engine/tasks/rollouts/answer_rows.h"
+#include "engine/tasks/rollouts/token_credit.h"
 
 namespace longhaul {
 
 namespace {
 constexpr std::int64_t heldout_block = 256;  // prompts that are answered together
+}
+
+RolloutTask HeldoutRollouts::task_of(std::int64_t prompt) const {
+  RolloutTask task;
+  task.prompt = static_cast<std::size_t>(prompt);
+  if (!has_teacher(settings_.method)) return task.sampling.temperature = 0, task;
+  task.sampling.seed = static_cast<std::uint64_t>(settings_.seed);
+  task.sampling.stream = task.prompt;
+  return task;
 }
 
 Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
@@ -20,12 +31,10 @@ Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorag
   if (anew || !held(first) || !held(first + count - 1)) {
     std::vector<RolloutTask> tasks;
     const std::int64_t end = std::min(samples_per_epoch(), first + std::max(count, heldout_block));
-    for (std::int64_t k = first; k < end; ++k) {
-      tasks.push_back({.prompt = static_cast<std::size_t>(k), .sampling = {}});
-      tasks.back().sampling.temperature = 0;
-    }
+    for (std::int64_t k = first; k < end; ++k) tasks.push_back(task_of(k));
     RolloutTimes times;
     LH_TRY(held_, rollouts_.answer(prompts_, tasks, 1, times));
+    if (has_teacher(settings_.method)) LH_CHECK(credit_by_teacher(held_));
     held_first_ = first;
   }
   last_ = first, version_ = rollouts_.version();
@@ -47,7 +56,8 @@ Status HeldoutRollouts::add_figures(CollectiveGroup& group, std::vector<Figure>&
   add_rollout_metrics(settings_, all, times, fields);
   figures.push_back({"heldout_answer_tokens", fields.get_number("answer_tokens"), "tokens"});
   figures.push_back({"heldout_answers_cut", fields.get_number("answers_cut"), ""});
-  figures.push_back({"heldout_reward_deviation", fields.get_number("reward_deviation"), ""});
+  if (!has_teacher(settings_.method))
+    figures.push_back({"heldout_reward_deviation", fields.get_number("reward_deviation"), ""});
   return {};
 }
 

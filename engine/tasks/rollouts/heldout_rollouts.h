@@ -1,4 +1,5 @@
-// The likeliest answer to each of held-out prompts, by the weights as they stand; its advantage is its reward.
+// The likeliest answer to each of held-out prompts, by the weights as they stand; its advantage is its reward. With a
+// teacher an answer that is drawn, the same way at every evaluation: what it estimates is a mean over such answers.
 #pragma once
 
 #include "engine/data/samples/prompt_rows.h"
@@ -22,6 +23,8 @@ class HeldoutRollouts final : public BatchSource {
   Status add_figures(CollectiveGroup& group, std::vector<Figure>& figures) const;
 
  private:
+  RolloutTask task_of(std::int64_t prompt) const;
+
   Rollouts& rollouts_;
   AlignSettings settings_;
   TokenizedPrompts prompts_;

@@ -64,7 +64,8 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
                          Value& fields) {
   fields.set("answer_tokens", figures.tokens / figures.answers);
   fields.set("answers_cut", figures.cut / figures.answers);
-  if (!has_critic(settings.method)) fields.set("equal_groups", figures.equal_groups / figures.groups);
+  const bool judged = !has_teacher(settings.method);
+  if (judged && !has_critic(settings.method)) fields.set("equal_groups", figures.equal_groups / figures.groups);
   if (settings.rollout.redraws > 0) {
     fields.set("redrawn_groups", figures.redrawn / figures.groups);
     fields.set("drawn_reward", figures.all_rewards / figures.all_answers);
@@ -75,14 +76,16 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
     fields.set("tokens_per_step",
                figures.decode_steps > 0 ? (figures.tokens - figures.answers) / figures.decode_steps : 0.0);
   }
-  const double n = figures.without_fault(), mean = figures.rewards / n;
-  fields.set("reward_deviation",
-             n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
-  fields.set("reward_faults", figures.faults + figures.redrawn_faults);
+  if (judged) {
+    const double n = figures.without_fault(), mean = figures.rewards / n;
+    fields.set("reward_deviation",
+               n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
+    fields.set("reward_faults", figures.faults + figures.redrawn_faults);
+  }
   fields.set("entropy", -figures.log_probability / figures.tokens);
   fields.set("reshard_s", times.reshard);
   fields.set("generate_s", times.generate);
-  fields.set("reward_s", times.reward);
+  if (judged) fields.set("reward_s", times.reward);
   fields.set("reference_s", times.reference);
   if (times.critic > 0) {
     fields.set("value_s", times.value);

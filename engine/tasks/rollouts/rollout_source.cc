@@ -5,6 +5,7 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
+#include "contracts/settings/stages/alignment.h"
 #include "engine/align/group_advantage.h"
 #include "engine/data/samples/instruct_data.h"
 #include "engine/tasks/rollouts/answer_rows.h"
@@ -107,9 +108,15 @@ Status RolloutSource::roll_own() {
     figures_.count(held_[i]);
     figures_.batch_tokens[i / static_cast<std::size_t>(share())] += static_cast<double>(held_[i].drawn.size());
   }
+  if (has_teacher(settings_.method)) return compare_with_teacher();
   if (!critic_) return compare_groups(open), Status();
   figures_.equal_groups = static_cast<double>(open.size());
   return credit();
+}
+
+Status RolloutSource::compare_with_teacher() {
+  advantages_.assign(held_.size(), 0.0);  // tokens have their own
+  return credit_by_teacher(held_);
 }
 
 // By the critic's values as they stand.

@@ -1,7 +1,7 @@
 // Batches of the model's own answers: those of a rollout (rollout_schedule.h) are generated when the first micro-batch
 // of its first step is asked for, each replica its share of every batch, whole groups; their advantages follow from the
-// rewards of all, and with a critic from its values. A step begins with the critic's own. Collective over all ranks;
-// the ranks of a replica (tp, pp) hold the same answers.
+// rewards of all, with a critic from its values, or from a teacher. A step begins with the critic's own. Collective
+// over all ranks; the ranks of a replica (tp, pp) hold the same answers.
 //
 // What is drawn belongs to (seed, step, prompt, member of the group), so that a training that goes on from a checkpoint
 // draws the same. With rollout.redraws a group whose rewards are all equal gives way to one of another prompt, of an
@@ -53,6 +53,7 @@ class RolloutSource final : public BatchSource {
   std::vector<std::optional<double>> rewards_of(std::size_t group) const;
   void compare_groups(const std::vector<std::size_t>& equal);
   Status credit();
+  Status compare_with_teacher();
   void report_faults() const;
 
   TaskRun& run_;

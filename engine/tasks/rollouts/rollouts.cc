@@ -21,7 +21,7 @@ DType computed_in(const AlignSettings& settings) {
 }  // namespace
 
 Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
-                   TextModelInfo info, RewardFunction reward)
+                   TextModelInfo info, std::optional<RewardFunction> reward)
     : run_(run),
       stage_(stage),
       settings_(settings),
@@ -33,7 +33,9 @@ Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& sett
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                    const Tokenizer& tokenizer, const std::string& model_folder,
-                                                   RewardFunction reward, std::unique_ptr<RewardModel> judge) {
+                                                   const std::string& reference_folder,
+                                                   std::optional<RewardFunction> reward,
+                                                   std::unique_ptr<RewardModel> judge) {
   TextModelInfo info;
   LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokenizer));
   for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
@@ -44,8 +46,8 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& 
   info.slots = static_cast<int>(settings.rollout.slots);
   std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings, tokenizer, std::move(info), std::move(reward)));
   made->judge_ = std::move(judge);
-  if (settings.beta > 0) {
-    LH_TRY(InferenceModel reference, InferenceModel::load(model_folder, made->dtype_));
+  if (!reference_folder.empty()) {
+    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, made->dtype_));
     made->reference_ = std::make_unique<InferenceModel>(std::move(reference));
   }
   return made;
@@ -93,8 +95,12 @@ Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const Rollo
 
 Status Rollouts::judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts) {
   run_.section("reward");
+  if (!judge_ && !reward_) {
+    for (Rollout& rollout : rollouts) rollout.reward.value = 0;
+    return {};
+  }
   if (!judge_) {
-    std::vector<Reward> rewards = reward_.judge(questions);
+    std::vector<Reward> rewards = reward_->judge(questions);
     for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
     return {};
   }

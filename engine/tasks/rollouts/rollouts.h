@@ -1,5 +1,6 @@
 // Room engine/tasks/rollouts
-// Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo, reinforce++ and ppo.
+// Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo, reinforce++ and ppo;
+// or compared with a teacher, which distill learns from.
 // rollouts.h generates and judges in one replica; whole_weights.h is what it generates with, and shared_rollouts.h
 // hands answers from rank to rank; rollout_source.h makes batches of it, over all ranks; critic.h is the model that ppo
 // trains beside. Formulas are in engine/align, generation in engine/infer; it knows no stage.
@@ -26,9 +27,9 @@ namespace longhaul {
 
 struct Rollout {
   ChatTokens tokens;                                // prompt and answer; the answer is what is learnt
-  std::vector<double> drawn, reference;             // of the answer's tokens; reference: empty where beta is 0
-  std::vector<double> values, advantages, returns;  // with a critic
-  Reward reward;
+  std::vector<double> drawn, reference;             // of the answer's tokens; reference: empty where there is none
+  std::vector<double> values, advantages, returns;  // with a critic; advantages with a teacher, too
+  Reward reward;                                    // 0 where nothing judges
   bool cut = false;
   std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // GenerationUsage
 };
@@ -50,11 +51,13 @@ struct RolloutTimes {
 
 class Rollouts {
  public:
-  // Borrows the run, the stage and the tokenizer. Loads the reference where beta > 0. `judge` says what answers are
-  // worth where it is not null, else `reward`.
+  // Borrows the run, the stage and the tokenizer. Loads the reference, or the teacher, from `reference_folder` unless
+  // that is "". `judge` says what answers are worth where it is not null, else `reward`, else nobody.
   static Result<std::unique_ptr<Rollouts>> create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                   const Tokenizer& tokenizer, const std::string& model_folder,
-                                                  RewardFunction reward, std::unique_ptr<RewardModel> judge);
+                                                  const std::string& reference_folder,
+                                                  std::optional<RewardFunction> reward,
+                                                  std::unique_ptr<RewardModel> judge);
   // In the order of the tasks, on every rank of the replica; `group` tasks that follow each other are drawn by one of
   // them. Collective over the replica, and where the weights have changed since the last call over all ranks.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
@@ -66,7 +69,7 @@ class Rollouts {
 
  private:
   Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
-           TextModelInfo info, RewardFunction reward);
+           TextModelInfo info, std::optional<RewardFunction> reward);
   // By this rank alone.
   Result<std::vector<Rollout>> answer_here(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                            RolloutTimes& times);
@@ -79,7 +82,7 @@ class Rollouts {
   TaskRun& run_;
   TrainingStage& stage_;
   AlignSettings settings_;
-  RewardFunction reward_;
+  std::optional<RewardFunction> reward_;
   ModelShape shape_;
   DType dtype_;
   WholeWeights weights_;

@@ -1,7 +1,11 @@
 #include "engine/tasks/rollouts/token_credit.h"
 
+#include <cmath>
+
+#include "base/text/text.h"
 #include "engine/align/critic/generalized_advantage.h"
 #include "engine/align/critic/token_reward.h"
+#include "engine/align/teacher_advantage.h"
 
 namespace longhaul {
 
@@ -22,6 +26,18 @@ void whiten_advantages(std::span<Rollout> rollouts, const AdvantageSums& sums) {
   for (Rollout& rollout : rollouts)
     if (rollout.reward.value)
       for (double& advantage : rollout.advantages) advantage = normalised_advantage(advantage, sums);
+}
+
+Status credit_by_teacher(std::span<Rollout> rollouts) {
+  for (Rollout& rollout : rollouts) {
+    for (const double number : rollout.reference)
+      if (!std::isfinite(number))
+        return make_error(ErrorCode::invalid_input,
+                          format("the teacher gives a token of an answer the log-probability {}", number),
+                          "look for infinite or missing weights in the model of inputs.teacher");
+    rollout.advantages = teacher_advantages(rollout.drawn, rollout.reference);
+  }
+  return {};
 }
 
 // What is left of the returns is the advantages.

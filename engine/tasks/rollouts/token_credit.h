@@ -1,4 +1,5 @@
-// What each token of answers gets of their rewards, by a critic's values: engine/align/critic.
+// What each token of answers gets: of their rewards, by a critic's values (engine/align/critic), or by a teacher
+// (engine/align/teacher_advantage.h).
 #pragma once
 
 #include <span>
@@ -14,6 +15,10 @@ void credit_tokens(const PpoSettings& settings, double beta, std::span<Rollout> 
 
 // Whitens the advantages of answers with a reward, by the sums over those of all ranks.
 void whiten_advantages(std::span<Rollout> rollouts, const AdvantageSums& sums);
+
+// Sets the advantages of answers that a teacher has compared: their `reference` is its. A log-probability that is no
+// number is an error (invalid_input).
+Status credit_by_teacher(std::span<Rollout> rollouts);
 
 // The share of the returns' variance that the values of the rollout explain: 1 is all, 0 what a constant would.
 double explained_variance(const RolloutFigures& figures);

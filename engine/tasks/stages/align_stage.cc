@@ -55,6 +55,7 @@ Status run_align(TaskRun& run) {
   LH_CHECK(check_alignment(settings));
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
+  LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));
   if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_CHECK(refuse_coded_reference(run, settings));
   LH_TRY(const std::string model, run.task.input_path("model"));

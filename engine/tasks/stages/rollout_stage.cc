@@ -15,10 +15,10 @@ namespace {
 
 Result<TokenizedPrompts> read_prompt_file(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
                                           const ChatEncoder& encoder, const AlignSettings& settings,
-                                          const RewardFunction& reward) {
+                                          bool needs_answer) {
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
-  LH_TRY(std::vector<PromptExample> examples, read_prompts(file, reward.needs_answer(), settings.ignore));
+  LH_TRY(std::vector<PromptExample> examples, read_prompts(file, needs_answer, settings.ignore));
   // A row of sequence_length holds a token less than prompt and answer have together: the last is a target only.
   LH_TRY(TokenizedPrompts prompts, tokenize_prompts(std::move(examples), encoder,
                                                     settings.sequence_length + 1 - settings.rollout.max_new_tokens));
@@ -56,6 +56,27 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
                     format("use {}", std::max<std::int64_t>(1, settings.global_batch_size / share) * share));
 }
 
+// What answers are compared with: the folder of the model itself, or of the teacher; "" where that is nothing.
+Result<std::string> reference_folder(const TaskRun& run, const AlignSettings& settings, const std::string& model,
+                                     const ModelShape& shape) {
+  if (!has_teacher(settings.method)) return settings.beta > 0 ? model : std::string();
+  LH_TRY(std::string folder, run.task.input_path("teacher"));
+  LH_TRY(const HfConfig teacher, load_model_config(folder));
+  const char* hint = "take a teacher with the tokenizer of the model that learns";
+  LH_CHECK(check_same_tokens("the teacher", folder, model, hint));
+  if (teacher.shape.vocab_size != shape.vocab_size)
+    return make_error(ErrorCode::invalid_input,
+                      format("the teacher {} has a vocabulary of {} tokens, and the model {} one of {}", folder,
+                             teacher.shape.vocab_size, model, shape.vocab_size),
+                      hint);
+  if (settings.sequence_length > teacher.shape.max_position_embeddings)
+    return make_error(ErrorCode::invalid_input,
+                      format("sequence_length = {} is longer than max_position_embeddings = {} of the teacher {}",
+                             settings.sequence_length, teacher.shape.max_position_embeddings, folder),
+                      format("use at most {}", teacher.shape.max_position_embeddings));
+  return folder;
+}
+
 // Null where the method has none. It begins as the policy does, or as the judge in `judge_folder`.
 Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings& settings, const std::string& model,
                                               const std::string& judge_folder, std::int64_t prompts) {
@@ -91,9 +112,15 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   LH_CHECK(refuse_rollouts(run, settings, config.shape));
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
-  LH_TRY(const RewardFunction reward, RewardFunction::create(settings.reward));
+  LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));
+  LH_TRY(const std::string reference, reference_folder(run, settings, model, config.shape));
+  std::optional<RewardFunction> reward;
+  if (!has_teacher(settings.method)) {
+    LH_TRY(reward, RewardFunction::create(settings.reward));
+  }
+  const bool needs_answer = reward && reward->needs_answer();
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},
-                                                  encoder, settings, reward));
+                                                  encoder, settings, needs_answer));
   LH_TRY(const std::unique_ptr<TrainingStage> stage,
          TrainingStage::create(run, stage_settings_of(settings, config.shape, model)));
   std::unique_ptr<RewardModel> judge;
@@ -106,7 +133,7 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, prompts));
   if (critic) stage->train_beside(*critic);
   LH_TRY(const std::unique_ptr<Rollouts> rollouts,
-         Rollouts::create(run, *stage, settings, tokenizer, model, reward, std::move(judge)));
+         Rollouts::create(run, *stage, settings, tokenizer, model, reference, reward, std::move(judge)));
   std::vector<Figure> figures = {{"prompts", static_cast<double>(train.ids.size()), ""},
                                  {"prompts_too_long", static_cast<double>(train.too_long), ""}};
   RolloutSource source(run, *rollouts, settings, std::move(train), critic.get());
@@ -114,12 +141,12 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   if (run.task.input("heldout")) {
     LH_TRY(TokenizedPrompts held,
            read_prompt_file(run, "heldout", {"prompts-heldout.jsonl", "prompts.jsonl", "heldout.jsonl"}, encoder,
-                            settings, reward));
+                            settings, needs_answer));
     heldout.emplace(*rollouts, settings, std::move(held));
     figures.push_back({"heldout_prompts", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
   AlignSettings of_loss = settings;
-  if (critic) of_loss.beta = 0;  // the divergence is in the reward
+  if (critic || has_teacher(settings.method)) of_loss.beta = 0;  // the divergence is in the reward, or the advantage
   PolicyObjective objective(of_loss, [&](Value& fields) { source.add_metrics(fields); });
   if (!heldout) return stage->train(objective, source, nullptr, figures);
   return stage->train(objective, source, &*heldout, figures,

@@ -1,4 +1,4 @@
-// A part of run_align: the methods that learn from rewards of the model's own answers (learns_from_rollouts).
+// A part of run_align: the methods that learn from the model's own answers (learns_from_rollouts).
 #pragma once
 
 #include "contracts/settings/training/training.h"

@@ -51,7 +51,7 @@ void check_imported_models(const RunPlan& plan, const WrittenStages& written, Di
   for (const PlannedStage& stage : plan.stages) {
     const StageKind* kind = find_stage_kind(stage.kind);
     if (kind == nullptr) continue;
-    for (const char* name : {"model", "baseline", "reward", "judge"}) {
+    for (const char* name : {"model", "baseline", "reward", "judge", "teacher"}) {
       const std::string folder = imported_folder(stage, name);
       const bool judges = takes(*kind, name, "reward");
       if (file_exists(folder) && !is_directory(folder)) continue;  // which the look at inputs says (raw_inputs.h)

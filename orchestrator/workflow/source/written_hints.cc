@@ -171,6 +171,8 @@ std::string kind_hint(const std::string& kind, const std::vector<std::string>& k
                                  {"grpo", "align"},
                                  {"rlhf", "align"},
                                  {"preference", "align"},
+                                 {"distill", "align"},
+                                 {"distillation", "align"},
                                  {"eval", "evaluate"},
                                  {"evaluation", "evaluate"},
                                  {"test", "evaluate"},

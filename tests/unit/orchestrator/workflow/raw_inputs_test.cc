@@ -171,7 +171,11 @@ TEST_CASE("inputs: rows of align are those of its method") {
   const std::string pair = R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
   const std::string labelled = R"({"prompt": "a", "completion": "b", "label": true})";
   const std::string prompt = R"({"prompt": "a", "answer": 3})";
-  for (const auto& [method, rows] : {std::pair{"dpo", pair}, {"kto", labelled}, {"grpo", prompt}, {"rloo", prompt}})
+  for (const auto& [method, rows] : {std::pair{"dpo", pair},
+                                     {"kto", labelled},
+                                     {"grpo", prompt},
+                                     {"rloo", prompt},
+                                     {"distill", R"({"prompt": "a"})"}})
     CHECK(said_of(method, rows) == "0 errors");
   CHECK(said_of("kto", pair).find("which compares answers") != std::string::npos);
   CHECK(said_of("dpo", labelled).find("whose answer is good or bad by itself") != std::string::npos);

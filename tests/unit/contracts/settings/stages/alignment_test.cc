@@ -107,6 +107,42 @@ TEST_CASE("ppo refuses what belongs to groups or is not done, and the others wha
   CHECK(!has_critic("grpo"));
 }
 
+TEST_CASE("distill refuses what belongs to groups, rewards or a reference, and learns from one answer to a prompt") {
+  const auto keys_of = [](const AlignSettings& s) {
+    std::vector<std::string> keys;
+    for (const AlignmentProblem& one : alignment_problems(s)) keys.push_back(one.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  AlignSettings s;
+  s.method = "distill", s.rollout.group_size = 1, s.rollout.minibatches = 2, s.rollout.average = "token";
+  CHECK(keys_of(s).empty());
+  s.rollout.redraws = 1, s.rollout.ratio = "sequence", s.rollout.advantage = "centered", s.beta = 0.05;
+  s.reward.kind = "number", s.ppo.gamma = 0.9, s.sft_weight = 0.1, s.corruption.check = "replay";
+  CHECK(keys_of(s) == Keys{"sft_weight", "rollout", "corruption", "ppo", "rollout", "rollout", "beta", "reward"});
+  CHECK(has_teacher("distill"));
+  CHECK(!has_teacher("grpo"));
+}
+
+TEST_CASE("a teacher is given to distill and to no other method") {
+  AlignSettings s;
+  CHECK(check_teacher_input(s, false).ok());
+  CHECK(check_teacher_input(s, true).error().what == "the input 'teacher' means nothing with method = \"dpo\"");
+  s.method = "distill";
+  CHECK(check_teacher_input(s, true).ok());
+  CHECK(check_teacher_input(s, false).error().what == "method = \"distill\" without the input 'teacher'");
+  const auto said = [](const std::string& inputs) {
+    Diagnostics problems;
+    find_stage_kind("align")->resolve(*parse_toml(inputs + "method = \"distill\"\n", "a.toml"), "stage.a", {"inputs"},
+                                      problems);
+    return problems.render("");
+  };
+  CHECK(said("inputs = { model = \"m\" }\n").find("a.toml:1:10: error: stage.a: method = \"distill\" without") == 0);
+  CHECK(said("inputs = { model = \"m\", teacher = \"t\" }\n") == "0 errors");
+  CHECK(said("inputs = { model = \"m\", teacher = \"t\", reward = \"@r\" }\n").find("the input 'reward' means") !=
+        std::string::npos);
+}
+
 TEST_CASE("a method with labels refuses what belongs to pairs or rewards, and the others its weights") {
   const auto keys_of = [](const AlignSettings& s) {
     std::vector<std::string> keys;

@@ -37,12 +37,25 @@ class RolloutFolder : public StageFolder {
   Task grpo(const std::string& settings = rollout_settings) const {
     return task("align", {{"model", "tuned"}, {"data", "prompts.jsonl"}, {"heldout", "prompts.jsonl"}}, settings);
   }
+  Task distill(const std::string& teacher, const std::string& student = "base") const {
+    return task("align",
+                {{"model", student}, {"teacher", teacher}, {"data", "prompts.jsonl"}, {"heldout", "prompts.jsonl"}},
+                R"({"method": "distill", "sequence_length": 64, "micro_batch_size": 8, "global_batch_size": 32,
+                    "steps": 12, "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0},
+                    "rollout": {"group_size": 1, "max_new_tokens": 12, "slots": 16}})");
+  }
+  // A copy of a model's folder with another of its files.
+  void copy_with(const std::string& from, const std::string& to, const std::string& file,
+                 const std::string& text) const {
+    std::filesystem::copy(at(from), at(to), std::filesystem::copy_options::recursive);
+    REQUIRE(write_file_atomic(at(to + "/" + file), text).ok());
+  }
   std::string weights(const std::string& out) const { return *read_file(at(out + "/model.safetensors")); }
   std::vector<Value> metrics(const std::string& out) const {
     std::uint64_t offset = 0;
     std::vector<Value> found;
     for (const std::vector<Event> all = *read_events(at(out + ".events.jsonl"), offset); const Event& event : all)
-      if (event.kind == "metric" && event.fields.find("reward")) found.push_back(event.fields);
+      if (event.kind == "metric" && event.fields.find("clip_fraction")) found.push_back(event.fields);
     return found;
   }
   std::vector<std::string> checkpoints(const std::string& out, const char* of) const {
@@ -63,8 +76,8 @@ class RolloutFolder : public StageFolder {
   std::string refusal(const Task& task) const {
     const std::atomic<bool> stop{false};
     const Status status = run(task, "refused", stop);
-    REQUIRE_FALSE(status.ok());
-    return status.error().message();
+    CHECK_FALSE(status.ok());
+    return status.ok() ? std::string() : status.error().message();
   }
 };
 
@@ -319,6 +332,110 @@ TEST_CASE("learning from rewards: answers without one are counted and teach noth
   const std::string text = folder.refusal(task);
   CHECK(has_text(text, "step 1: no answer has a reward"));
   CHECK(has_text(text, "'none', which is no number"));
+}
+
+TEST_CASE("learning from a teacher: its divergence falls, a restart and layouts change nothing") {
+  const RolloutFolder folder;
+  REQUIRE(write_file_atomic(folder.at("prompts.jsonl"),
+                            [] {
+                              std::string rows;
+                              for (int i = 0; i < 24; ++i)
+                                rows += json_line({{"prompt", format("which colour is number {}?", i)}});
+                              return rows;
+                            }())
+              .ok());
+  Task task = folder.distill("tuned");
+  folder.run_well(task, "whole");
+  const std::vector<Value> steps = folder.metrics("whole");
+  REQUIRE(steps.size() == 12);
+  for (const Value& step : steps) {
+    CHECK(step.get_number("clip_fraction") == 0);  // drawn by the same weights
+    CHECK(step.get_number("kl") > 0);
+    for (const char* name : {"generate_s", "reference_s", "train_s"}) CHECK(step.get_number(name) > 0);
+    for (const char* name : {"reward", "accuracy", "equal_groups", "reward_faults", "reward_deviation", "reward_s"})
+      CHECK_FALSE(step.find(name));
+  }
+  CHECK(steps[0].get_number("loss") > 0.5);
+  CHECK(steps[11].get_number("loss") < 0.7 * steps[0].get_number("loss"));
+  CHECK(folder.figure("whole", "heldout_loss") < 0.7 * steps[0].get_number("loss"));
+  CHECK(folder.figure("whole", "heldout_kl") > 0);
+  CHECK(folder.figure("whole", "heldout_answer_tokens") > 1);
+  CHECK(folder.figure("whole", "heldout_accuracy") == -1e9);
+
+  folder.run_in_parts(task, "parts", 1);
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+
+  int layouts = 0;
+  for (const ParallelDims& dims :
+       {stage_layout(1, 1, 2, 0), stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 1, 2, 3)}) {
+    CAPTURE(dims.to_string());
+    const std::string out = format("layout-{}", ++layouts);
+    run_on_ranks(folder, task, out, dims);
+    const std::vector<Value> ranks = folder.metrics(out);
+    REQUIRE(ranks.size() == 12);
+    for (std::size_t i = 0; i < 4; ++i)  // a draw may fall on the other side of a last bit later
+      for (const char* name : {"loss", "kl", "answer_tokens", "grad_norm"}) {
+        CAPTURE(name);
+        CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-4).scale(1));
+      }
+  }
+
+  // Held-out answers are drawn by the seed, and not the likeliest, which no seed changes.
+  task.settings.set("steps", 1), task.settings.find("optimizer")->set("lr", 0.0);
+  std::vector<double> heldout;
+  for (const int seed : {1, 2, 1}) {
+    task.settings.set("seed", seed);
+    const std::string out = format("draw-{}", heldout.size());
+    folder.run_well(task, out);
+    heldout.push_back(folder.figure(out, "heldout_loss"));
+  }
+  CHECK(heldout[0] != heldout[1]);
+  CHECK(heldout[0] == heldout[2]);
+
+  // From itself nothing is to be learnt: the student drew with the teacher's probabilities.
+  task = folder.distill("base");
+  task.settings.set("steps", 1);
+  folder.run_well(task, "itself");
+  const Value itself = folder.metrics("itself").at(0);
+  for (const char* name : {"loss", "kl", "grad_norm"}) {
+    CAPTURE(name);
+    CHECK(itself.get_number(name) == doctest::Approx(0).epsilon(1e-4).scale(1));
+  }
+}
+
+TEST_CASE(
+    "learning from a teacher: one of another tokenizer, form, vocabulary or length, without numbers, or none, is "
+    "refused") {
+  const RolloutFolder folder;
+  const std::string tokenizer = *read_file(folder.at("tuned/tokenizer.json"));
+  folder.copy_with("tuned", "tokens-differ", "tokenizer.json", tokenizer + "\n");
+  const std::string tokens = folder.refusal(folder.distill("tokens-differ"));
+  CHECK(has_text(tokens, "the teacher " + folder.at("tokens-differ") + " and the model " + folder.at("base")));
+  CHECK(has_text(tokens, "differ in tokenizer.json"));
+  folder.copy_with("tuned", "form-differs", "chat_template.jinja",
+                   "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}{{ eos_token }}"
+                   "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}");
+  CHECK(has_text(folder.refusal(folder.distill("form-differs")), "differ in how a conversation is written"));
+  const auto with_config = [&](const std::string& to, const char* key, long long value) {
+    Value config = *parse_json(*read_file(folder.at("tuned/config.json")));
+    config.set(key, value);
+    folder.copy_with("tuned", to, "config.json", to_json(config));
+    return folder.refusal(folder.distill(to));
+  };
+  CHECK(has_text(with_config("larger", "vocab_size", 512), "has a vocabulary of 512 tokens, and the model"));
+  CHECK(has_text(with_config("shorter", "max_position_embeddings", 32),
+                 "sequence_length = 64 is longer than max_position_embeddings = 32 of the teacher"));
+  std::string model = *read_file(folder.at("tuned/model.safetensors"));
+  std::fill(model.end() - 64, model.end(), '\xff');  // of its last tensor, the last norm
+  folder.copy_with("tuned", "no-numbers", "model.safetensors", model);
+  CHECK(has_text(folder.refusal(folder.distill("no-numbers")),
+                 "the teacher gives a token of an answer the log-probability"));
+  Task none = folder.distill("tuned");
+  std::erase_if(none.inputs, [](const TaskInput& input) { return input.name == "teacher"; });
+  CHECK(has_text(folder.refusal(none), "without the input 'teacher'"));
+  Task rewarded = folder.distill("tuned");
+  rewarded.settings.set("reward", *parse_json(R"({"kind": "number"})"));
+  CHECK(has_text(folder.refusal(rewarded), "reward means nothing with method = \"distill\""));
 }
 
 TEST_CASE("learning from rewards: what cannot be is refused before anything is trained") {

@@ -1,0 +1,83 @@
+// What can be known of a teacher before anything is submitted. The disk is made up.
+#include "orchestrator/workflow/stage_fit.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <tuple>
+
+#include "base/text/text.h"
+#include "orchestrator/workflow/planner.h"
+
+namespace longhaul {
+namespace {
+
+namespace stage_fit_test {
+
+class ModelFiles final : public FileView {
+ public:
+  std::map<std::string, std::string> texts;
+  Result<std::string> read(const std::string& path) const override {
+    const auto found = texts.find(path);
+    if (found == texts.end()) return make_error(ErrorCode::not_found, path + " does not exist");
+    return found->second;
+  }
+  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
+    return std::vector<std::string>{pattern};
+  }
+};
+
+WorkflowOutcome outcome_of(const std::string& text, const ModelFiles& files) {
+  WorkflowRequest request;
+  request.text = text;
+  request.path = "w.toml", request.folder = "/flow";
+  request.site.set("name", "here");
+  return plan_workflow(request, files);
+}
+
+TEST_CASE("a teacher with another tokenizer or vocabulary than the model's is refused where it is named") {
+  const auto said = [](const std::string& model, const std::string& teacher) {
+    ModelFiles files;
+    for (const auto& [name, tokens, size] : {std::tuple{"a", "{}", 300}, {"b", "{ }", 300}, {"c", "{}", 320}}) {
+      const std::string folder = std::string("/flow/") + name;
+      files.texts[folder + "/tokenizer.json"] = tokens;
+      files.texts[folder + "/config.json"] =
+          format(R"({{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8,
+                      "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1,
+                      "num_key_value_heads": 1, "vocab_size": {}, "max_position_embeddings": 64,
+                      "rms_norm_eps": 1e-5}})",
+                 size);
+    }
+    std::string text = "[workflow]\nname = \"w\"\n";
+    for (const char* of : {"x", "y"})
+      text += format(
+          "[stage.tokens_{0}]\nkind = \"tokenize\"\ninputs = {{ corpus = \"{0}\" }}\n"
+          "[stage.{0}]\nkind = \"pretrain\"\ninputs = {{ tokens = \"@tokens_{0}\" }}\n"
+          "sequence_length = 64\nmodel = {{ hidden_size = 64, num_attention_heads = 4, "
+          "num_key_value_heads = 4, max_position_embeddings = 64 }}\n",
+          of);
+    text += "[stage.tuned]\nkind = \"sft\"\ninputs = { model = \"@x\", data = \"rows.jsonl\" }\n";
+    text += format(
+        "[stage.small]\nkind = \"align\"\nmethod = \"distill\"\nsequence_length = 64\n"
+        "rollout = {{ max_new_tokens = 8 }}\n"
+        "inputs = {{ model = \"{}\", teacher = \"{}\", data = \"rows.jsonl\" }}\n",
+        model, teacher);
+    return outcome_of(text, files).diagnostics.render("");
+  };
+  CHECK(said("@x", "@tuned") == "0 errors");
+  CHECK(said("a", "a") == "0 errors");
+  CHECK(said("@x", "a") == "0 errors");  // its tokenizer is not there yet
+  const std::string stages = said("@tuned", "@y");
+  CHECK(stages.find("w.toml:27:40: error:") == 0);
+  CHECK(stages.find("stage.small: the teacher's tokenizer, that of stage.tokens_y, is not the model's, that of "
+                    "stage.tokens_x; take a teacher") != std::string::npos);
+  CHECK(said("a", "b").find("the teacher's tokenizer, that of /flow/b, is not the model's, that of /flow/a") !=
+        std::string::npos);
+  CHECK(said("a", "c").find("the teacher has a vocabulary of 320 tokens, and the model one of 300") !=
+        std::string::npos);
+}
+
+}  // namespace stage_fit_test
+
+}  // namespace
+}  // namespace longhaul
