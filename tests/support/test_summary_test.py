@@ -47,6 +47,16 @@ def summary(builds, *options, again=()):
         return done.returncode, done.stdout + done.stderr
 
 
+def every_program_of_a_sanitizer_is_of_one_part():
+    """Of those that a slow machine takes in turns."""
+    root = SUMMARY.parents[1]
+    parts = re.search(r"^sanitizer_parts=\(([^)]*) tsan\)$", (root / "scripts" / "test").read_text(), re.MULTILINE)
+    said = [part.strip("'") for part in parts.group(1).split()]
+    names = re.findall(r"^((?:unit|threads|fuzz)_(?!gpu_)\S+)", (root / "tests" / "programs.txt").read_text(), re.MULTILINE)
+    other = {name: found for name in names if len(found := [one for one in said if re.match(f"[a-z]+_({one})", name)]) != 1}
+    return len(said) == 3 and len(names) > 20 and not other, f"{said} {other}"
+
+
 def cases_are_added_up():
     code, said = summary({"release": [one("a", said=cases(3)), one("b")], "asan": [one("a", said=cases(2))]})
     return code == 0 and said.endswith("6 passed, 0 failed\n"), said
@@ -158,7 +168,8 @@ def every_test_that_cmake_knows_is_for_a_promise():
 
 
 def main():
-    tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason,
+    tests = [cases_are_added_up, every_program_of_a_sanitizer_is_of_one_part,
+             a_failed_case_is_named_with_its_reason,
              what_a_failed_case_of_a_script_printed_is_shown_and_no_more, a_crash_without_a_failed_case_fails, too_few_cases_fail,
              a_program_that_is_gone_or_lost_cases_fails_though_another_has_more,
              a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/value/json.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/seed.h"
 #include "tests/unit/autotune/hyper/toy_search.h"
 
@@ -426,7 +427,7 @@ TEST_CASE("random searches with faults: resumable from the history, nothing paid
   const std::uint64_t seed = testing::seed(20261123);
   CAPTURE(seed);
   PhiloxSequence draws(seed);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < (testing::sanitized ? 12 : 60); ++i) {
     HyperSearchSettings s =
         search(draws.next_below(2) ? "asha" : "rounds", 1 + static_cast<int>(draws.next_below(40)),
                2 + static_cast<int>(draws.next_below(3)), 1 + static_cast<std::int64_t>(draws.next_below(20)),

@@ -74,6 +74,10 @@ TEST_CASE("the simulated effective time is that of the expected-time model, with
 
 TEST_CASE("the interval that is chosen online, and Daly's, are within 1 % of the best fixed one") {
   const Scenario scenario = plain_scenario(20, 10'000, 120);
+  if (testing::sanitized) {  // one of its points; the grid is the release build's
+    CHECK(effective_over(scenario, 1).mean > 0.5);
+    return;
+  }
   const double daly_s = daly_interval_s(20, 10'000);
   double best = 0;
   for (double interval_s = daly_s / 4; interval_s < 4 * daly_s; interval_s *= 1.15)
@@ -96,6 +100,7 @@ TEST_CASE("classes add up, and the same seed meets the same faults") {
   // A dearer restart meets as many faults at the same times.
   CHECK(run_trial(scenario.with_costs(2), 3, 1).faults == a.faults);
   CHECK(run_trial(scenario.with_costs(2), 3, 1).effective < a.effective);
+  if (testing::sanitized) return;
   const Study one = run_study(scenario, 2, 9, 1), two = run_study(scenario, 2, 9, 2);  // trials, seed, threads
   CHECK(one.effective.mean == two.effective.mean);
   CHECK(one.costs.size() == 5);
@@ -272,6 +277,7 @@ TEST_CASE("the shipped scenarios give their published figures, and a training of
     (void)run_trial(scenario->at_scale(), 1, 0);
     const double cpu_s = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
     CHECK(cpu_s < 1);
+    if (testing::sanitized) continue;  // bounds of figures are the release build's
     const Study study = run_study(alone(*scenario), 6, -1, 1);
     CHECK(!study.expectations.empty());
     for (const ExpectationResult& result : study.expectations) {
@@ -281,7 +287,7 @@ TEST_CASE("the shipped scenarios give their published figures, and a training of
     }
     CHECK(study.operators.mean < 3);
   }
-  CHECK(within_points >= 3);
+  CHECK((testing::sanitized || within_points >= 3));
 }
 
 }  // namespace longhaul

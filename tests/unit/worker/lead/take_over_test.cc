@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "contracts/events/fault_event.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/worker/three_nodes.h"
 #include "worker/lead/lead.h"
@@ -97,7 +98,7 @@ TEST_CASE("take over: late in a job the next lead reads what its standby was not
   Value fields = Value::make_table();
   fields.set("step", 1);
   const std::string line = event_line({1'000, "metric", 0, fields});
-  while (earlier.size() < 8'000'000) earlier += line;
+  while (earlier.size() < (testing::sanitized ? 800'000 : 2'000'000)) earlier += line;
   const std::string first_attempt = rig.stage_dir() + "/attempts/1";
   REQUIRE(make_directories(first_attempt).ok());
   REQUIRE(write_file_atomic(join_path(first_attempt, "events.jsonl"), earlier).ok());
@@ -112,7 +113,7 @@ TEST_CASE("take over: late in a job the next lead reads what its standby was not
   REQUIRE(at != std::string::npos);
   std::int64_t from = 0, bytes = 0;
   REQUIRE(std::sscanf(said.c_str() + at, "event=events_read from=%ld bytes=%ld", &from, &bytes) == 2);
-  CHECK(from >= 8'000'000);
+  CHECK(from >= static_cast<std::int64_t>(earlier.size()));
   CHECK(bytes < 100'000);
   rig.finish();
   CHECK(rig.wait(script).success());
