@@ -8,8 +8,9 @@ Llama of random weights (make_model.py) answers pieces of docs/: 16 prompts a st
 beta 0.04. Ours is the stage `align` as `longhaul run` runs it, two ranks with a thread each, by its own metrics; TRL's is
 GRPOTrainer, one process with two threads (trl_steps.py). Beside them the engine draws by reading the whole text again for
 each token (generation_speed), and, with a second model whose tokens stand in rings of eight, each followed by the next of
-its ring with a probability of 0.98 (make_model.py --period), with guesses and without, one answer after the other and
-sixteen at a time. Of both trainings the first step is not counted. Ends with 1 if a bar is missed.
+its ring with a probability of 0.98 (make_model.py --period) until an answer has its greatest length, with guesses and
+without, one answer after the other and sixteen at a time. Of both trainings the first step is not counted. Ends with 1 if a
+bar is missed.
 """
 import argparse
 import json
@@ -90,7 +91,7 @@ def repeating(options, folder):
     """Tokens a second with guesses and without, of texts that repeat themselves: {answers at a time: (plain, guessed)}."""
     folder = folder / "repeating"
     if not (folder / "prompts.jsonl").exists():
-        output(options.python, HERE / "make_model.py", folder, DOCS, "--mean-answer", options.mean_answer, "--period", 8)
+        output(options.python, HERE / "make_model.py", folder, DOCS, "--mean-answer", 0, "--period", 8)
     rates = {}
     for slots, answers in ((1, 16), (16, 64)):
         said = [json.loads(output(options.bin.resolve() / "generation_speed", folder / "model", folder / "prompts.jsonl",
