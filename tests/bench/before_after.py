@@ -2,7 +2,7 @@
 """What two states of this project cost, side by side and by turns: medians, with the range behind them.
 
     tests/bench/before_after.py run BEFORE_BIN AFTER_BIN [--turns 5] [--only step,decode,plan,round]
-    tests/bench/before_after.py compile BEFORE_CHECKOUT AFTER_CHECKOUT [--sample 10] [--jobs 2]
+    tests/bench/before_after.py compile BEFORE_CHECKOUT AFTER_CHECKOUT [--sample 10] [--jobs 2] [--keep FOLDER]
 
 `run` takes folders of programs: a step of a small training (f32, one thread; the median of its steps), decoding (long less
 short answers of one model), planning a graph of many stages, and `longhaul tick` over a run of as many, of which the first one
@@ -11,7 +11,8 @@ and texts of both are compared.
 
 `compile` takes checkouts: processor seconds of the product as the preset quickstart builds it, from nothing, without a
 compiler cache, with the optimization of a release for both. It takes many minutes; `--sample N` compiles N files that stand
-in both instead, drawn by the digest of their names, each by itself. Lines are those of what is compiled.
+in both instead, drawn by the digest of their names, each by itself. Lines are those of what is compiled. With `--keep` the
+builds stay as FOLDER/before and FOLDER/after, whose `bin` are programs for `run`.
 """
 import argparse
 import hashlib
@@ -180,14 +181,18 @@ def sources(checkout):
 
 
 def compile_whole(asked):
-    for side, checkout in (("before", asked.before.resolve()), ("after", asked.after.resolve())):
-        with tempfile.TemporaryDirectory(prefix="longhaul-build-") as folder:
-            configured(checkout, pathlib.Path(folder))
+    with tempfile.TemporaryDirectory(prefix="longhaul-build-") as made:
+        for side, checkout in (("before", asked.before.resolve()), ("after", asked.after.resolve())):
+            folder = (asked.keep.resolve() if asked.keep else pathlib.Path(made)) / side
+            if folder.exists():
+                sys.exit(f"{folder} is there already, and what is built would not be all; remove it")
+            configured(checkout, folder)
             begin = time.monotonic()
             seconds = processor_seconds(["nice", "cmake", "--build", folder, "-j", str(asked.jobs)], checkout)
             wall = time.monotonic() - begin
-        lines = sum(sources(checkout).values())
-        print(f"{side:7} {seconds:8.1f} s of processor time, {wall:.0f} s on the clock; {lines} lines: {1e3 * seconds / lines:.2f} s for 1,000", flush=True)
+            lines = sum(sources(checkout).values())
+            print(f"{side:7} {seconds:8.1f} s of processor time, {wall:.0f} s on the clock; {lines} lines: {1e3 * seconds / lines:.2f} s for 1,000",
+                  flush=True)
 
 
 def compile_sample(asked):
@@ -231,6 +236,7 @@ def main():
     commands.choices["run"].add_argument("--stages", type=int, default=5000)
     commands.choices["compile"].add_argument("--sample", type=int, default=0)
     commands.choices["compile"].add_argument("--jobs", type=int, default=2)
+    commands.choices["compile"].add_argument("--keep", type=pathlib.Path)
     asked = parser.parse_args()
     if asked.command == "run":
         compare_programs(asked)

@@ -366,8 +366,7 @@ TEST_CASE("learning from a teacher: its divergence falls, a restart and layouts 
   CHECK(folder.weights("whole") == folder.weights("parts"));
 
   int layouts = 0;
-  for (const ParallelDims& dims :
-       {stage_layout(1, 1, 2, 0), stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 1, 2, 3)}) {
+  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 0), stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 3)}) {
     CAPTURE(dims.to_string());
     const std::string out = format("layout-{}", ++layouts);
     run_on_ranks(folder, task, out, dims);
@@ -461,9 +460,7 @@ TEST_CASE("learning from rewards: tensor parallel ranks, pipelines and ZeRO draw
   folder.run_well(task, "one");
   const std::vector<Value> one = folder.metrics("one");
   REQUIRE(one.size() == 3);
-  for (const ParallelDims& dims :
-       {stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 1, 2, 1), stage_layout(1, 1, 2, 3),
-        stage_layout(2, 1, 2, 2), stage_layout(1, 2, 2, 3), stage_layout(2, 2, 1, 0)}) {
+  for (const ParallelDims& dims : {stage_layout(2, 1, 2, 2), stage_layout(1, 2, 2, 3), stage_layout(2, 2, 1, 0)}) {
     CAPTURE(dims.to_string());
     const std::string out = replace_all(dims.to_string(), " ", "-");
     run_on_ranks(folder, task, out, dims);
