@@ -32,7 +32,7 @@ class StoreReader {
     return weights;
   }
 
-  // k and v follow q, and up follows gate (parameter_store.h).
+  // k and v follow q, and up follows gate (parameter_store.h); all experts' gates and ups stand before their downs.
   InferenceWeights llama(InferenceWeights weights) const {
     const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
     weights.embedding = linear("model.embed_tokens", shape_.vocab_size, h, false);
@@ -43,8 +43,12 @@ class StoreReader {
       block.post_attention_norm = norm(p + "post_attention_layernorm", false);
       block.qkv = linear(p + "self_attn.q_proj", shape_.q_size() + 2 * shape_.kv_size(), h, false);
       block.o = linear(p + "self_attn.o_proj", h, shape_.q_size(), false);
-      block.gate_up = linear(p + "mlp.gate_proj", 2 * f, h, false);
-      block.down = linear(p + "mlp.down_proj", h, f, false);
+      if (shape_.is_moe()) {
+        block.experts = experts(p + "block_sparse_moe.");
+      } else {
+        block.gate_up = linear(p + "mlp.gate_proj", 2 * f, h, false);
+        block.down = linear(p + "mlp.down_proj", h, f, false);
+      }
       weights.blocks.push_back(std::move(block));
     }
     weights.final_norm = norm("model.norm", false);
@@ -53,6 +57,24 @@ class StoreReader {
   }
 
  private:
+  ExpertWeights experts(const std::string& p) const {
+    const std::int64_t h = shape_.hidden_size, f = shape_.moe_intermediate_size, count = shape_.num_local_experts,
+                       shared = shape_.shared_size();
+    ExpertWeights made;
+    made.router = Tensor(DType::f32, {count, h});
+    cast(context_, store_.weight(store_.layout().find(p + "gate.weight").begin, count, h), View(made.router));
+    if (shape_.router_bias) {
+      Tensor bias(DType::f32, {count});
+      cast(context_, store_.vector(store_.layout().find(p + "gate.e_score_correction_bias").begin, count), View(bias));
+      made.bias.assign(bias.span<float>().begin(), bias.span<float>().end());
+    }
+    made.gate_up = linear(p + "experts.0.w1", count * 2 * f, h, false);
+    made.down = linear(p + "experts.0.w2", count * h, f, false);
+    if (shared == 0) return made;
+    made.shared_gate_up = linear(p + "shared_experts.gate_proj", 2 * shared, h, false);
+    made.shared_down = linear(p + "shared_experts.down_proj", h, shared, false);
+    return made;
+  }
   Tensor copy_of(const std::string& name, const Shape& shape) const {
     Tensor out(dtype_, shape);
     cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
@@ -83,8 +105,8 @@ class StoreReader {
 
 Result<InferenceWeights> inference_weights_of(const ComputeContext& context, const ParameterStore& store,
                                               InferenceWeights weights) {
-  if (store.shape().is_moe())
-    return make_error(ErrorCode::unsupported, "weights of a model with experts are not handed over in memory");
+  if (store.shape().is_moe() && weights.memory && weights.memory->device)
+    return make_error(ErrorCode::unsupported, "weights of a model with experts are not handed over on GPUs");
   const StoreReader reader(context, store, weights.dtype, weights.memory.get());
   return store.shape().is_gpt2() ? reader.gpt2(std::move(weights)) : reader.llama(std::move(weights));
 }

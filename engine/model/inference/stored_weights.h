@@ -7,8 +7,8 @@
 namespace longhaul {
 
 // Copies into `weights` (its dtype and, where it has one, its device), as they compute now: what an adapter makes of
-// them, where there is one. The store has whole parameters (no ZeRO 3, no tp, no pp). Models with experts are refused
-// (unsupported).
+// them, where there is one. The store has whole parameters (no ZeRO 3, no tp, no pp, no ep). Models with experts are
+// refused on GPUs (unsupported).
 Result<InferenceWeights> inference_weights_of(const ComputeContext& context, const ParameterStore& store,
                                               InferenceWeights weights);
 

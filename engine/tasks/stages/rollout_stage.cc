@@ -37,16 +37,18 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
   if (run.gpu != nullptr)
     return refuse("generates its answers on processors in this version, and this stage has GPUs",
                   "set device = \"cpu\"");
-  if (shape.is_moe()) return refuse("with a model that has experts is not part of this version", "use a dense model");
+  if (shape.is_moe() && has_critic(settings.method))
+    return refuse("with a model that has experts is not part of this version",
+                  "use a dense model, or method = \"grpo\"");
   const ParallelDims& dims = run.mesh.dims();
   if (has_critic(settings.method) && !is_only_replicas(dims))
     return refuse(format("trains its critic in replicas, and the layout is {}", dims.to_string()),
                   "leave out tp, sp, pp, vp, dp_shard and zero, or use method = \"grpo\"");
-  if (settings.adapter.on() && holds_parts(dims))
+  if (settings.adapter.on() && dims.zero == 3)
     return refuse(format("with adapter.kind = \"{}\" in the layout {}: the weights that an adapter makes are not "
-                         "gathered for rollouts in this version",
+                         "gathered from ranks of ZeRO 3 in this version",
                          settings.adapter.kind, dims.to_string()),
-                  "use replicas, zero = 1 or 2, or train all weights");
+                  "use zero = 1 or 2, which share what is trained, or train all weights");
   const std::int64_t replicas = dims.dp(), share = settings.rollout.group_size * replicas;
   if (settings.global_batch_size % share == 0) return {};
   return make_error(ErrorCode::invalid_input,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/digest/hash.h"
 #include "base/files/file_retry.h"
 #include "contracts/events/event.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
@@ -481,6 +482,75 @@ TEST_CASE("learning from rewards: tensor parallel ranks, pipelines and ZeRO draw
   }
 }
 
+TEST_CASE("learning from rewards: answers are drawn with what an adapter makes of weights that ranks have parts of") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 2);
+  for (const char* adapter :
+       {R"({"kind": "lora", "rank": 4})", R"({"kind": "dora", "rank": 4})", R"({"kind": "ia3"})"}) {
+    CAPTURE(adapter);
+    task.settings.set("adapter", *parse_json(adapter)), task.settings.find("optimizer")->set("lr", 0.02);
+    const std::string name = std::to_string(xxh3_64(adapter, 0));
+    folder.run_well(task, name);
+    const std::vector<Value> one = folder.metrics(name);
+    REQUIRE(one.size() == 2);
+    for (const ParallelDims& dims : {stage_layout(2, 2, 1, 0), stage_layout(2, 1, 2, 2)}) {
+      CAPTURE(dims.to_string());
+      const std::string out = name + replace_all(dims.to_string(), " ", "-");
+      run_on_ranks(folder, task, out, dims);
+      const std::vector<Value> steps = folder.metrics(out);
+      REQUIRE(steps.size() == 2);
+      for (std::size_t i = 0; i < 2; ++i)
+        for (const char* figure : {"loss", "reward", "kl", "answer_tokens", "entropy", "grad_norm"}) {
+          CAPTURE(figure);
+          CHECK(steps[i].get_number(figure) == doctest::Approx(one[i].get_number(figure)).epsilon(1e-5).scale(1));
+        }
+    }
+  }
+}
+
+TEST_CASE("learning from rewards: a model with experts draws with the weights that it trains, in layouts, too") {
+  const RolloutFolder folder;
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}},
+                              R"({"sequence_length": 64, "micro_batch_size": 8, "global_batch_size": 8, "steps": 30,
+                                  "precision": "f32", "optimizer": {"lr": 0.004, "warmup_steps": 10},
+                                  "model": {"architecture": "mixtral", "hidden_size": 32, "intermediate_size": 48,
+                                            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                                            "num_local_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1,
+                                            "router_score": "sigmoid", "router_bias": true,
+                                            "max_position_embeddings": 64},
+                                  "moe": {"balance": "bias"}})"),
+                  "experts");
+  Task task = folder.grpo();
+  task.settings.set("steps", 2);
+  for (TaskInput& input : task.inputs)
+    if (input.name == "model") input.paths = {folder.at("experts")};
+  folder.run_well(task, "mixture");
+  const std::vector<Value> one = folder.metrics("mixture");
+  REQUIRE(one.size() == 2);
+  // The training's own log-probabilities are those that answers were drawn with, and those of the folder.
+  CHECK(one[0].get_number("kl") == doctest::Approx(0).epsilon(1e-4).scale(1));
+  CHECK(one[0].get_number("loss") == doctest::Approx(0).epsilon(1e-4).scale(1));
+  CHECK(one[0].get_number("clip_fraction") == 0);
+  CHECK(one[0].get_number("grad_norm") > 0);
+  CHECK(one[1].get_number("kl") > 0);
+  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 0), stage_layout(2, 2, 1, 0), stage_layout(1, 1, 2, 3)}) {
+    CAPTURE(dims.to_string());
+    const std::string out = "mixture-" + replace_all(dims.to_string(), " ", "-");
+    run_on_ranks(folder, task, out, dims);
+    const std::vector<Value> steps = folder.metrics(out);
+    REQUIRE(steps.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const char* figure : {"loss", "reward", "kl", "answer_tokens", "entropy", "grad_norm"}) {
+        CAPTURE(figure);
+        CHECK(steps[i].get_number(figure) == doctest::Approx(one[i].get_number(figure)).epsilon(1e-5).scale(1));
+      }
+  }
+  Task ppo = task;
+  ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
+  CHECK(has_text(folder.refusal(ppo), "with a model that has experts"));
+}
+
 TEST_CASE("learning from rewards: what layouts cannot do is refused by name") {
   const RolloutFolder folder;
   const auto said = [&](const Task& task, const ParallelDims& dims) {
@@ -493,8 +563,7 @@ TEST_CASE("learning from rewards: what layouts cannot do is refused by name") {
   contexts.cp = 2;
   CHECK(has_text(said(task, contexts), "splits sequences or experts, which align does not do"));
   task.settings.set("adapter", *parse_json(R"({"kind": "lora"})"));
-  CHECK(has_text(said(task, stage_layout(1, 2, 1, 0)), "with adapter.kind = \"lora\" in the layout pp=2"));
-  run_on_ranks(folder, task, "shared", stage_layout(1, 1, 2, 2));  // whole weights are there
+  CHECK(has_text(said(task, stage_layout(1, 1, 2, 3)), "are not gathered from ranks of ZeRO 3"));
   Task ppo = folder.grpo();
   ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
   CHECK(has_text(said(ppo, stage_layout(2, 1, 1, 0)), "trains its critic in replicas"));
