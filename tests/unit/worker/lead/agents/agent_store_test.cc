@@ -12,6 +12,7 @@
 #include "base/process/process.h"
 #include "base/text/text.h"
 #include "contracts/control/rendezvous_folder.h"
+#include "tests/support/patience.h"
 #include "tests/support/scratch.h"
 #include "worker/lead/agents/agent_table.h"
 
@@ -133,9 +134,9 @@ TEST_CASE("store over agents: one host's entry is seen by those that look for it
   std::sort(took_ms.begin(), took_ms.end());
   std::printf("an entry from host to host: %d ms in the median of 21, with a lead that looks all the time\n",
               static_cast<int>(took_ms[10]));
-  // Not only when agents look at their pages, every 100 ms: of 21 such waits four end within 20 ms. The quicker third
-  // counts, for what else this machine does makes some wait.
-  CHECK(took_ms[7] <= 20);
+  // Not only when agents look at their pages, every 100 to 300 ms: of 21 such waits at most four end within 20 ms. The
+  // quicker third counts, for what else this machine does makes some wait; on a slow machine it says less.
+  CHECK(took_ms[7] <= testing::patience_ms(20));
 }
 
 TEST_CASE(
