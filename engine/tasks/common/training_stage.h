@@ -27,6 +27,9 @@ struct TrainingStageSettings : TrainingCommon, ComputeChoices {
   TrainingStageSettings(const TrainingCommon& common, const ComputeChoices& choices)
       : TrainingCommon(common), ComputeChoices(choices) {}
 
+  // For losses whose weights have either sign: a balancing loss of experts, which they would scale, has no meaning.
+  void leave_out_balance() { moe.balance = "none", moe.z_loss_coef = 0; }
+
   ModelShape shape;
   bool one_length = false;                // every sample has sequence_length, which is the longest of the phases
   std::int64_t sequences_per_sample = 1;  // 2 for preference pairs

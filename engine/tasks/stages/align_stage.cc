@@ -74,8 +74,7 @@ Status run_align(TaskRun& run) {
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
-  // The weights of a preference loss have either sign: a balancing loss, which they would scale, has no meaning.
-  stage_settings.moe.balance = "none", stage_settings.moe.z_loss_coef = 0;
+  stage_settings.leave_out_balance();
   stage_settings.sequences_per_sample = 2;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
 

@@ -186,8 +186,7 @@ Status run_labels(TaskRun& run, const AlignSettings& settings) {
   TrainingStageSettings stage_settings(settings);
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
-  // As with pairs: the loss has weights of either sign.
-  stage_settings.moe.balance = "none", stage_settings.moe.z_loss_coef = 0;
+  stage_settings.leave_out_balance();
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
   const auto good = std::ranges::count(train, true, &LabelledAnswer::desirable);
   std::vector<Figure> figures = {{"answers", static_cast<double>(train.size()), ""},

@@ -159,8 +159,7 @@ Result<RewardTraining> create_training(TaskRun& run, const RowReading& with, con
   of.reward_form = reward_form_value(settings);
   LH_TRY(const HfConfig tokens, config_for_tokenizer(model));
   of.names_padding = !ends_with_padding(rows, tokens.pad_token_id);
-  // The weights of the loss have either sign: a balancing loss, which they would scale, has no meaning.
-  of.moe.balance = "none", of.moe.z_loss_coef = 0;
+  of.leave_out_balance();
   of.sequences_per_sample = sequences_per_sample;
   RewardTraining made;
   LH_TRY(made.stage, TrainingStage::create(run, of));

@@ -99,6 +99,7 @@ TrainingStageSettings stage_settings_of(const AlignSettings& settings, const Mod
   TrainingStageSettings stage(settings);
   stage.shape = shape;
   stage.start_model = stage.tokenizer_folder = model;
+  stage.leave_out_balance();
   stage.steps_together = settings.rollout.updates();
   if (has_critic(settings.method)) stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
   return stage;

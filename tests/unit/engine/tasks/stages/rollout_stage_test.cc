@@ -542,7 +542,7 @@ TEST_CASE("learning from rewards: a model with experts draws with the weights th
     REQUIRE(steps.size() == 2);
     for (std::size_t i = 0; i < 2; ++i)
       for (const char* figure : {"loss", "reward", "kl", "answer_tokens", "entropy", "grad_norm"}) {
-        CAPTURE(figure);
+        CAPTURE(std::string(figure));
         CHECK(steps[i].get_number(figure) == doctest::Approx(one[i].get_number(figure)).epsilon(1e-5).scale(1));
       }
   }
