@@ -307,12 +307,12 @@ Status check_path(const PlannedStage& stage, const PlannedInput& input, const st
 
 // A command that comes before may fill a folder, or write a file anew.
 std::set<std::string> stages_behind_commands(const RunPlan& plan) {
-  std::set<std::string> behind;
-  for (const PlannedStage& stage : plan.stages)  // every stage after those it needs
-    for (const std::string& need : stage.needs) {
-      const PlannedStage* needed = plan.find(need);
-      if (behind.contains(need) || (needed && needed->kind == "command")) behind.insert(stage.id());
-    }
+  std::set<std::string> behind, commands;
+  for (const PlannedStage& stage : plan.stages) {  // every stage after those it needs
+    for (const std::string& need : stage.needs)
+      if (behind.contains(need) || commands.contains(need)) behind.insert(stage.id());
+    if (stage.kind == "command") commands.insert(stage.id());
+  }
   return behind;
 }
 

@@ -45,7 +45,7 @@ void is_tried_here(CpuLevel level) {
   if (cap != nullptr && *cap != '\0') return;  // the usual run says it
   const std::vector<CpuLevel> here = cpu_levels_here();
   if (std::find(here.begin(), here.end(), level) == here.end()) {
-    MESSAGE("skipped: this processor has no level " << cpu_level_name(level));
+    MESSAGE("skipped: this processor has no level " << std::string(cpu_level_name(level)));
     return;
   }
   CHECK(cpu::kernels(ComputeContext(1, level)).level == level);
