@@ -128,7 +128,7 @@ def nothing_is_trained_twice_though_controllers_are_killed(cluster, runs):
 
 def a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials(cluster, runs):
     run = runs.start("cancelled", TOKENS + search(4000, "checkpoint = { every_steps = 20 }\n"), driver="lead")
-    wait_for("steps beyond the first checkpoint", lambda: any(len(done) > 40 for done in steps_trained(stage_of(run)).values()), 90,
+    wait_for("steps beyond the second checkpoint", lambda: any(len(done) > 45 for done in steps_trained(stage_of(run)).values()), 90,
              run.story)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
@@ -141,7 +141,8 @@ def a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials(cluster, runs)
     run.wait("cancelled", 60)
     for trial, done in steps_trained(stage_of(run)).items():
         twice = [step for step, times in collections.Counter(done).items() if times > 1]
-        expect(f"{trial} goes on from a checkpoint, not from the beginning", len(twice) < 20, (before, done[:10], twice))
+        # At most what follows the newest complete checkpoint: the one behind it may have been on its way to the disk.
+        expect(f"{trial} goes on from a checkpoint, not from the beginning", len(twice) < 40, (before, done[:10], twice))
     expect("nothing is published", not (run.folder / "stages/search/out").exists(), run.folder)
 
 

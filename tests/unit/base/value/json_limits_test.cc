@@ -36,11 +36,12 @@ std::size_t heap_in_use() {
 
 }  // namespace
 
-TEST_CASE("trust: twice the text takes twice the time, whatever of it is repeated or nested") {
+// Eight times the text would take 64 times the time where a reader looks back: far from what a busy machine adds to 8.
+TEST_CASE("trust: eight times the text takes about eight times the time, whatever of it is repeated or nested") {
   for (const HostileJson& hostile : hostile_json()) {
     CAPTURE(hostile.name);
-    const double once = seconds_to_parse(hostile.text(128 << 10)), twice = seconds_to_parse(hostile.text(256 << 10));
-    CHECK_MESSAGE(twice < 3 * once + 0.002, once << " s, twice as much " << twice << " s");
+    const double once = seconds_to_parse(hostile.text(32 << 10)), more = seconds_to_parse(hostile.text(256 << 10));
+    CHECK_MESSAGE(more < 24 * once + 0.002, once << " s, eight times as much " << more << " s");
   }
   const double seconds = seconds_to_parse(hostile_json().front().text(1 << 20));
   CHECK(seconds < 1e-3 * static_cast<double>(testing::patience_ms(2'000)));
