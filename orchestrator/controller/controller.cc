@@ -39,7 +39,7 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       log_(log),
       journal_(std::move(log_file), RunLedger(frozen_.stage_ids()),
                RunMessages(run_dir_, frozen_, options.environment, clock, log), clock, log),
-      metrics_(run_dir_, frozen_.name, clock, log),
+      metrics_(run_dir_, clock, log),
       milestones_(run_dir_, frozen_, artifact_trust(site_group_of(run_dir_))),
       inputs_(controlled(), artifact_trust(site_group_of(run_dir_)),
               EarlierRuns(parent_path(run_dir_), frozen_.plan.workflow, frozen_.name)),
@@ -76,8 +76,13 @@ Status Controller::set_up_scheduler() {
 
 Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir, std::int64_t epoch,
                                                      const TickOptions& options, Clock& clock, Logger& log) {
+  LH_TRY(FrozenRun frozen, read_frozen_run(run_dir));
+  return open(run_dir, std::move(frozen), epoch, options, clock, log);
+}
+
+Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir, FrozenRun frozen, std::int64_t epoch,
+                                                     const TickOptions& options, Clock& clock, Logger& log) {
   const std::string folder = absolute_path(run_dir);
-  LH_TRY(FrozenRun frozen, read_frozen_run(folder));
   std::vector<Fact> facts;
   auto log_file = epoch > 0 ? EpochLog::reopen(folder, epoch, facts) : EpochLog::claim(folder, clock, facts);
   if (!log_file.ok()) return log_file.error();
@@ -135,7 +140,7 @@ Result<TickOutcome> Controller::round() {
   if (outcome.changed)
     if (auto fault = fault_here(FaultPoint::controller_before_messages)) return *fault;
   journal_.send_messages();
-  metrics_.look(ledger().ended);
+  metrics_.look(frozen_, ledger());
   if (auto fault = fault_here(FaultPoint::controller_end_of_tick)) return *fault;
   outcome.state = ledger().ended ? ledger().state : RunState::running;
   return outcome;

@@ -29,6 +29,9 @@ class Controller {
   // Claims the next epoch (`epoch` = 0) or goes on with one that this process claimed before.
   static Result<std::unique_ptr<Controller>> open(const std::string& run_dir, std::int64_t epoch,
                                                   const TickOptions& options, Clock& clock, Logger& log);
+  // The same with the run's resolved.toml as it was read before.
+  static Result<std::unique_ptr<Controller>> open(const std::string& run_dir, FrozenRun frozen, std::int64_t epoch,
+                                                  const TickOptions& options, Clock& clock, Logger& log);
 
   // Observe, decide, write intents, act, write outcomes. conflict: another controller took over; do not call again.
   Result<TickOutcome> round();

@@ -40,18 +40,22 @@ bool has_milestones(const std::string& run_dir, const FrozenRun& frozen, const R
   return std::ranges::any_of(seen, [](const auto& entry) { return !entry.second.empty(); });
 }
 
-// The plan as a controller goes on with it.
-Status take_found(FrozenRun& frozen, const RunLedger& ledger) {
+// The plan as a controller goes on with it: nullopt where no layout was found, so that it is the one that was frozen.
+Result<std::optional<FrozenRun>> with_found_layouts(const FrozenRun& as_frozen, const RunLedger& ledger) {
+  if (std::ranges::all_of(ledger.stages, [](const LedgerStage& stage) { return stage.layout.is_null(); }))
+    return std::optional<FrozenRun>();
+  FrozenRun frozen = as_frozen;
   for (std::size_t i = 0; i < ledger.stages.size(); ++i)
     if (!ledger.stages[i].layout.is_null()) {
       LH_TRY(frozen.plan.stages[i], with_found(frozen.plan.stages[i], ledger.stages[i].layout));
     }
-  return {};
+  return std::optional(std::move(frozen));
 }
 
-Result<bool> has_news(const std::string& run_dir, FrozenRun& frozen, const RunLedger& ledger,
+Result<bool> has_news(const std::string& run_dir, const FrozenRun& as_frozen, const RunLedger& ledger,
                       const TickOptions& options, Clock& clock, Logger& log) {
-  LH_CHECK(take_found(frozen, ledger));
+  LH_TRY(const std::optional<FrozenRun> found, with_found_layouts(as_frozen, ledger));
+  const FrozenRun& frozen = found ? *found : as_frozen;
   LH_TRY(const RunScheduler made, make_run_scheduler(run_dir, frozen, options, clock, log));
   if (!made.site) return true;  // it starts its jobs when it is asked
   const std::vector<OpenJob> open = open_jobs(run_dir, ledger);
@@ -72,12 +76,11 @@ Result<bool> has_news(const std::string& run_dir, FrozenRun& frozen, const RunLe
 
 }  // namespace
 
-Result<std::optional<TickOutcome>> look_if_idle(const std::string& run_dir, const TickOptions& options, Clock& clock,
-                                                Logger& log) {
+Result<std::optional<TickOutcome>> look_if_idle(const std::string& run_dir, const FrozenRun& frozen,
+                                                const TickOptions& options, Clock& clock, Logger& log) {
   const std::optional<TickOutcome> busy;
   if (options.unwritten_record) return busy;
   const std::string folder = absolute_path(run_dir);
-  LH_TRY(FrozenRun frozen, read_frozen_run(folder));
   LH_TRY(const EpochRead read, read_epochs(folder));
   if (read.newest == 0 || read.torn) return busy;
   RunLedger ledger(frozen.stage_ids());

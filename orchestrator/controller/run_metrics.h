@@ -9,6 +9,8 @@
 
 #include "base/process/log.h"
 #include "base/system/clock.h"
+#include "orchestrator/state/run_folder.h"
+#include "orchestrator/state/run_ledger.h"
 
 namespace longhaul {
 
@@ -16,16 +18,16 @@ inline constexpr const char* run_metrics_file = "metrics.prom";
 
 class RunMetrics {
  public:
-  RunMetrics(const std::string& run_dir, std::string run, Clock& clock, Logger& log);
+  RunMetrics(const std::string& run_dir, Clock& clock, Logger& log);
 
   // At the end of a round. Writes at the first, at most every 30 s, and once when the run has ended.
-  void look(bool ended);
+  void look(const FrozenRun& frozen, const RunLedger& ledger);
 
  private:
-  void write();
+  void write(const FrozenRun& frozen, const RunLedger& ledger);
   void write_to(const std::string& path, const std::string& text);
 
-  std::string run_dir_, run_;
+  std::string run_dir_;
   std::string site_folder_;  // "": the site has none
   Clock& clock_;
   Logger& log_;

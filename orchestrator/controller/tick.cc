@@ -65,9 +65,10 @@ Result<TickOutcome> rounds_until_quiet(const std::string& run_dir, const TickOpt
                                        ErrorPatience& errors, Clock& clock, Logger& log,
                                        const std::atomic<bool>& stop) {
   std::int64_t pause_ms = pause_ms_min;
-  LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+  LH_TRY(FrozenRun frozen, read_frozen_run(run_dir));
+  LH_TRY(const auto idle, look_if_idle(run_dir, frozen, options, clock, log));
   if (idle) return *idle;
-  LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  LH_TRY(const auto controller, Controller::open(run_dir, std::move(frozen), 0, options, clock, log));
   const Leaving leaving(*controller);
   for (;;) {
     LH_TRY(TickOutcome outcome, controller->round());
@@ -115,19 +116,21 @@ Result<RunStatus> drive_with_one_epoch(const std::string& run_dir, const TickOpt
 
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
                          Logger& log) {
+  LH_TRY(FrozenRun frozen, read_frozen_run(run_dir));
   if (epoch == 0) {
-    LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+    LH_TRY(const auto idle, look_if_idle(run_dir, frozen, options, clock, log));
     if (idle) return *idle;
   }
-  LH_TRY(const auto controller, Controller::open(run_dir, epoch, options, clock, log));
+  LH_TRY(const auto controller, Controller::open(run_dir, std::move(frozen), epoch, options, clock, log));
   epoch = controller->epoch();
   return controller->round();
 }
 
 Result<TickOutcome> tick_once(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log) {
-  LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+  LH_TRY(FrozenRun frozen, read_frozen_run(run_dir));
+  LH_TRY(const auto idle, look_if_idle(run_dir, frozen, options, clock, log));
   if (idle) return *idle;
-  LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  LH_TRY(const auto controller, Controller::open(run_dir, std::move(frozen), 0, options, clock, log));
   const Leaving leaving(*controller);
   bool changed = false;
   for (int rounds = 1;; ++rounds) {

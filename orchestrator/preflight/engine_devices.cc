@@ -47,8 +47,11 @@ EngineDevices devices_of_engine(const std::string& engine) {
     if (!*known) *known = ask_build(engine);
     return **known;
   };
-  devices.host_has_driver = [] {
-    return file_exists("/dev/nvidiactl") || file_exists("/proc/driver/nvidia/version") || file_exists("/dev/dxg");
+  const auto driver = std::make_shared<std::optional<bool>>();
+  devices.host_has_driver = [driver] {
+    if (!*driver)
+      *driver = file_exists("/dev/nvidiactl") || file_exists("/proc/driver/nvidia/version") || file_exists("/dev/dxg");
+    return **driver;
   };
   devices.no_gpu_here = [engine](int ranks, bool shared) -> std::string {
     const auto answer = engine_answer(

@@ -88,6 +88,13 @@ Value names_value(const std::vector<std::string>& names) {
   return ValueArray(names.begin(), names.end());
 }
 
+// A line for people: --json names every one.
+std::string stages_text(const std::vector<std::string>& names) {
+  constexpr std::size_t named_max = 20;
+  if (names.size() <= named_max) return join(names, ", ");
+  return join({names.begin(), names.begin() + named_max}, ", ") + format(" and {} more", names.size() - named_max);
+}
+
 }  // namespace
 
 CostRange& CostRange::operator+=(const CostRange& other) {
@@ -135,20 +142,20 @@ PlanCost cost_of_plan(const RunPlan& plan, const std::vector<JobPlan>& jobs,
 std::string cost_text(const PlanCost& cost) {
   std::string text;
   if (!cost.predicted.empty()) {
-    text = format("cost of {}: {}, {} without queues and faults", join(cost.predicted, ", "),
+    text = format("cost of {}: {}, {} without queues and faults", stages_text(cost.predicted),
                   range_text(cost.node_hours, "node-hours"), time_text(cost.seconds));
     if (cost.energy_kwh) text += ", " + range_text(*cost.energy_kwh, "kWh") + " (" + join(cost.energy_from, "; ") + ")";
     text += "\n";
   }
   if (!cost.by_work.empty())
     text += format("{}: by rates of one machine's processors, a third to three times as long elsewhere\n",
-                   join(cost.by_work, ", "));
+                   stages_text(cost.by_work));
   if (!cost.trials.empty())
     text += format("not predicted: the trials of {}, whose number and length are decided on the way\n",
-                   join(cost.trials, ", "));
+                   stages_text(cost.trials));
   if (cost.not_predicted.empty()) return text.empty() ? "cost: none, all is cached\n" : text;
   text +=
-      format("not predicted{}: {}; ", cost.predicted.empty() ? "" : ", and not in it", join(cost.not_predicted, ", "));
+      format("not predicted{}: {}; ", cost.predicted.empty() ? "" : ", and not in it", stages_text(cost.not_predicted));
   if (cost.not_predicted_ends)
     text += format("at most {} node-hours by their time limits", short_number(cost.not_predicted_node_hours));
   else

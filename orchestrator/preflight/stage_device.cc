@@ -91,9 +91,8 @@ class DeviceDecider {
     return automatic(stage, job_class);
   }
 
-  JobClass class_with(PlannedStage stage, const std::string& device) const {
-    stage.device = device;
-    return job_class_of(config_, stage);
+  JobClass class_with(const PlannedStage& stage, const std::string& device) const {
+    return job_class_of(config_, stage, device);
   }
 
   // Why the stage's job has no GPUs; "": it has.

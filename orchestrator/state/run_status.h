@@ -101,6 +101,6 @@ inline constexpr int status_format = 2;
 Value run_status_to_value(const RunStatus& status);
 
 // Reads logs, records and the tails of event files. Does not change anything.
-Result<RunStatus> read_run_status(const std::string& run_dir);
+Result<RunStatus> read_run_status(const std::string& run_dir);  // status_from_ledger.h: of what is read already
 
 }  // namespace longhaul

@@ -197,6 +197,11 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
 
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms) {
   LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir));
+  return read_goodput(run_dir, frozen, now_ms);
+}
+
+Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, const FrozenRun& frozen,
+                                               std::int64_t now_ms) {
   LH_TRY(const EpochRead read, read_epochs(run_dir));
   const auto site = read_toml_file(join_path(run_dir, "site.toml"));
   const bool local = site.ok() && site->get_string("scheduler") == "local";

@@ -10,6 +10,7 @@
 #include "contracts/events/warning_event.h"
 #include "orchestrator/state/fact.h"
 #include "orchestrator/state/host_warnings.h"
+#include "orchestrator/state/run_folder.h"
 #include "resiliency/goodput/goodput_ledger.h"
 
 namespace longhaul {
@@ -52,5 +53,8 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
 // Of every stage that has done a step in this run, or of which something was noticed, from its first submission to its
 // end, or to `now_ms`. Reads whole event files, of which it parses little (docs/benchmarks.md).
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms);
+// The same of a plan that was read before: the plan of 5,000 stages is the largest file that a round reads.
+Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, const FrozenRun& frozen,
+                                               std::int64_t now_ms);
 
 }  // namespace longhaul

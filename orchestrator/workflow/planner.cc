@@ -220,7 +220,11 @@ std::vector<VariantDraft> Planner::over_milestones(const StageDraft& draft, Vari
 }
 
 void Planner::expand_milestones() {
+  const auto names_one = [](const VariantDraft& variant) {
+    return std::ranges::any_of(variant.inputs, [](const StageInputText& input) { return input.milestone != 0; });
+  };
   for (StageDraft& draft : drafts_) {
+    if (std::ranges::none_of(draft.variants, names_one)) continue;
     std::vector<VariantDraft> expanded;
     for (VariantDraft& variant : draft.variants)
       for (VariantDraft& one : over_milestones(draft, variant)) expanded.push_back(std::move(one));

@@ -43,6 +43,10 @@ bool takes_stages(const JobClass& one) {
 }
 
 JobClass job_class_of(const SiteConfig& site, const PlannedStage& stage) {
+  return job_class_of(site, stage, stage.device);
+}
+
+JobClass job_class_of(const SiteConfig& site, const PlannedStage& stage, const std::string& device) {
   const JobOptions& job = stage.common.job;
   if (!job.job_class.empty()) {
     const JobClass* asked = site.find_class(job.job_class);
@@ -51,7 +55,7 @@ JobClass job_class_of(const SiteConfig& site, const PlannedStage& stage) {
   for (const JobClass& one : site.classes)
     if (names_kind(one, stage.kind)) return one;
   const JobClass* usual = default_class_of(site);
-  const bool may_move = stage.device == on_processors && !has_own_route(job);
+  const bool may_move = device == on_processors && !has_own_route(job);
   if (may_move && gpus_of_class(site, usual ? *usual : JobClass()) > 0)
     for (const JobClass& one : site.classes)
       if (gpus_of_class(site, one) == 0 && takes_stages(one) && fits_class(one, stage)) return one;

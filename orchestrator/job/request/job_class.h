@@ -10,6 +10,8 @@ namespace longhaul {
 // that names no route of its own, the site's default if that has no GPUs, else the first class without GPUs that takes
 // stages, so many nodes and so long a job; else the site's default, or its only one. A class without a name: none.
 JobClass job_class_of(const SiteConfig& site, const PlannedStage& stage);
+// As if it computed on `device`.
+JobClass job_class_of(const SiteConfig& site, const PlannedStage& stage, const std::string& device);
 
 // Of a node of the class.
 int gpus_of_class(const SiteConfig& site, const JobClass& one);

@@ -54,8 +54,9 @@ void check_imported_models(const RunPlan& plan, const WrittenStages& written, Di
     for (const char* name : {"model", "baseline", "reward", "judge", "teacher"}) {
       const std::string folder = imported_folder(stage, name);
       const bool judges = takes(*kind, name, "reward");
+      if (folder.empty()) continue;
       if (file_exists(folder) && !is_directory(folder)) continue;  // which the look at inputs says (raw_inputs.h)
-      if (folder.empty() || (!takes(*kind, name, "pretrain") && !judges) || !seen.insert(folder).second) continue;
+      if ((!takes(*kind, name, "pretrain") && !judges) || !seen.insert(folder).second) continue;
       const auto shape = imported_shape(folder);
       const SourcePos place = written.place(stage, {std::string("inputs.") + name});
       if (shape.ok() && shape->scalar_head && !judges)

@@ -103,6 +103,9 @@ TEST_CASE("stages that nothing predicts are named, with what their limits allow"
   CHECK(cost.not_predicted_ends);
   CHECK(cost.not_predicted_node_hours == doctest::Approx(5));
   CHECK(cost_text(cost) == "not predicted: a, b; at most 5 node-hours by their time limits\n");
+  PlanCost many = cost;  // a line stays a line, however many there are
+  many.not_predicted.assign(5000, "s");
+  CHECK(cost_text(many).find("s, s and 4980 more; at most 5 node-hours") != std::string::npos);
   CHECK(cost_value(cost).find("node_hours")->is_null());
   plan.stages[1].common.time_limit.value = 0;
   cost = cost_of_plan(plan, {}, {}, {});

@@ -18,8 +18,10 @@ struct MetricsRun {
   std::string site = folder.file("collector"), own = folder.file(run_metrics_file),
               there = join_path(site, metrics_file_name("the-run"));
 
+  FrozenRun frozen;
+  RunLedger ledger{{}};
+
   MetricsRun() {
-    FrozenRun frozen;
     frozen.name = "the-run";
     REQUIRE(write_file_atomic(folder.file("resolved.toml"), frozen_run_text(frozen)).ok());
     REQUIRE(make_directories(folder.file("log")).ok());
@@ -39,23 +41,24 @@ struct MetricsRun {
 TEST_CASE("metrics of a run: in its folder and in the site's, now and then, and at its end") {
   MetricsRun run;
   REQUIRE(make_directories(run.site).ok());
-  RunMetrics metrics(run.folder.path(), "the-run", run.clock, run.log);
-  metrics.look(false);
+  RunMetrics metrics(run.folder.path(), run.clock, run.log);
+  metrics.look(run.frozen, run.ledger);
   const std::string first = run.take(run.own);
   RunStatus nothing_known;
   nothing_known.name = "the-run";
   CHECK(first == metrics_text(nothing_known, {}, run.clock.wall_ms()));
   CHECK(run.take(run.there) == first);
   run.clock.advance_ms(29'000);
-  metrics.look(false);
+  metrics.look(run.frozen, run.ledger);
   CHECK(run.take(run.own).empty());
   run.clock.advance_ms(2'000);
-  metrics.look(false);
+  metrics.look(run.frozen, run.ledger);
   CHECK(!run.take(run.own).empty());
-  metrics.look(true);  // at once
+  run.ledger.ended = true;
+  metrics.look(run.frozen, run.ledger);  // at once
   CHECK(!run.take(run.own).empty());
   run.clock.advance_ms(100'000);
-  metrics.look(true);  // and only once
+  metrics.look(run.frozen, run.ledger);  // and only once
   CHECK(run.take(run.own).empty());
   const auto names = list_directory(run.site);
   REQUIRE(names.ok());
@@ -64,9 +67,9 @@ TEST_CASE("metrics of a run: in its folder and in the site's, now and then, and 
 
 TEST_CASE("metrics of a run: a site's folder that is not there stops nothing, and is reported once") {
   MetricsRun run;
-  RunMetrics metrics(run.folder.path(), "the-run", run.clock, run.log);
+  RunMetrics metrics(run.folder.path(), run.clock, run.log);
   for (int i = 0; i < 3; ++i) {
-    metrics.look(false);
+    metrics.look(run.frozen, run.ledger);
     run.clock.advance_ms(31'000);
     CHECK(!run.take(run.own).empty());
   }
