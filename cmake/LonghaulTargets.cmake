@@ -8,9 +8,15 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 # most of a test's time, and are optimized a little in every build: longhaul_always_optimized, and the engine's operations
 # (engine/CMakeLists.txt).
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
-# The build type of scripts/quickstart: the programs around the engine take a quarter less to compile; the engine is optimized
-# as in Release (engine/CMakeLists.txt).
+# The build type of scripts/quickstart: a quarter less to compile; the engine's operations are optimized as in Release
+# (engine/CMakeLists.txt). Where there is memory for it, GCC collects its garbage later: a tenth less for the largest files.
 set(CMAKE_CXX_FLAGS_QUICK "-O1 -DNDEBUG")
+cmake_host_system_information(RESULT host_mib QUERY TOTAL_PHYSICAL_MEMORY)
+cmake_host_system_information(RESULT host_cores QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR mib_of_a_core "${host_mib} / ${host_cores}")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND mib_of_a_core GREATER 4000)
+  string(APPEND CMAKE_CXX_FLAGS_QUICK " --param ggc-min-heapsize=1048576")
+endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -56,6 +62,10 @@ function(longhaul_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     longhaul_options(${name})
+    # Of scripts/test as of the quickstart: names that cannot share a batch are found before a user finds them.
+    if(CMAKE_UNITY_BUILD AND CMAKE_BUILD_TYPE MATCHES "^(Release|Quick)$")
+      set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 64)
+    endif()
     target_link_libraries(${name} PUBLIC ${arg_LINKS} PRIVATE ${arg_PRIVATE_LINKS})
   else()
     add_library(${name} INTERFACE)

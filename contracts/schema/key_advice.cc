@@ -26,7 +26,7 @@ void add_deeper(const std::vector<FieldInfo>& members, const std::string& prefix
   }
 }
 
-std::string last_part(const std::string& path) {
+std::string last_key(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }
 
@@ -69,13 +69,13 @@ std::string synonym_hint(const std::string& key, const KnownKeys& known) {
 std::string same_name_deeper(const std::string& key, const KnownKeys& known) {
   std::vector<std::string> same;
   for (const std::string& path : known.deeper)
-    if (last_part(path) == plain_key(key) && same.size() < guesses_shown) same.push_back(path);
+    if (last_key(path) == plain_key(key) && same.size() < guesses_shown) same.push_back(path);
   return same.empty() ? "" : did_you_mean(same, "");
 }
 
 std::string near_name_deeper(const std::string& key, const KnownKeys& known) {
   std::vector<std::string> names;
-  for (const std::string& path : known.deeper) names.push_back(last_part(path));
+  for (const std::string& path : known.deeper) names.push_back(last_key(path));
   const std::string nearest = nearest_word(key, names);
   return nearest.empty() ? "" : same_name_deeper(nearest, known);
 }
@@ -124,7 +124,7 @@ std::string list_of(std::vector<std::string> keys, const std::string& key, const
 std::string unknown_key_hint(const std::string& key, const std::vector<FieldSlot>& slots,
                              const std::vector<std::string>& others, const std::string& where,
                              const std::string& kind) {
-  KnownKeys known{{}, {}, others, last_part(where)};
+  KnownKeys known{{}, {}, others, last_key(where)};
   for (const FieldSlot& slot : slots) {
     known.here.push_back(slot.info.name);
     if (!slot.info.named) add_deeper(slot.info.members, slot.info.name + ".", known.deeper);

@@ -15,6 +15,9 @@ namespace longhaul {
 const char* cpu_level_name(CpuLevel level);
 Result<CpuLevel> cpu_level_named(std::string_view name);
 
+// The highest that this processor has, whatever this build has kernels for and the process is held down to.
+CpuLevel cpu_level_of_processor();
+
 // The levels that this process can run, portable first.
 std::vector<CpuLevel> cpu_levels_here();
 

@@ -155,7 +155,7 @@ Result<HttpTarget> wait_healthy(const Clock& clock, const RunningServer& server,
   }
 }
 
-struct Answer {
+struct PromptAnswer {
   std::string prompt, text, path;
   std::int64_t tokens = 0;
 };
@@ -193,14 +193,14 @@ Result<std::int64_t> room_for_answer(const HttpTarget& target, const std::string
 
 // As chat; as a completion where the model has no chat form. Without a length of its own a chat's answer takes what the
 // prompt leaves of the context, up to the server's longest.
-Result<Answer> ask(const HttpTarget& target, const DeploySettings& s, const std::string& prompt) {
+Result<PromptAnswer> ask(const HttpTarget& target, const DeploySettings& s, const std::string& prompt) {
   Value message;
   message.set("role", "user");
   message.set("content", prompt);
   Value body;
   body.set("messages", ValueArray{std::move(message)});
   body.set("temperature", 0);
-  Answer answer{prompt, "", "/v1/chat/completions", 0};
+  PromptAnswer answer{prompt, "", "/v1/chat/completions", 0};
   const std::int64_t deadline_ms = static_cast<std::int64_t>(s.request_deadline.value * 1000) + 5'000;
   LH_TRY(HttpReply reply, http_post_json(target, answer.path, to_json(body), deadline_ms));
   if (reply.status == 400 && reply.body.find("no chat form") != std::string::npos) {
@@ -296,7 +296,7 @@ Result<Value> deploy_model(const DeployInputs& in, const DeploySettings& s, cons
   const std::int64_t asked_ns = clock.monotonic_ns();
   for (std::size_t i = 0; i < s.prompts.size(); ++i) {
     LH_CHECK(check_alive(server, paths, stop));
-    LH_TRY(const Answer answer, ask(target, s, s.prompts[i]));
+    LH_TRY(const PromptAnswer answer, ask(target, s, s.prompts[i]));
     tokens += answer.tokens;
     Value sample;
     sample.set("prompt", answer.prompt);

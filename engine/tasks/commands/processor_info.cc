@@ -34,7 +34,7 @@ std::string kernels_text(const ProcessorFacts& f) {
     case CpuLevel::best: break;
   }
   if (!f.x86) return "portable, 4 numbers at a time (NEON)";
-  return "portable, 4 numbers at a time, because this processor has no AVX2 that the engine may use";
+  return "portable, 4 numbers at a time, because there is no AVX2 that the engine may use";
 }
 
 // 6 operations for each parameter and token.
@@ -51,6 +51,7 @@ std::string slowness_text(const ProcessorFacts& f) {
 ProcessorFacts processor_facts() {
   ProcessorFacts facts;
   facts.level = cpu_levels_here().back();
+  facts.processor = cpu_level_of_processor();
 #if !defined(__x86_64__)
   facts.x86 = false;
 #endif
@@ -70,6 +71,11 @@ std::string processor_text(const ProcessorFacts& f) {
         "products in bf16: widened to f32, as this processor multiplies f32 only: half of f32's memory, none of its "
         "time saved";
   }
+  if (f.processor > f.level)
+    text += format(
+        "\nunused: this processor has {}, and the process is held down (LONGHAUL_CPU_MAX) or was built without its "
+        "kernels (LONGHAUL_CPU_LEVELS=here, as scripts/quickstart does; all has them)",
+        cpu_level_name(f.processor));
   if (f.portable_gflops > 0) text += "\nspeed: " + slowness_text(f);
   return text;
 }

@@ -8,7 +8,7 @@ namespace longhaul {
 
 namespace {
 
-double seconds_of(std::int64_t ms) {
+double in_seconds(std::int64_t ms) {
   return 1e-3 * static_cast<double>(ms);
 }
 
@@ -53,7 +53,7 @@ void RankMovement::note_step(std::int64_t now_ms, Track& track, std::int64_t ste
   if (step == track.step) return;
   if (track.first_step < 0 || step < track.first_step) track.first_step = step;
   if (track.step >= 0 && step > track.step)
-    limits.note_step_time(seconds_of(now_ms - track.step_ms) / static_cast<double>(step - track.step));
+    limits.note_step_time(in_seconds(now_ms - track.step_ms) / static_cast<double>(step - track.step));
   track.step = step, track.step_ms = now_ms;
   if (step >= 0) limits.note_steps(step - track.first_step);
 }
@@ -68,7 +68,7 @@ void RankMovement::follow(std::int64_t now_ms, const RankObservation& seen, Stan
   if (is_new || mark != track.mark) {
     // A counter moves without a time stamp: then all that is known is that it happened since the last look.
     const std::int64_t moved_ms = is_new || page_ms > track.moved_ms ? page_ms : heard_ms;
-    const double stay_s = seconds_of(moved_ms - track.moved_ms);
+    const double stay_s = in_seconds(moved_ms - track.moved_ms);
     const bool timed = track.section != beat_checkpoint_write;
     if (!is_new && timed && track.teaches && sane && (!track.waited || stay_s < limits.suspect_s()))
       limits.note_stay(track.section, stay_s);
@@ -119,13 +119,13 @@ double RankMovement::idle_s(std::int64_t now_ms, const RankObservation& seen) co
     idle_ms -= track->unseen_ms;
     if (!waits_for_storage(seen)) idle_ms -= track->stored_ms;
   }
-  return std::max(0.0, seconds_of(idle_ms));
+  return std::max(0.0, in_seconds(idle_ms));
 }
 
 std::optional<double> RankMovement::stopped_s(const RankObservation& seen) const {
   const Track* const track = track_of(seen.rank);
   if (seen.process != ProcessState::stopped || !track || track->stopped_ms < 0) return std::nullopt;
-  return seconds_of(track->looked_ms - track->stopped_ms);
+  return in_seconds(track->looked_ms - track->stopped_ms);
 }
 
 std::int64_t RankMovement::unpolled_ms(const RankObservation& seen) const {

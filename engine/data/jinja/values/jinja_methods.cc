@@ -192,10 +192,10 @@ Outcome all_are(const JinjaValue& of, const Belongs& belongs) {
     return jinja_error("isdigit, isalpha and isalnum of letters beyond ASCII are not done");
   return JinjaValue::of(!text.empty() && std::all_of(text.begin(), text.end(), belongs));
 }
-bool is_ascii_digit(char c) {
+bool is_jinja_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_ascii_letter(char c) {
+bool is_jinja_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -222,13 +222,13 @@ const std::vector<Method>& text_methods() {
       {"lower", {}, 0, cased_text<TextCase::lower>},
       {"title", {}, 0, cased_text<TextCase::title>},
       {"capitalize", {}, 0, cased_text<TextCase::capital>},
-      {"isdigit", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_ascii_digit); }},
-      {"isalpha", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_ascii_letter); }},
+      {"isdigit", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_jinja_digit); }},
+      {"isalpha", {}, 0, [](const JinjaValue& of, const Given&) { return all_are(of, is_jinja_letter); }},
       {"isalnum",
        {},
        0,
        [](const JinjaValue& of, const Given&) {
-         return all_are(of, [](char c) { return is_ascii_digit(c) || is_ascii_letter(c); });
+         return all_are(of, [](char c) { return is_jinja_digit(c) || is_jinja_letter(c); });
        }},
       {"isspace",
        {},

@@ -3,7 +3,7 @@
 
 #include "engine/ops/cpu/gemm/packed_tiles.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LONGHAUL_LEAVE_OUT_LEVEL)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,bmi2")
 #define LH_LANES 8

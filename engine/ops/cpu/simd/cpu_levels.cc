@@ -50,6 +50,13 @@ Result<CpuLevel> cpu_level_named(std::string_view name) {
                     "portable, avx2, avx512 or avx512_bf16");
 }
 
+CpuLevel cpu_level_of_processor() {
+  CpuLevel best = CpuLevel::portable;
+  for (const CpuLevel level : kNamed)
+    if (cpu::processor_has(level)) best = level;
+  return best;
+}
+
 std::vector<CpuLevel> cpu_levels_here() {
   std::vector<CpuLevel> levels;
   for (const CpuLevel level : kNamed)

@@ -9,20 +9,6 @@
 namespace longhaul::cpu {
 namespace {
 
-bool processor_has(CpuLevel level) {
-#if defined(__x86_64__)
-  if (level == CpuLevel::avx512_bf16) return processor_has(CpuLevel::avx512) && __builtin_cpu_supports("avx512bf16");
-  if (level == CpuLevel::avx512) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("bmi2");
-  }
-  if (level == CpuLevel::avx2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  }
-#endif
-  return level == CpuLevel::portable;
-}
-
 const Kernels* best_up_to(CpuLevel level) {
   if (level >= CpuLevel::avx512_bf16 && kernels_avx512_bf16() != nullptr && processor_has(CpuLevel::avx512_bf16)) {
     return kernels_avx512_bf16();
@@ -37,6 +23,20 @@ const Kernels* best_up_to(CpuLevel level) {
 std::atomic<CpuLevel> kernels_cap{CpuLevel::best};
 
 }  // namespace
+
+bool processor_has(CpuLevel level) {
+#if defined(__x86_64__)
+  if (level == CpuLevel::avx512_bf16) return processor_has(CpuLevel::avx512) && __builtin_cpu_supports("avx512bf16");
+  if (level == CpuLevel::avx512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("bmi2");
+  }
+  if (level == CpuLevel::avx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  }
+#endif
+  return level == CpuLevel::portable;
+}
 
 void cap_kernels(CpuLevel level) {
   kernels_cap = level;

@@ -168,6 +168,7 @@ const Kernels& kernels(const ComputeContext& context);
 const char* kernels_name(const ComputeContext& context);
 // No table above this one from now on (cpu_levels.h: cap_cpu_level).
 void cap_kernels(CpuLevel level);
+bool processor_has(CpuLevel level);
 
 // Floats of scratch that the attention kernels need.
 Index attention_forward_scratch(const AttentionArgs& a);

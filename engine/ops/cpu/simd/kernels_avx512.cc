@@ -1,5 +1,5 @@
 // The kernels for AVX-512.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LONGHAUL_LEAVE_OUT_LEVEL)
 #include <immintrin.h>
 #endif
 
@@ -8,7 +8,7 @@
 #include "engine/ops/cpu/simd/kernels.h"
 #include "engine/ops/cpu/simd/kernels_table.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LONGHAUL_LEAVE_OUT_LEVEL)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")
 #define LH_AVX512 1

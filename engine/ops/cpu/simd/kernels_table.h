@@ -1,4 +1,5 @@
-// The tables that were compiled in; nullptr where the machine's family does not have them.
+// The tables that were compiled in; nullptr where the machine's family does not have them, or where a build for one
+// machine leaves them out (LONGHAUL_CPU_LEVELS in engine/CMakeLists.txt).
 #pragma once
 
 #include "engine/ops/cpu/simd/kernels.h"
