@@ -558,7 +558,8 @@ def check_tidy(root, names, findings, database):
     while queue or running:
         while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < TIDY_SECONDS_MAX:
             name = queue.pop(0)
-            running[name] = subprocess.Popen([tool, "--quiet", "--extra-arg=-Wno-deprecated-declarations", "-p", str(database), name], cwd=root, text=True,
+            running[name] = subprocess.Popen([tool, "--quiet", "--extra-arg=-Wno-deprecated-declarations",
+                                              "--extra-arg=-Wno-unknown-pragmas", "-p", str(database), name], cwd=root, text=True,
                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if not running:
             break
