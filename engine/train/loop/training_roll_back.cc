@@ -71,8 +71,8 @@ void TrainingRollBack::report(const StepReport& bad, const std::string& path, st
   RollBackEvent event;
   event.step = bad.step, event.to_step = context_.step();
   event.lost_steps = event.step - 1 - event.to_step, event.samples_left_out = left_out;
-  event.total_s = context_.seconds_since(begun_ns);
   event.load_s = context_.seconds_since(load_begun_ns);
+  event.total_s = context_.seconds_since(begun_ns);  // asked last: it is never less than its part
   Value fields = Value::make_table();
   set_fields(fields, event);
   fields.set("loss", bad.loss);
