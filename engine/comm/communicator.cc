@@ -1,13 +1,11 @@
 #include "engine/comm/communicator.h"
 
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/text/text.h"
+#include "engine/comm/poll_pause.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
@@ -238,6 +236,7 @@ void Communicator::show_wait(const Request& request) const {
 
 Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
   const Deadline deadline(*options_.clock, timeout_ms);
+  PollPause pause;
   for (std::int64_t polls = 0;; ++polls) {
     LH_TRY(const bool done, test(request));
     if (done) return {};
@@ -250,15 +249,11 @@ Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
                                       format("{}: nothing from {} within {} ms", text_of(request), who, timeout_ms),
                                       "that rank did not come to this operation, or its host is gone"));
     }
-    // Busy for a moment, then polite to the ranks on the same cores, then asleep.
-    if (polls > 32 && options_.beat) options_.beat->polled();
-    if (polls > 32 && request.operation_->doze()) continue;
-    if (polls > 4096) {
-      struct timespec pause{0, 100'000};
-      nanosleep(&pause, nullptr);
-    } else if (polls > 32) {
-      sched_yield();
+    if (!pause.is_busy()) {
+      if (options_.beat) options_.beat->polled();
+      if (request.operation_->doze()) continue;
     }
+    pause.next();
   }
 }
 

@@ -3,7 +3,6 @@
 #define OMPI_SKIP_MPICXX 1  // the C interface only; other libraries know the same wish by the next name
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <csignal>
@@ -13,6 +12,7 @@
 
 #include "base/text/text.h"
 #include "engine/comm/mpi_library.h"
+#include "engine/comm/poll_pause.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/tensor/memory_accounts.h"
 
@@ -463,6 +463,7 @@ Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, con
   LH_MPI(MPI_Comm_idup(state_->control, fresh, &request));
   if (meet_ms <= 0) meet_ms = options.timeout_ms;
   const Deadline deadline(*options.clock, meet_ms);
+  PollPause pause;
   for (;;) {
     int done = 0;
     LH_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -475,7 +476,7 @@ Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, con
           format("new communicator of epoch {}: not all of {} ranks came within {} ms", epoch, state_->size, meet_ms),
           "start the process anew");
     }
-    sched_yield();
+    pause.next();
   }
   Place place{state_, *fresh, std::vector<int>(static_cast<std::size_t>(state_->size)), 0, state_->rank};
   delete fresh;

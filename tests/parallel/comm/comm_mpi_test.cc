@@ -1,10 +1,11 @@
 // The contract of Communicator on MPI. Started by mpirun; every rank runs every check, rank 0 reports, and the run is
 // red on all ranks if it is red on one. An alarm ends a run that hangs.
-#include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 
+#include "base/text/text.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/comm/staged_communicator.h"
 #include "tests/parallel/comm/comm_contract.h"
@@ -13,6 +14,31 @@
 
 using namespace longhaul;
 using namespace longhaul::comm_contract;
+
+namespace {
+
+std::int64_t nanoseconds_of(clockid_t clock) {
+  struct timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+// Rank 0 comes half a second late: what the others use of their cores until then.
+Failures check_waiting_costs_little(Rank& me) {
+  const auto comm = me.communicator();
+  std::vector<float> one = {1};
+  if (const Status met = comm->wait(comm->all_reduce_sum(one)); !met) return {met.error().message()};
+  if (me.rank == 0) usleep(500'000);
+  const std::int64_t from = nanoseconds_of(CLOCK_MONOTONIC), used_from = nanoseconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  if (const Status met = comm->wait(comm->all_reduce_sum(one)); !met) return {met.error().message()};
+  const double seconds = 1e-9 * static_cast<double>(nanoseconds_of(CLOCK_MONOTONIC) - from);
+  const double used = 1e-9 * static_cast<double>(nanoseconds_of(CLOCK_PROCESS_CPUTIME_ID) - used_from);
+  if (me.rank == 1) std::printf("a rank that waited for %.3f s used %.3f s of its core\n", seconds, used);
+  if (me.rank == 0 || used <= 0.05 * seconds) return {};
+  return {format("waiting for {} s used {} s of the core, more than a twentieth", seconds, used)};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   alarm(100);
@@ -38,6 +64,7 @@ int main(int argc, char** argv) {
   };
   for (const Check& check : checks()) agree(check.name, check.run(me), false);
   if (me.size > 1) agree("planted error", check_sums(me, true), true);
+  if (me.size > 1) agree("waiting", check_waiting_costs_little(me), false);
   // The same where every message travels as many: as one beyond what MPI can count would.
   me.make = [&](std::uint64_t epoch, CommOptions options) {
     options.piece_bytes_max = 1000;
