@@ -14,8 +14,8 @@ using namespace longhaul::test;
 
 namespace {
 
-constexpr int context_steps = thorough ? 20 : 2, context_ranks_max = thorough ? 16 : 4;
-constexpr int context_half_way = (context_steps + 1) / 2;
+constexpr int context_ranks_max = thorough ? 16 : 4;
+const int context_half_way = (curve_steps + 1) / 2;
 
 constexpr ContextAttentionKind kinds[] = {ContextAttentionKind::ring, ContextAttentionKind::gather,
                                           ContextAttentionKind::a2a};
@@ -141,8 +141,8 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
       for (const ContextAttentionKind kind : kinds) {
         if (!thorough && (!packed || dtype != DType::f32)) continue;
         const SetupOptions chosen = setup_of(kind, packed);
-        const RankRun one = train_one_rank(context_steps, dtype, chosen);
-        REQUIRE(one.losses.size() == context_steps);
+        const RankRun one = train_one_rank(curve_steps, dtype, chosen);
+        REQUIRE(one.losses.size() == curve_steps);
         const double bar = dtype == DType::f32 ? 1e-5 : 2e-2;
         // The ring in every layout, in f32 with documents; otherwise those that differ most.
         const bool all = dtype == DType::f32 && packed && kind == ContextAttentionKind::ring;
@@ -151,7 +151,7 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
           if (dims.world_size() > context_ranks_max) continue;
           if (!has_heads(dims, kind)) continue;
           INFO(name_of(kind), " ", dims.to_string(), packed ? " packed" : "", " ", dtype_name(dtype));
-          for (const RankRun& run : train_on_threads(dims, context_steps, dtype, {}, chosen)) {
+          for (const RankRun& run : train_on_threads(dims, curve_steps, dtype, {}, chosen)) {
             REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
             CHECK(worst_relative(one.losses, run.losses) <= bar);
             CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
@@ -164,15 +164,15 @@ TEST_CASE("a model with a sliding window follows the curve of one rank, which is
   for (const ContextAttentionKind kind : kinds) {
     if (!thorough && kind != ContextAttentionKind::ring) continue;  // which sends the parts that a window skips
     SetupOptions chosen = setup_of(kind, true);
-    const RankRun without = train_one_rank(context_steps, DType::f32, chosen);
+    const RankRun without = train_one_rank(curve_steps, DType::f32, chosen);
     chosen.shape.sliding_window = 3;
-    const RankRun one = train_one_rank(context_steps, DType::f32, chosen);
-    REQUIRE(one.losses.size() == context_steps);
+    const RankRun one = train_one_rank(curve_steps, DType::f32, chosen);
+    REQUIRE(one.losses.size() == curve_steps);
     CHECK(one.losses != without.losses);
     for (const ParallelDims& dims : {layout(4), layout(2, 2, true), layout(2, 1, false, 2)}) {
       if (dims.world_size() > context_ranks_max || !has_heads(dims, kind)) continue;
       INFO(name_of(kind), " ", dims.to_string());
-      for (const RankRun& run : train_on_threads(dims, context_steps, DType::f32, {}, chosen)) {
+      for (const RankRun& run : train_on_threads(dims, curve_steps, DType::f32, {}, chosen)) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
       }
@@ -182,7 +182,7 @@ TEST_CASE("a model with a sliding window follows the curve of one rank, which is
 
 TEST_CASE("one wrong message of the ring turns the comparison red") {
   const SetupOptions chosen = setup_of(ContextAttentionKind::ring, false);
-  const RankRun one = train_one_rank(context_steps, DType::f32, chosen);
+  const RankRun one = train_one_rank(curve_steps, DType::f32, chosen);
   for (const bool spoils : {false, true}) {
     const SystemClock clock;
     const ThreadsWorld world(2);
@@ -194,7 +194,7 @@ TEST_CASE("one wrong message of the ring turns the comparison red") {
       threads.emplace_back([&, rank] {
         SpoilingCommunicator communicator(world.communicator(rank, 1, options), spoils && rank == 1);
         const auto mesh = Mesh::create(layout(2), communicator, 20'000);
-        if (mesh.ok()) runs[static_cast<std::size_t>(rank)] = train_rank(**mesh, context_steps, DType::f32, {}, chosen);
+        if (mesh.ok()) runs[static_cast<std::size_t>(rank)] = train_rank(**mesh, curve_steps, DType::f32, {}, chosen);
       });
     for (std::thread& thread : threads) thread.join();
     for (const RankRun& run : runs) {
@@ -225,9 +225,9 @@ TEST_CASE("GPT-2's learned positions are those of the whole sequence") {
     if (!thorough && kind != ContextAttentionKind::gather) continue;
     SetupOptions chosen(training_gpt2_shape());
     chosen.context_attention = kind, chosen.packed = true;
-    const RankRun one = train_one_rank(context_steps, DType::f32, chosen);
+    const RankRun one = train_one_rank(curve_steps, DType::f32, chosen);
     for (const ParallelDims& dims : {layout(4), layout(2, 2, true)})
-      for (const RankRun& run : train_on_threads(dims, context_steps, DType::f32, {}, chosen)) {
+      for (const RankRun& run : train_on_threads(dims, curve_steps, DType::f32, {}, chosen)) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
       }
@@ -239,10 +239,10 @@ TEST_CASE("pipelines of every kind carry the tokens of each cp rank") {
     CAPTURE(schedule);
     SetupOptions chosen = setup_of(ContextAttentionKind::ring, true);
     chosen.shape.num_hidden_layers = 4, chosen.pipeline.schedule = schedule;
-    const RankRun one = train_one_rank(context_steps, DType::f32, chosen);
+    const RankRun one = train_one_rank(curve_steps, DType::f32, chosen);
     ParallelDims dims = layout(2, 1, false, 2);
     dims.vp = 2;
-    for (const RankRun& run : train_on_threads(dims, context_steps, DType::f32, {}, chosen)) {
+    for (const RankRun& run : train_on_threads(dims, curve_steps, DType::f32, {}, chosen)) {
       REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
       CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
     }
@@ -253,8 +253,8 @@ TEST_CASE("sequences that are not distributed evenly are padded, and the curve s
   // 16 tokens over 2 * 3 chunks.
   for (const ContextAttentionKind kind : {ContextAttentionKind::ring, ContextAttentionKind::gather}) {
     const SetupOptions chosen = setup_of(kind, true);
-    const RankRun one = train_one_rank(context_steps, DType::f32, chosen);
-    for (const RankRun& run : train_on_threads(layout(3), context_steps, DType::f32, {}, chosen)) {
+    const RankRun one = train_one_rank(curve_steps, DType::f32, chosen);
+    for (const RankRun& run : train_on_threads(layout(3), curve_steps, DType::f32, {}, chosen)) {
       REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
       CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
     }
@@ -264,7 +264,7 @@ TEST_CASE("sequences that are not distributed evenly are padded, and the curve s
 TEST_CASE("one rank of a cp group that fails ends all of them at once, with its message") {
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 2 && step == 1; };
   for (const ContextAttentionKind kind : kinds)
-    for (const RankRun& run : train_on_threads(layout(4), context_steps, DType::f32, fail, setup_of(kind, false))) {
+    for (const RankRun& run : train_on_threads(layout(4), curve_steps, DType::f32, fail, setup_of(kind, false))) {
       REQUIRE_FALSE(run.status.ok());
       CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
       CHECK(run.losses.size() == 1);
@@ -276,12 +276,12 @@ TEST_CASE("what a cp layout saves another goes on with, and the other way round"
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const SetupOptions chosen = setup_of(ContextAttentionKind::ring, true);
-  const RankRun whole = train_one_rank(context_steps, DType::f32, chosen);
+  const RankRun whole = train_one_rank(curve_steps, DType::f32, chosen);
   for (const ParallelDims& written : {layout(2, 1, false, 1, 1, 2), layout(1, 2), layout(4)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
-      TrainingSetup setup(16, context_steps, 2, &mesh, DType::f32, 32, chosen);
+      TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, chosen);
       for (int i = 0; i < context_half_way; ++i)
         if (!setup.trainer.step().ok()) return;
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
@@ -291,7 +291,7 @@ TEST_CASE("what a cp layout saves another goes on with, and the other way round"
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {
-        TrainingSetup setup(16, context_steps, 2, &mesh, DType::f32, 32, chosen);
+        TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, chosen);
         TrainingState state = state_of(setup);
         const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
         if (!loaded.ok() || !loaded->has_value()) return;
@@ -299,7 +299,7 @@ TEST_CASE("what a cp layout saves another goes on with, and the other way round"
         const ComputeContext context(1);
         setup.store.refresh_compute_copy(context);
         std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + context_half_way);
-        for (int i = context_half_way; i < context_steps; ++i) losses.push_back(setup.trainer.step()->loss);
+        for (int i = context_half_way; i < curve_steps; ++i) losses.push_back(setup.trainer.step()->loss);
         good += worst_relative(whole.losses, losses) <= 1e-5;
       });
       CHECK(good == read.world_size());

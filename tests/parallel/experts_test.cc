@@ -7,15 +7,13 @@
 #include "engine/checkpoint/global/checkpoint_store.h"
 #include "tests/parallel/expert_curves.h"
 #include "tests/parallel/thorough.h"
-#include "tests/support/long_run.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
 
 namespace {
 
-// A token at the wrong expert, or a gradient that is lost, is in the loss of the next step.
-const int expert_steps = !thorough ? 3 : testing::long_run() ? 20 : 10, expert_half_way = (expert_steps + 1) / 2;
+const int expert_half_way = (curve_steps + 1) / 2;
 constexpr int expert_ranks_max = thorough ? 16 : 4;
 
 ParallelDims expert_layout(int tp, bool sp, int ep, int etp, int pp, int dp, int shard = 1) {
@@ -70,8 +68,8 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
   for (const ExpertModel& model : expert_models()) {
     CAPTURE(std::string(model.name));
     if (!thorough && !model.what.shape.router_bias) continue;  // the one with groups, a bias and a shared expert
-    const ExpertCurve one = curve_of_one_rank(model.what, expert_steps, DType::f32);
-    REQUIRE(one.run.losses.size() == expert_steps);
+    const ExpertCurve one = curve_of_one_rank(model.what, curve_steps, DType::f32);
+    REQUIRE(one.run.losses.size() == curve_steps);
     CHECK(one.run.losses.back() < one.run.losses.front());
     double worst = 0;
     int layouts = 0, parted = 0;
@@ -79,7 +77,7 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
       if (!fits(model.what, dims)) continue;
       CAPTURE(dims.to_string());
       ++layouts;
-      const std::vector<RankRun> runs = train_on_threads(dims, expert_steps, DType::f32, {}, model.what);
+      const std::vector<RankRun> runs = train_on_threads(dims, curve_steps, DType::f32, {}, model.what);
       for (const RankRun& run : runs) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(run.losses == runs[0].losses);
@@ -88,7 +86,7 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
       const Followed f = followed(one, runs[0], 1e-5);
       worst = std::max(worst, f.worst);
       CHECK(f.worst <= 1e-5);
-      if (f.steps < expert_steps) {
+      if (f.steps < curve_steps) {
         ++parted;
         MESSAGE(dims.to_string() << " chooses another expert in step " << f.steps + 1 << " or the one before, where "
                                  << "the closest choice of one rank was between "
@@ -177,11 +175,11 @@ TEST_CASE("experts: padding takes no part in Sinkhorn's choice, on whichever ran
 TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
   if (!thorough) return;
   const SetupOptions what = mixtral();
-  const RankRun one = train_one_rank(expert_steps, DType::bf16, what);
+  const RankRun one = train_one_rank(curve_steps, DType::bf16, what);
   for (const ParallelDims& dims : expert_layouts()) {
     if (!fits(what, dims)) continue;
     CAPTURE(dims.to_string());
-    const RankRun run = train_on_threads(dims, expert_steps, DType::bf16, {}, what)[0];
+    const RankRun run = train_on_threads(dims, curve_steps, DType::bf16, {}, what)[0];
     REQUIRE(run.status.ok());
     CHECK(worst_relative(one.losses, run.losses) <= 2e-2);
   }
@@ -275,7 +273,7 @@ TEST_CASE("experts: what is computed again instead of kept changes no bit") {
 
 TEST_CASE("experts: a token that comes back wrong turns the comparison red") {
   const SetupOptions what = mixtral();
-  const RankRun one = train_one_rank(expert_steps, DType::f32, what);
+  const RankRun one = train_one_rank(curve_steps, DType::f32, what);
   const ParallelDims dims = expert_layout(1, false, 2, 1, 1, 2);
   // An expert of one rank is not what the tokens' rank thinks it is.
   const auto spoil = [](int rank, TrainingSetup& setup, int step) {
@@ -283,14 +281,14 @@ TEST_CASE("experts: a token that comes back wrong turns the comparison red") {
     const FlatParameter& p = setup.store.layout().find("model.layers.0.block_sparse_moe.experts.5.w2.weight");
     for (std::int64_t i = p.begin; i < p.end; ++i) setup.store.masters()[static_cast<std::size_t>(i)] *= -1;
   };
-  CHECK(worst_relative(one.losses, train_on_threads(dims, expert_steps, DType::f32, spoil, what)[0].losses) > 1e-5);
+  CHECK(worst_relative(one.losses, train_on_threads(dims, curve_steps, DType::f32, spoil, what)[0].losses) > 1e-5);
 }
 
 TEST_CASE("experts: one rank that fails ends all that wait for its tokens at once, with its message") {
   const SetupOptions what = mixtral();
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 1 && step == 2; };
   for (const RankRun& run :
-       train_on_threads(expert_layout(1, false, 2, 1, 1, 2), expert_steps, DType::f32, fail, what)) {
+       train_on_threads(expert_layout(1, false, 2, 1, 1, 2), curve_steps, DType::f32, fail, what)) {
     REQUIRE_FALSE(run.status.ok());
     CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
     CHECK(run.losses.size() == 2);
@@ -300,7 +298,7 @@ TEST_CASE("experts: one rank that fails ends all that wait for its tokens at onc
 TEST_CASE("experts: held-out losses are the same in every layout, also where replicas have unlike many micro-batches") {
   const SetupOptions what = mixtral(1.0);
   const auto judged = [&](Mesh& mesh) {
-    TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+    TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, what);
     MadeUpSource heldout(16, 37, 11);
     const auto sums = setup.trainer.evaluate(heldout, 11);
     return sums.ok() ? sums->loss / sums->count : -1.0;
@@ -320,13 +318,13 @@ TEST_CASE("experts: what one layout saves another goes on with") {
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const SetupOptions what = expert_models()[3].what;
-  const RankRun whole = train_one_rank(expert_steps, DType::f32, what);
+  const RankRun whole = train_one_rank(curve_steps, DType::f32, what);
   for (const ParallelDims& written : {expert_layout(1, false, 4, 1, 1, 4), expert_layout(2, true, 2, 2, 1, 2),
                                       expert_layout(1, false, 2, 1, 2, 4, 4), expert_layout(1, false, 2, 1, 1, 4, 2)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
-      TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+      TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, what);
       for (int i = 0; i < expert_half_way; ++i)
         if (!setup.trainer.step().ok()) return;
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
@@ -339,14 +337,14 @@ TEST_CASE("experts: what one layout saves another goes on with") {
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {
-        TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+        TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, what);
         TrainingState state = state_of(setup);
         const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
         if (!loaded.ok() || !loaded->has_value()) return;
         setup.trainer.progress() = state.progress;
         setup.store.refresh_compute_copy(setup.context);
         std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + expert_half_way);
-        for (int i = expert_half_way; i < expert_steps; ++i) losses.push_back(setup.trainer.step()->loss);
+        for (int i = expert_half_way; i < curve_steps; ++i) losses.push_back(setup.trainer.step()->loss);
         good += worst_relative(whole.losses, losses) <= 1e-5;
       });
       CHECK(good == read.world_size());

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "engine/checkpoint/global/checkpoint_store.h"
 #include "engine/model/store/model_folder.h"
+#include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/write_model_folder.h"
 
@@ -14,12 +15,6 @@ using namespace longhaul;
 using namespace longhaul::test;
 
 namespace {
-
-#if defined(__SANITIZE_THREAD__)
-constexpr int gpt2_steps = 2;
-#else
-constexpr int gpt2_steps = 20;
-#endif
 
 ParallelDims gpt2_layout(int tp, bool sp, int pp, int dp_replicate, int dp_shard = 1) {
   ParallelDims dims;
@@ -72,14 +67,14 @@ TEST_CASE("GPT-2 in every layout follows the curve of one rank") {
     if (step == 0) unsettle(setup);
   };
   Mesh alone;
-  const RankRun one = train_rank(alone, gpt2_steps, DType::f32, at_first, shape);
+  const RankRun one = train_rank(alone, curve_steps, DType::f32, at_first, shape);
   REQUIRE(one.status.ok());
   CHECK(one.losses.back() < one.losses.front());
   for (const ParallelDims& dims : gpt2_layouts()) {
     CAPTURE(dims.to_string());
     const double bar = dims.tp * dims.pp == 1 && dims.zero == 0 ? 0 : 1e-5;
     const auto runs = train_on_threads(
-        dims, gpt2_steps, DType::f32, [&](int, TrainingSetup& setup, int step) { at_first(setup, step); }, shape);
+        dims, curve_steps, DType::f32, [&](int, TrainingSetup& setup, int step) { at_first(setup, step); }, shape);
     for (const RankRun& run : runs) {
       REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
       CHECK(worst_relative(one.losses, run.losses) <= bar);
@@ -90,13 +85,13 @@ TEST_CASE("GPT-2 in every layout follows the curve of one rank") {
 
 TEST_CASE("a bias that one rank of a tp group has wrong turns GPT-2's comparison red") {
   const ModelShape shape = training_gpt2_shape();
-  const RankRun one = train_one_rank(gpt2_steps, DType::f32, shape);
+  const RankRun one = train_one_rank(curve_steps, DType::f32, shape);
   const auto spoil = [](int rank, TrainingSetup& setup, int step) {
     if (rank != 1 || step != 1) return;
     const FlatParameter& bias = setup.store.layout().find("transformer.h.0.mlp.c_fc.bias");
     setup.store.masters()[static_cast<std::size_t>(bias.begin)] += 1;
   };
-  const auto runs = train_on_threads(gpt2_layout(2, false, 1, 1), gpt2_steps, DType::f32, spoil, shape);
+  const auto runs = train_on_threads(gpt2_layout(2, false, 1, 1), curve_steps, DType::f32, spoil, shape);
   CHECK(worst_relative(one.losses, runs[0].losses) > 1e-5);
 }
 
@@ -128,11 +123,11 @@ TEST_CASE("what one layout saves of GPT-2 another goes on with") {
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const ModelShape shape = training_gpt2_shape();
-  const RankRun whole = train_one_rank(gpt2_steps, DType::f32, shape);
-  constexpr int half = gpt2_steps / 2;
+  const RankRun whole = train_one_rank(curve_steps, DType::f32, shape);
+  const int half = curve_steps / 2;
   std::atomic<int> saved{0};
   on_threads(gpt2_layout(2, true, 2, 1), [&](int, Mesh& mesh) {
-    TrainingSetup setup(16, gpt2_steps, 2, &mesh, DType::f32, 32, shape);
+    TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, shape);
     for (int i = 0; i < half; ++i)
       if (!setup.trainer.step().ok()) return;
     saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
@@ -143,14 +138,14 @@ TEST_CASE("what one layout saves of GPT-2 another goes on with") {
     CAPTURE(read.to_string());
     std::atomic<int> good{0};
     on_threads(read, [&](int, Mesh& mesh) {
-      TrainingSetup setup(16, gpt2_steps, 2, &mesh, DType::f32, 32, shape);
+      TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32, shape);
       TrainingState state = state_of(setup);
       const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
       if (!loaded.ok() || !loaded->has_value()) return;
       setup.trainer.progress() = state.progress;
       setup.store.refresh_compute_copy(setup.context);
       std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + half);
-      for (int i = half; i < gpt2_steps; ++i) losses.push_back(setup.trainer.step()->loss);
+      for (int i = half; i < curve_steps; ++i) losses.push_back(setup.trainer.step()->loss);
       good += worst_relative(whole.losses, losses) <= 1e-5;
     });
     CHECK(good == read.world_size());

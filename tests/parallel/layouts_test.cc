@@ -17,8 +17,8 @@ using namespace longhaul::test;
 
 namespace {
 
-constexpr int curve_steps = thorough ? 20 : 4, ranks_max = thorough ? 16 : 4;
-constexpr int half_way = curve_steps / 2;
+constexpr int ranks_max = thorough ? 16 : 4;
+const int half_way = curve_steps / 2;
 
 std::vector<ParallelDims> mesh_layouts() {
   std::vector<ParallelDims> layouts;

@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "contracts/plan/layout_check.h"
 #include "tests/parallel/expert_curves.h"
+#include "tests/parallel/thorough.h"
 #include "tests/support/seed.h"
 
 using namespace longhaul;
@@ -18,10 +19,10 @@ using namespace longhaul::test;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int draw_steps = 2, draw_ranks_max = 4;
+constexpr int draw_ranks_max = 4;
 constexpr std::uint64_t draws_usual = 8;
 #else
-constexpr int draw_steps = 20, draw_ranks_max = 16;
+constexpr int draw_ranks_max = 16;
 constexpr std::uint64_t draws_usual = 24;
 #endif
 
@@ -138,18 +139,18 @@ TEST_CASE("layouts drawn by a seed follow the curve of one rank") {
     SetupOptions alone = drawn.what;
     alone.pipeline = {}, alone.overlap = true, alone.recompute = {};
     if (experts)
-      one = curve_of_one_rank(alone, draw_steps, drawn.dtype);
+      one = curve_of_one_rank(alone, curve_steps, drawn.dtype);
     else
-      one.run = train_one_rank(draw_steps, drawn.dtype, alone), one.gaps.assign(draw_steps, HUGE_VAL);
-    REQUIRE(one.run.losses.size() == draw_steps);
-    const std::vector<RankRun> runs = train_on_threads(drawn.dims, draw_steps, drawn.dtype, {}, drawn.what);
+      one.run = train_one_rank(curve_steps, drawn.dtype, alone), one.gaps.assign(curve_steps, HUGE_VAL);
+    REQUIRE(one.run.losses.size() == curve_steps);
+    const std::vector<RankRun> runs = train_on_threads(drawn.dims, curve_steps, drawn.dtype, {}, drawn.what);
     for (const RankRun& run : runs) {
       REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
       CHECK(run.losses == runs[0].losses);
       CHECK(run.norms == runs[0].norms);
     }
     const Followed f = followed(one, runs[0], 1e-5);
-    if (f.steps < draw_steps) {
+    if (f.steps < curve_steps) {
       ++parted;
       MESSAGE(drawn.text << ": another expert is chosen in step " << f.steps + 1 << " or the one before");
       CHECK(f.worst <= 1e-5);

@@ -16,6 +16,7 @@
 #include "engine/parallel/mesh/rehearsal.h"
 #include "tests/support/emulated_gpu/recording_communicator.h"
 #include "tests/support/emulated_gpu/simulated_ranks.h"
+#include "tests/support/long_run.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/train/training_setup.h"
 
@@ -302,10 +303,11 @@ TEST_CASE("all lanes of a rank together leave the products their multiprocessors
   CHECK_FALSE(check_multiprocessors(multiprocessors_least - 1).ok());
 }
 
-TEST_CASE("every layout of tp, ep, cp and pp in 1, 2, 4, 8 comes to its end, in 1,024 orders of kernels") {
+TEST_CASE("every layout of tp, ep, cp and pp in 1, 2, 4, 8 comes to its end, in whatever order kernels come") {
   const std::uint64_t seed = testing::seed(1);
   MESSAGE("LONGHAUL_SEED=" << seed);
-  constexpr int schedules = 4;
+  // Of simulated ranks the largest layouts have the most; they are left to the tests of label `slow`.
+  const int schedules = testing::long_run() ? 4 : 2, world_max = testing::long_run() ? 4096 : 128;
   const RulesOfToday today(h100.multiprocessors);
   const RulesBefore before;
   int layouts = 0, finished = 0, stopped_before = 0, layouts_stopped_before = 0, largest = 0, queues = 0;
@@ -315,6 +317,7 @@ TEST_CASE("every layout of tp, ep, cp and pp in 1, 2, 4, 8 comes to its end, in 
       for (const int ep : sizes)
         for (const int tp : sizes) {
           const LaneLayout layout = lane_layout(tp, ep, cp, pp);
+          if (tp * ep * cp * pp > world_max) continue;
           const std::string name = layout.dims.to_string();
           CAPTURE(name);
           const std::vector<CommunicationRecord> records = records_of(layout);
@@ -341,7 +344,7 @@ TEST_CASE("every layout of tp, ep, cp and pp in 1, 2, 4, 8 comes to its end, in 
           if (tp == 8) CHECK_MESSAGE(stopped, name << " should stop with the lanes of 057de77b");
           ++layouts;
         }
-  CHECK(layouts == 256);
+  CHECK(layouts == (testing::long_run() ? 256 : 190));
   CHECK(finished == layouts * schedules);
   CHECK(largest <= h100.multiprocessors - reserved_multiprocessors(h100.multiprocessors));
   CHECK(queues <= nccl_queues_max);
