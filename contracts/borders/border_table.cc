@@ -53,6 +53,7 @@ constexpr BorderEntry models[] = {
     {"a tensor that is missing", refused, "the model has no tensor '{}'", "engine/interop/safetensors.cc"},
     {"an adapter of PEFT (LoRA, rsLoRA, DoRA, IA3) as the input `adapter` of `convert`", taken,
      "merged into the weights", ""},
+    {"of PEFT's prompt tuning and p-tuning the embeddings, in the same place", taken, "stand before every text", ""},
     {"any other `peft_type`", refused, " is no change of weights", adapter},
     {"a key of `adapter_config.json` that is not known, and not empty", refused,
      "is not known: what it changes would be missing", adapter},

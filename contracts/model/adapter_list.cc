@@ -87,15 +87,42 @@ AdaptedMatrix saved(AdaptedMatrix m) {
   return m;
 }
 
+// The encoder of PEFT's PromptEncoder (MLP), as torch.nn.Embedding and torch.nn.Linear begin.
+AdaptedMatrix encoded(AdaptedMatrix m, const AdapterShape& adapter) {
+  using Init = ParameterSpec::Init;
+  const std::int64_t hidden = m.matrix.shape[1], size = adapter.encoder_size > 0 ? adapter.encoder_size : hidden;
+  m.is_encoded = true;
+  m.own.push_back({"prompt_encoder.embedding.weight", m.matrix.shape, Init::normal, 1});
+  const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    m.own.push_back({name + ".weight", {out, in}, Init::uniform, bound});
+    m.own.push_back({name + ".bias", {out}, Init::uniform, bound, false});
+  };
+  linear("prompt_encoder.mlp_head.0", size, hidden);
+  linear("prompt_encoder.mlp_head.2", size, size);
+  linear("prompt_encoder.mlp_head.4", hidden, size);
+  return m;
+}
+
+// Elements that engine/model/adapter/prompt_encoder.h computes with.
+std::int64_t encoder_workspace(const AdaptedMatrix& m) {
+  const std::int64_t tokens = m.matrix.shape[0], hidden = m.matrix.shape[1], size = m.own[1].shape[0];
+  return tokens * (2 * size + std::max(hidden, 2 * size));
+}
+
 }  // namespace
 
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   const AdapterShape& adapter = shape.adapter;
   std::vector<AdaptedMatrix> matrices;
   if (!adapter.on()) return matrices;
-  ModelShape model = shape;
-  model.adapter = {};
+  const ModelShape model = frozen_shape(shape);
   const std::vector<AdaptedMatrix> of_model = matrices_of(parameter_list(model));
+  if (adapter.is_prompt()) {
+    for (const AdaptedMatrix& m : of_model)
+      if (m.matrix.name == prompt_name) matrices.push_back(adapter.has_encoder() ? encoded(m, adapter) : saved(m));
+    return matrices;
+  }
   for (const AdaptedMatrix& m : of_model)
     if (is_adapted(m.matrix, adapter)) matrices.push_back(adapted(m, adapter));
   if (model.scalar_head) matrices.push_back(saved(of_model.back()));
@@ -147,7 +174,7 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
   for (const AdaptedMatrix& matrix : matrices)
     if (const FlatRange here = range_of(matrix, model); here.size() > 0) {
       adapted.push_back(here);
-      space.matrix = std::max(space.matrix, here.size());
+      space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
     }
   std::vector<FlatRange> made = adapted;
   for (const FlatParameter& p : model.parameters())

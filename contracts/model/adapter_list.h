@@ -1,7 +1,9 @@
 // Which matrices of a model an adapter changes, and the parameters that it has for each. Names are the matrix's with
 // another ending ("model.layers.0.self_attn.q_proj.lora_A.weight"); each lies on the ranks of its matrix and is split
 // over tp as far as the dim that it shares with it. The output layer of a reward model, which nobody has trained
-// before, is trained itself beside the adapter, under its own name (PEFT's modules_to_save).
+// before, is trained itself beside the adapter, under its own name (PEFT's modules_to_save). An adapter of the kind
+// "prompt" is trained itself, too: the one parameter that frozen_shape() has more than the model; of "p-tuning" that
+// parameter is made by the adapter's.
 #pragma once
 
 #include <string>
@@ -20,6 +22,7 @@ struct AdaptedMatrix {
   std::string factors;             // dora: m [out]; ia3: l [out] or [in]
   bool of_columns = false;         // ia3: l [in]
   bool is_saved = false;           // trained itself: own is the matrix
+  bool is_encoded = false;         // p-tuning: made of own: E, W1, b1, W2, b2, W3, b3
 };
 
 // Its elements in a rank's flat arrays; of size 0 where they are on other ranks.
@@ -31,7 +34,8 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
 
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
 // units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix,
-// and the gradients of one block, in f32. `model` is the layout of the weights that stay as they are.
+// or what an encoder computes with, and the gradients of one block, in f32. `model` is the layout of the weights that
+// stay as they are.
 struct AdapterSpace {
   std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
 };

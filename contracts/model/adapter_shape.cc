@@ -17,8 +17,10 @@ const FieldTable<AdapterShape>& adapter_fields() {
       FieldTable<A>()
           .field("kind", &A::kind,
                  {.help = "what is trained in place of the weights: lora and dora two thin matrices beside each, ia3 a "
-                          "factor of its rows or columns; none trains the weights",
-                  .choices = {"none", "lora", "dora", "ia3"}})
+                          "factor of its rows or columns, prompt embeddings that stand before every text, p-tuning "
+                          "an encoder that makes them; none trains "
+                          "the weights",
+                  .choices = {"none", "lora", "dora", "ia3", "prompt", "p-tuning"}})
           .field("rank", &A::rank, {.help = "lora, dora: width of the thin matrices", .min = 1, .max = 8192})
           .field("alpha", &A::alpha, {.help = "lora, dora: their product is scaled by alpha / rank", .min = 0})
           .field("rslora", &A::rslora, {.help = "lora, dora: scaled by alpha / sqrt(rank) instead"})
@@ -28,7 +30,14 @@ const FieldTable<AdapterShape>& adapter_fields() {
           .field("base_weights", &A::base_weights,
                  {.help = "what the matrices of the model's layers, which stay as they are, are held in: full is the "
                           "type that computes; with nf4 and lora this is QLoRA",
-                  .choices = {"full", "int8", "int4", "nf4"}});
+                  .choices = {"full", "int8", "int4", "nf4"}})
+          .field("virtual_tokens", &A::virtual_tokens,
+                 {.unit = "tokens",
+                  .help = "prompt, p-tuning: embeddings that stand before every text, and count in sequence_length",
+                  .min = 1,
+                  .max = virtual_tokens_max})
+          .field("encoder_size", &A::encoder_size,
+                 {.help = "p-tuning: width of the encoder; 0 is the model's hidden_size", .min = 0, .max = 65'536});
   return table;
 }
 
@@ -43,15 +52,16 @@ Status check_adapter(const AdapterShape& adapter) {
     hold(adapter.alpha != plain.alpha, "alpha");
     hold(adapter.rslora != plain.rslora, "rslora");
   }
-  if (!adapter.on()) {
-    hold(adapter.targets != plain.targets, "targets");
-    hold(adapter.base_weights != plain.base_weights, "base_weights");
-  }
+  if (!adapter.on() || adapter.is_prompt()) hold(adapter.targets != plain.targets, "targets");
+  if (!adapter.on()) hold(adapter.base_weights != plain.base_weights, "base_weights");
+  if (!adapter.is_prompt()) hold(adapter.virtual_tokens != plain.virtual_tokens, "virtual_tokens");
+  if (!adapter.has_encoder()) hold(adapter.encoder_size != plain.encoder_size, "encoder_size");
   if (unused.empty()) return {};
-  return make_error(ErrorCode::invalid_input,
-                    format("adapter.{} {} nothing to adapter.kind = \"{}\"", join(unused, ", adapter."),
-                           unused.size() == 1 ? "says" : "say", adapter.kind),
-                    adapter.on() ? "leave out what is not lora's" : "set adapter.kind, for example to \"lora\"");
+  return make_error(
+      ErrorCode::invalid_input,
+      format("adapter.{} {} nothing to adapter.kind = \"{}\"", join(unused, ", adapter."),
+             unused.size() == 1 ? "says" : "say", adapter.kind),
+      adapter.on() ? format("leave out what is not {}'s", adapter.kind) : "set adapter.kind, for example to \"lora\"");
 }
 
 }  // namespace longhaul

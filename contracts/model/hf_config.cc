@@ -52,6 +52,12 @@ class ConfigReader {
   Result<HfConfig> finish(HfConfig made) {
     read_tokens(made);
     read_head(made.shape);
+    made.shape.virtual_tokens = whole(config_, virtual_tokens_key, 0, 1);
+    if (made.shape.virtual_tokens > 0 && made.shape.scalar_head)
+      wrong(format("{} of a reward model is not supported", virtual_tokens_key));
+    if (made.shape.virtual_tokens > 0 && made.shape.text_length_max() < 1)
+      wrong(format("{} = {} leaves no room for a text: the model has {} positions", virtual_tokens_key,
+                   made.shape.virtual_tokens, made.shape.max_position_embeddings));
     if (const Value* form = made.shape.scalar_head ? config_.find(reward_form_key) : nullptr) made.reward_form = *form;
     made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
     LH_CHECK(problems_.to_status("the model cannot be used"));
@@ -343,6 +349,7 @@ Result<HfConfig> load_hf_config(const std::string& path) {
 Value write_hf_config(const HfConfig& config) {
   Value made = written_config(config);
   if (config.shape.scalar_head && !config.reward_form.is_null()) made.set(reward_form_key, config.reward_form);
+  if (config.shape.virtual_tokens > 0) made.set(virtual_tokens_key, config.shape.virtual_tokens);
   return made;
 }
 

@@ -1,5 +1,7 @@
 #include "contracts/model/model_shape.h"
 
+#include <numeric>
+
 #include "base/text/text.h"
 
 namespace longhaul {
@@ -27,6 +29,7 @@ Status check_sizes(const ModelShape& s) {
                {"moe_intermediate_size", s.moe_intermediate_size, width_max},
                {"n_shared_experts", s.n_shared_experts, 1024},
                {"n_group", s.n_group, experts_max},
+               {"virtual_tokens", s.virtual_tokens, virtual_tokens_max},
                {"topk_group", s.topk_group, experts_max}};
   for (const auto& size : sizes)
     if (size.value < 0 || size.value > size.max)
@@ -46,7 +49,7 @@ std::int64_t feed_forward_parameters(const ModelShape& s, std::int64_t experts) 
 }
 std::int64_t all_parameters(const ModelShape& s, std::int64_t experts) {
   const std::int64_t output = s.tie_word_embeddings ? 0 : s.output_size() * s.hidden_size;
-  const std::int64_t embeddings = s.vocab_size * s.hidden_size + output;
+  const std::int64_t embeddings = s.ids_end() * s.hidden_size + output;
   const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts);
   if (s.is_gpt2()) {  // norms have two vectors, linear layers one
     const std::int64_t vectors =
@@ -211,6 +214,18 @@ const FieldTable<ModelShape>& model_shape_fields() {
                   .min = 1,
                   .max = experts_max});
   return table;
+}
+
+std::vector<std::int32_t> virtual_token_ids(const ModelShape& shape) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.virtual_tokens));
+  std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(shape.vocab_size));
+  return ids;
+}
+
+ModelShape frozen_shape(ModelShape adapted) {
+  if (adapted.adapter.is_prompt()) adapted.virtual_tokens = adapted.adapter.virtual_tokens;
+  adapted.adapter = {};
+  return adapted;
 }
 
 ModelShape with_scalar_head(ModelShape shape, std::int64_t labels) {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "contracts/model/adapter_shape.h"
 #include "contracts/schema/field_table.h"
@@ -56,6 +57,10 @@ struct ModelShape {
   // Where an adapter is trained beside the model: then the parameters of this shape are the adapter's alone
   // (contracts/model/adapter_list.h). No key of `model`: of the model that computes it says nothing.
   AdapterShape adapter = {};
+  // Embeddings that stand before every text: the parameter prompt_embeddings [virtual_tokens, hidden], of which token
+  // ids vocab_size, vocab_size + 1, ... are the rows; no token has one in the output. 0: there are none. No key of
+  // `model`: an adapter of the kind "prompt" makes them, or config.json says it.
+  std::int64_t virtual_tokens = 0;
   // A reward model: in place of logits the output is num_labels numbers for each token, by score.weight
   // [num_labels, hidden], and the embedding is not tied to it. No keys of `model`: the kind of the stage says it, or
   // config.json.
@@ -72,6 +77,10 @@ struct ModelShape {
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
   // Columns that the first matrix of a feed-forward gives: gate and up, or one.
   std::int64_t mlp_width() const { return is_gpt2() ? intermediate_size : 2 * intermediate_size; }
+  // Ids that can be looked up: of tokens, and behind them of the embeddings before a text.
+  std::int64_t ids_end() const { return vocab_size + virtual_tokens; }
+  // The longest text that it reads, what stands before it apart.
+  std::int64_t text_length_max() const { return max_position_embeddings - virtual_tokens; }
   // Numbers that the output has for each token.
   std::int64_t output_size() const { return scalar_head ? num_labels : vocab_size; }
   // Numbers that a norm keeps of each token for backward: LayerNorm also the mean.
@@ -92,6 +101,10 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 const FieldTable<ModelShape>& model_shape_fields();
+// Ids of the embeddings that stand before every text; empty where there are none.
+std::vector<std::int32_t> virtual_token_ids(const ModelShape& shape);
+// The model beside which an adapter is trained: what it computes with, without the adapter.
+ModelShape frozen_shape(ModelShape adapted);
 // The reward model that is made of a language model.
 ModelShape with_scalar_head(ModelShape shape, std::int64_t labels = 1);
 

@@ -47,6 +47,13 @@ void add_output(const ModelShape& s, std::vector<ParameterSpec>& list) {
   if (!s.tie_word_embeddings) list.push_back(std::move(spec));
 }
 
+// Behind the table of tokens, where it is there. Whole on every rank of tp: it is small.
+void add_prompt(const ModelShape& s, std::vector<ParameterSpec>& list) {
+  const double std_dev = list.back().init_std;
+  if (s.virtual_tokens > 0)
+    list.push_back({prompt_name, {s.virtual_tokens, s.hidden_size}, ParameterSpec::Init::normal, std_dev});
+}
+
 // Where a layer's parameters of GPT-2 stand: matrices with their biases, of which q, k, v make one range.
 class Gpt2List {
  public:
@@ -56,6 +63,7 @@ class Gpt2List {
     const double range = s_.initializer_range;
     const double embedding_range = s_.embedding_initializer_range > 0 ? s_.embedding_initializer_range : range;
     list_.push_back({embedding_name(s_), {s_.vocab_size, s_.hidden_size}, Init::normal, embedding_range, true, -1, 0});
+    add_prompt(s_, list_);
     list_.push_back({"transformer.wpe.weight", {s_.max_position_embeddings, s_.hidden_size}, Init::normal, range});
     for (layer_ = 0; layer_ < static_cast<int>(s_.num_hidden_layers); ++layer_) add_layer();
     layer_ = -1;
@@ -147,6 +155,7 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   std::vector<ParameterSpec> list;
   list.push_back(
       {"model.embed_tokens.weight", {s.vocab_size, s.hidden_size}, Init::normal, embedding_range, true, -1, 0, false});
+  add_prompt(s, list);
   for (int layer = 0; layer < static_cast<int>(s.num_hidden_layers); ++layer) {
     const std::string p = layer_prefix(s, layer);
     const auto matrix = [&](const char* name, std::int64_t out, std::int64_t in, double std_dev, int tp_dim) {

@@ -52,6 +52,8 @@ std::string embedding_name(const ModelShape& shape);
 // Of the matrix that the output is made with: the embedding where it is tied.
 std::string output_name(const ModelShape& shape);
 inline constexpr const char* scalar_head_name = "score.weight";
+// Of what stands before every text (ModelShape::virtual_tokens), as PEFT names it.
+inline constexpr const char* prompt_name = "prompt_embeddings";
 
 // Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0. Without a stage layout
 // the layers are split evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.

@@ -103,7 +103,9 @@ std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, i
   }
   const std::int64_t places = o.rope_positions > 0 ? o.rope_positions : o.sequence_length;
   if (!o.shape.is_gpt2()) bytes += 2 * places * (o.shape.head_dim / 2) * f32;  // cosines, sines
-  if (rank.is_first(chunk) && o.dims.tp > 1) bytes += z.t * i32;               // local_ids
+  const bool prompt = o.adapter.is_prompt();
+  if (rank.is_first(chunk) && (o.dims.tp > 1 || prompt)) bytes += z.t * i32;                            // local_ids
+  if (rank.is_first(chunk) && prompt) bytes += z.t * i32;                                               // prompt_rows
   if (rank.is_first(chunk) && o.shape.is_gpt2() && !o.positions && o.dims.cp == 1) bytes += z.t * i32;  // counted
   return bytes;
 }
@@ -410,7 +412,7 @@ struct FrozenBytes {
 Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank) {
   MeshPlace place = rank.layout.place();
   if (place.dims.zero < 3) place.dims.zero = 0;
-  const ParameterLayout model(o.shape, place);
+  const ParameterLayout model(frozen_shape(o.trained_shape()), place);
   LH_TRY(const std::vector<AdaptedMatrix> matrices, adapted_matrices(o.trained_shape()));
   LH_CHECK(check_coded_blocks(o.adapter.base_weights, model));
   const AdapterSpace space = adapter_space(model, matrices, o.adapter);

@@ -46,6 +46,28 @@ constexpr const char* peft_keys[] = {"alpha_pattern",
                                      "lora_ga_config",
                                      "runtime_config"};
 
+// The same of embeddings before a text.
+constexpr const char* prompt_keys[] = {"auto_mapping",
+                                       "base_model_name_or_path",
+                                       "encoder_dropout",
+                                       "encoder_hidden_size",
+                                       "encoder_num_layers",
+                                       "encoder_reparameterization_type",
+                                       "inference_mode",
+                                       "num_attention_heads",
+                                       "num_layers",
+                                       "num_transformer_submodules",
+                                       "num_virtual_tokens",
+                                       "peft_type",
+                                       "peft_version",
+                                       "prompt_tuning_init",
+                                       "prompt_tuning_init_text",
+                                       "revision",
+                                       "task_type",
+                                       "token_dim",
+                                       "tokenizer_kwargs",
+                                       "tokenizer_name_or_path"};
+
 bool is_absent(const Value& value) {
   return value.is_null() || (value.is_bool() && !value.as_bool()) ||
          ((value.is_array() || value.is_table() || value.is_string()) && value.size() == 0 &&
@@ -64,7 +86,17 @@ std::string shape_of(const SafetensorView& tensor) {
 
 }  // namespace
 
-Result<PeftAdapter> PeftAdapter::open(const std::string& folder) {
+namespace {
+
+Result<Value> read_peft_config(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(Value config, parse_json(text, path));
+  if (!config.is_table()) return make_error(ErrorCode::invalid_input, path + " is no JSON object");
+  return config;
+}
+
+// Its weights, where they are in a file that may be read.
+Result<SafetensorsFile> open_peft_file(const std::string& folder) {
   const std::string weights = join_path(folder, "adapter_model.safetensors");
   if (!file_exists(join_path(folder, "adapter_config.json")))
     return make_error(ErrorCode::not_found, folder + " is no adapter: it has no adapter_config.json",
@@ -72,7 +104,36 @@ Result<PeftAdapter> PeftAdapter::open(const std::string& folder) {
   if (!file_exists(weights) && file_exists(join_path(folder, "adapter_model.bin")))
     return make_error(ErrorCode::unsupported, folder + " has adapter_model.bin, a pickle, which may run programs",
                       "write it again with save_pretrained(folder, safe_serialization=True)");
-  LH_TRY(SafetensorsFile file, SafetensorsFile::open(weights));
+  return SafetensorsFile::open(weights);
+}
+
+}  // namespace
+
+Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder) {
+  LH_TRY(const SafetensorsFile file, open_peft_file(folder));
+  const std::string path = join_path(folder, "adapter_config.json");
+  LH_TRY(const Value config, read_peft_config(path));
+  const std::string type = config.get_string("peft_type");
+  if (type != "PROMPT_TUNING" && type != "P_TUNING") return std::optional<PeftPrompt>();
+  for (const ValueMember& member : config.as_table())
+    if (std::ranges::find(prompt_keys, member.key) == std::end(prompt_keys) && !is_absent(member.value))
+      return refused_key(path, member.key, "is not known: what it changes would be missing",
+                         "tune it again with a PEFT that writes fewer keys");
+  LH_TRY(const SafetensorView tensor, file.find("prompt_embeddings"));
+  if (file.tensors().size() != 1 || tensor.shape.size() != 2 ||
+      tensor.shape[0] != config.get_integer("num_virtual_tokens"))
+    return make_error(ErrorCode::invalid_input,
+                      format("{}: of {} virtual tokens prompt_embeddings is {}, in a file of {} tensors", folder,
+                             config.get_integer("num_virtual_tokens"), shape_of(tensor), file.tensors().size()),
+                      "copy the whole folder again");
+  PeftPrompt prompt{tensor.shape[0], tensor.shape[1], {}};
+  prompt.values.resize(static_cast<std::size_t>(tensor.elements()));
+  LH_CHECK(convert_to_f32(tensor, prompt.values));
+  return std::optional(std::move(prompt));
+}
+
+Result<PeftAdapter> PeftAdapter::open(const std::string& folder) {
+  LH_TRY(SafetensorsFile file, open_peft_file(folder));
   PeftAdapter adapter(folder, std::move(file));
   LH_CHECK(adapter.read_config());
   LH_CHECK(adapter.read_names());
@@ -81,13 +142,12 @@ Result<PeftAdapter> PeftAdapter::open(const std::string& folder) {
 
 Status PeftAdapter::read_config() {
   const std::string path = join_path(folder_, "adapter_config.json");
-  LH_TRY(const std::string text, read_file(path));
-  LH_TRY(const Value config, parse_json(text, path));
-  if (!config.is_table()) return make_error(ErrorCode::invalid_input, path + " is no JSON object");
+  LH_TRY(const Value config, read_peft_config(path));
   const std::string type = config.get_string("peft_type");
   if (type != "LORA" && type != "IA3")
     return refused_key(path, "peft_type", format("= \"{}\" is no change of weights", type),
-                       "LORA (with use_rslora or use_dora) and IA3 are merged");
+                       "LORA (with use_rslora or use_dora) and IA3 are merged; PROMPT_TUNING and P_TUNING stand "
+                       "before every text");
   for (const ValueMember& member : config.as_table())
     if (std::ranges::find(peft_keys, member.key) == std::end(peft_keys) && !is_absent(member.value))
       return refused_key(path, member.key, "is not known: what it changes would be missing",

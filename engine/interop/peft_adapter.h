@@ -5,7 +5,9 @@
 //   DoRA (Liu et al. 2024, equation 5)                 W' = m (W + s B A) / |W + s B A|, of each row
 //   IA3 (Liu et al. 2022, section 3.3)                 W' = l W, rows (outputs) [out, 1] or columns (inputs) [1, in]
 // Tensors that stand under their own name, or under base_layer, take the place of the model's: modules_to_save, biases.
-// Adapters that change a model's inputs or activations instead of its weights cannot be merged and are refused.
+// Embeddings that stand before every text (prompt tuning, Lester et al. 2021; of p-tuning, Liu et al. 2021, PEFT saves
+// what its encoder made) are read apart, for they change no weights. Other adapters that change a model's inputs or
+// activations cannot be merged and are refused.
 #pragma once
 
 #include <map>
@@ -17,6 +19,13 @@
 #include "engine/interop/safetensors.h"
 
 namespace longhaul {
+
+struct PeftPrompt {
+  std::int64_t tokens = 0, hidden = 0;
+  std::vector<float> values;  // [tokens, hidden]
+};
+// Nothing where the folder has an adapter of another kind.
+Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder);
 
 // A tensor of the model that an adapter may change.
 struct PeftTarget {

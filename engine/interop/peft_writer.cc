@@ -11,7 +11,33 @@ namespace longhaul {
 namespace {
 
 std::string peft_name(const std::string& parameter) {
-  return "base_model.model." + parameter;
+  return parameter == prompt_name ? parameter : "base_model.model." + parameter;
+}
+
+// What stands before every text; PEFT reads where it comes from, and no more.
+Value prompt_config(const ModelShape& shape, const std::string& base_model) {
+  Value config = Value::make_table();
+  config.set("peft_type", shape.adapter.has_encoder() ? "P_TUNING" : "PROMPT_TUNING");
+  config.set("task_type", "CAUSAL_LM");
+  config.set("base_model_name_or_path", base_model);
+  config.set("inference_mode", true);
+  config.set("num_virtual_tokens", static_cast<long long>(shape.adapter.virtual_tokens));
+  config.set("token_dim", static_cast<long long>(shape.hidden_size));
+  config.set("num_layers", static_cast<long long>(shape.num_hidden_layers));
+  config.set("num_attention_heads", static_cast<long long>(shape.num_attention_heads));
+  config.set("num_transformer_submodules", 1);
+  if (shape.adapter.has_encoder()) {
+    config.set("encoder_reparameterization_type", "MLP");
+    config.set("encoder_hidden_size",
+               static_cast<long long>(shape.adapter.encoder_size > 0 ? shape.adapter.encoder_size : shape.hidden_size));
+    config.set("encoder_num_layers", 2);
+    config.set("encoder_dropout", 0.0);
+    return config;
+  }
+  config.set("prompt_tuning_init", "RANDOM");
+  config.set("prompt_tuning_init_text", Value());
+  config.set("tokenizer_name_or_path", Value());
+  return config;
 }
 
 // Modules by their whole names: the same matrices whatever else a model has.
@@ -60,7 +86,11 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
                                       const std::string& base_model) {
   LH_TRY(const std::vector<AdaptedMatrix> matrices, adapted_matrices(shape));
   std::vector<SafetensorInfo> tensors;
-  for (const AdaptedMatrix& matrix : matrices)
+  if (shape.adapter.is_prompt()) {
+    SafetensorInfo& info = tensors.emplace_back();
+    info.name = prompt_name, info.shape = {shape.adapter.virtual_tokens, shape.hidden_size};
+  }
+  for (const AdaptedMatrix& matrix : shape.adapter.is_prompt() ? std::vector<AdaptedMatrix>() : matrices)
     for (const ParameterSpec& own : matrix.own) {
       SafetensorInfo info;
       info.name = peft_name(own.name), info.shape = stored_shape(matrix, own, shape.adapter.kind == "ia3");
@@ -69,7 +99,9 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
   LH_CHECK(make_directories(folder));
   LH_TRY(SafetensorsWriter file, SafetensorsWriter::create(join_path(folder, "adapter_model.safetensors"),
                                                            std::move(tensors), {{"format", "pt"}}));
-  return PeftWriter(folder, to_json_pretty(config_of(shape, matrices, base_model)) + "\n", std::move(file));
+  const Value config =
+      shape.adapter.is_prompt() ? prompt_config(shape, base_model) : config_of(shape, matrices, base_model);
+  return PeftWriter(folder, to_json_pretty(config) + "\n", std::move(file));
 }
 
 Status PeftWriter::add(const std::string& name, std::span<const float> values) {

@@ -76,7 +76,9 @@ StageBatches::Options batches_of(const ParameterStore& parameters, const LlamaOp
   if (!link.first()) return batches;
   batches.tokens_max = tokens_max;
   batches.vocabulary = VocabularyPart(parameters, embedding_name(parameters.shape()));
+  batches.vocabulary_size = parameters.shape().vocab_size;
   batches.positions = parameters.shape().is_gpt2();
+  batches.prompt = parameters.shape().virtual_tokens > 0;
   return batches;
 }
 
@@ -196,7 +198,7 @@ Status Llama::check(const MicroBatch& batch) const {
           ErrorCode::invalid_input,
           format("a token at position {}; the model was made for sequences of {}", position, rope_.table.positions));
   for (const std::int32_t id : batch.ids)
-    if (id < 0 || id >= shape().vocab_size)
+    if (id < 0 || id >= shape().ids_end())
       return make_error(ErrorCode::invalid_input,
                         format("token {} is outside the model's vocabulary of {}", id, shape().vocab_size),
                         "data and model need the same tokenizer");

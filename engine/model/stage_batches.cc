@@ -4,14 +4,21 @@ namespace longhaul {
 
 StageBatches::StageBatches(const Options& options)
     : vocabulary_(options.vocabulary),
+      vocabulary_size_(options.vocabulary_size),
       splits_(options.splits),
       positions_(options.positions),
+      prompt_(options.prompt),
       losses_(account_of(options.memory, MemoryCategory::batches)),
       tables_(account_of(options.memory, MemoryCategory::activations)) {
   for (int slot = 0; slot < options.slots; ++slot)
     batches_.emplace_back(account_of(options.memory, MemoryCategory::batches));
-  if (splits_) local_ids_.reserve(static_cast<std::size_t>(options.tokens_max));
-  tables_.set(bytes_of_vector(local_ids_));
+  if (splits_ || prompt_) local_ids_.reserve(static_cast<std::size_t>(options.tokens_max));
+  if (prompt_) prompt_rows_.reserve(static_cast<std::size_t>(options.tokens_max));
+  count_tables();
+}
+
+void StageBatches::count_tables() {
+  tables_.set(bytes_of_vector(local_ids_) + bytes_of_vector(counted_) + bytes_of_vector(prompt_rows_));
 }
 
 MicroBatch StageBatches::place(const ComputeContext& context, int slot, const MicroBatch& batch) {
@@ -23,7 +30,7 @@ MicroBatch StageBatches::place(const ComputeContext& context, int slot, const Mi
 }
 
 std::span<const std::int32_t> StageBatches::local_ids(const MicroBatch& batch) {
-  if (!splits_) return batch.ids;
+  if (!splits_ && !prompt_) return batch.ids;
   local_ids_.assign(batch.ids.begin(), batch.ids.end());
   for (std::int32_t& id : local_ids_) {
     const std::int64_t local = id - vocabulary_.first_id;
@@ -32,10 +39,17 @@ std::span<const std::int32_t> StageBatches::local_ids(const MicroBatch& batch) {
   return local_ids_;
 }
 
+std::span<const std::int32_t> StageBatches::prompt_rows(const MicroBatch& batch) {
+  prompt_rows_.assign(batch.ids.begin(), batch.ids.end());
+  for (std::int32_t& id : prompt_rows_)
+    id = id < vocabulary_size_ ? -1 : static_cast<std::int32_t>(id - vocabulary_size_);
+  return prompt_rows_;
+}
+
 std::span<const std::int32_t> StageBatches::positions_of(const MicroBatch& batch) {
   if (!batch.positions.empty()) return batch.positions;
   counted_.resize(static_cast<std::size_t>(batch.tokens()));
-  tables_.set(bytes_of_vector(local_ids_) + bytes_of_vector(counted_));
+  count_tables();
   for (std::size_t t = 0; t < counted_.size(); ++t)
     counted_[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % batch.length);
   return counted_;

@@ -1,4 +1,6 @@
 // The first thing that a model does with a token, on its first stage: what is looked up by id, and in GPT-2 by place.
+// Ids behind the vocabulary are rows of the embeddings that stand before a text (ModelShape::virtual_tokens), which
+// every rank of tp has whole: their gradient is the first rank's alone, so that a sum over tp counts it once.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +26,22 @@ class TokenEmbedding {
   void clear(const ComputeContext& context, const GradientTarget& target, bool tokens) const;
 
  private:
+  std::span<const std::int32_t> ids_of(const ComputeContext& context, const MicroBatch& batch) const;
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
+  // Adds rows of a small table that all ranks have: those of this rank's part of `rows`, -1 for none.
+  void add_rows_of(const ComputeContext& context, std::int64_t begin, std::int64_t table_rows,
+                   std::span<const std::int32_t> rows, View out);
+  void backward_table(const ComputeContext& context, const MicroBatch& batch, View all, const GradientTarget& target);
+  void backward_prompt(const ComputeContext& context, const MicroBatch& batch, View all, const GradientTarget& target);
 
   const ParameterStore& parameters_;
   TensorParallel& tensor_;
   Activations& activations_;
   StageBatches& batches_;
   VocabularyPart table_;
-  std::int64_t positions_ = -1;  // begin of the learned positions in the flat arrays; -1: there are none
-  std::int64_t hidden_, places_;
+  // Where the learned positions and the embeddings before a text begin in the flat arrays; -1: there are none.
+  std::int64_t positions_ = -1, prompt_ = -1;
+  std::int64_t hidden_, places_, prompt_size_;
 };
 
 }  // namespace longhaul

@@ -1,6 +1,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/model/hf_config.h"
 #include "contracts/settings/training/feature_table.h"
 #include "engine/interop/folder/model_companions.h"
 #include "engine/quantize/weight_format.h"
@@ -18,6 +19,7 @@ Result<QuantizedBytes> quantize_folder(const std::string& model, const std::stri
   asked.kind = "quantize", asked.weights = name_of(codes), asked.quantized_embedding = embedding;
   if (config.find("num_local_experts") != nullptr) asked.shape.num_local_experts = 1;
   if (config.get_string("model_type") == "gpt2") asked.shape.architecture = "gpt2";
+  asked.shape.virtual_tokens = config.get_integer(virtual_tokens_key);
   LH_CHECK(check_engine(asked).with_context(model));
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;

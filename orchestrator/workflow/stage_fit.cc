@@ -90,8 +90,20 @@ class FitCheck {
   }
 
   // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
-  // conversion keep the shape. Nothing where that is not known.
+  // conversion keep the shape, but for what an adapter puts before every text. Nothing where that
+  // is not known.
   std::optional<ModelShape> model_of(const FittedStage& stage) {
+    std::optional<ModelShape> shape = first_shape_of(stage);
+    for (auto from = by_name_.find(stage.model_from); shape && from != by_name_.end();
+         from = by_name_.find(from->second->model_from))
+      if (const Value* adapter = from->second->settings->find("adapter"); adapter && adapter->is_table())
+        if (const std::string kind = adapter->get_string("kind"); kind == "prompt" || kind == "p-tuning")
+          shape->virtual_tokens = adapter->get_integer("virtual_tokens");
+    return shape;
+  }
+
+  // The shape that it had before any tuning.
+  std::optional<ModelShape> first_shape_of(const FittedStage& stage) {
     const FittedStage* at = first_of(stage);
     if (!at->model_folder.empty()) return shape_in(at->model_folder);
     if (at == &stage || at->kind != "pretrain" || has(*at, "model")) return std::nullopt;

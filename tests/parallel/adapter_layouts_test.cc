@@ -23,21 +23,19 @@ ParallelDims layout_of(int pp, int tp, bool sp, int cp, int dp, int zero) {
 }
 
 std::vector<AdapterLayout> adapter_layouts() {
-  return {{"lora", layout_of(1, 2, false, 1, 1, 0)},
-          {"lora", layout_of(1, 2, true, 1, 2, 1)},
-          {"lora", layout_of(2, 1, false, 1, 2, 2)},
-          {"lora", layout_of(2, 2, true, 1, 1, 0)},
-          {"lora", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
-          {"lora", layout_of(1, 1, false, 2, 2, 0)},
-          {"lora", layout_of(1, 2, false, 1, 2, 3)},
-          {"lora", layout_of(2, 1, false, 1, 2, 3)},
-          {"dora", layout_of(1, 1, false, 1, 4, 3)},
-          {"dora", layout_of(2, 1, false, 2, 1, 0)},
-          {"dora", layout_of(1, 2, false, 1, 1, 0)},
-          {"dora", layout_of(2, 2, true, 1, 2, 1)},
-          {"dora", layout_of(1, 1, false, 1, 2, 2)},
-          {"ia3", layout_of(1, 2, true, 2, 1, 0)},
-          {"ia3", layout_of(2, 1, false, 1, 2, 1)}};
+  return {{"lora", layout_of(1, 2, false, 1, 1, 0)},          {"lora", layout_of(1, 2, true, 1, 2, 1)},
+          {"lora", layout_of(2, 1, false, 1, 2, 2)},          {"lora", layout_of(2, 2, true, 1, 1, 0)},
+          {"lora", layout_of(2, 1, false, 1, 1, 0), "zb-h1"}, {"lora", layout_of(1, 1, false, 2, 2, 0)},
+          {"lora", layout_of(1, 2, false, 1, 2, 3)},          {"lora", layout_of(2, 1, false, 1, 2, 3)},
+          {"dora", layout_of(1, 1, false, 1, 4, 3)},          {"dora", layout_of(2, 1, false, 2, 1, 0)},
+          {"dora", layout_of(1, 2, false, 1, 1, 0)},          {"dora", layout_of(2, 2, true, 1, 2, 1)},
+          {"dora", layout_of(1, 1, false, 1, 2, 2)},          {"ia3", layout_of(1, 2, true, 2, 1, 0)},
+          {"ia3", layout_of(2, 1, false, 1, 2, 1)},           {"prompt", layout_of(1, 2, false, 1, 1, 0)},
+          {"prompt", layout_of(1, 2, true, 1, 2, 1)},         {"prompt", layout_of(2, 1, false, 1, 2, 2)},
+          {"prompt", layout_of(2, 2, true, 1, 1, 0)},         {"prompt", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
+          {"prompt", layout_of(1, 1, false, 2, 2, 0)},        {"prompt", layout_of(1, 2, false, 2, 1, 0)},
+          {"prompt", layout_of(1, 1, false, 1, 2, 3)},        {"p-tuning", layout_of(1, 2, true, 1, 1, 0)},
+          {"p-tuning", layout_of(2, 1, false, 1, 2, 2)},      {"p-tuning", layout_of(1, 1, false, 2, 2, 1)}};
 }
 
 }  // namespace
@@ -49,7 +47,7 @@ TEST_CASE("an adapter follows the curve of one rank in every layout") {
       CAPTURE(layout.kind);
       CAPTURE(layout.dims.to_string());
       SetupOptions options(training_shape(2, tied));
-      options.adapter.kind = layout.kind, options.adapter.rank = 3;
+      options.adapter.kind = layout.kind, options.adapter.rank = 3, options.adapter.virtual_tokens = 5;
       const RankRun one = train_one_rank(steps, DType::f32, options);
       options.pipeline.schedule = layout.schedule;
       for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
@@ -74,12 +72,12 @@ TEST_CASE("an adapter of a model with experts, whose experts are on other ranks"
 }
 
 TEST_CASE("an adapter of a GPT-2, whose q, k and v are one matrix, follows the curve of one rank") {
-  for (const char* kind : {"lora", "dora", "ia3"})
+  for (const char* kind : {"lora", "dora", "ia3", "prompt"})
     for (const ParallelDims& dims : {layout_of(2, 1, false, 1, 2, 2), layout_of(1, 1, false, 2, 1, 0)}) {
       CAPTURE(kind);
       CAPTURE(dims.to_string());
       SetupOptions options(training_gpt2_shape());
-      options.adapter.kind = kind;
+      options.adapter.kind = kind, options.adapter.virtual_tokens = 5;
       const RankRun one = train_one_rank(3, DType::f32, options);
       for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
         REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
@@ -108,11 +106,16 @@ TEST_CASE("an adapter of weights in few bits follows the curve of one rank") {
 }
 
 TEST_CASE("memory of an adapter's training is what was planned") {
-  for (const auto& [kind, format] : {std::pair{"lora", "full"}, {"ia3", "full"}, {"lora", "nf4"}, {"lora", "int8"}}) {
+  for (const auto& [kind, format] : {std::pair{"lora", "full"},
+                                     {"ia3", "full"},
+                                     {"lora", "nf4"},
+                                     {"lora", "int8"},
+                                     {"prompt", "full"},
+                                     {"p-tuning", "full"}}) {
     CAPTURE(kind);
     CAPTURE(format);
     SetupOptions options;
-    options.adapter.kind = kind, options.adapter.base_weights = format;
+    options.adapter.kind = kind, options.adapter.base_weights = format, options.adapter.virtual_tokens = 5;
     TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
     REQUIRE(setup.trainer.step().ok());
     TrainingOutline outline;
@@ -123,7 +126,7 @@ TEST_CASE("memory of an adapter's training is what was planned") {
     const MemoryTable held = setup.memory.peak();
     for (const MemoryCategory category :
          {MemoryCategory::weights, MemoryCategory::gathered_weights, MemoryCategory::master, MemoryCategory::gradients,
-          MemoryCategory::optimizer}) {
+          MemoryCategory::optimizer, MemoryCategory::activations}) {
       CAPTURE(to_string(category));
       CHECK(held[category] == plan->bytes[category]);
     }

@@ -46,7 +46,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
   }
   if (!run.status.ok()) return run;
   MadeUpSource heldout(16, 37, 11);
-  heldout.packed = options.packed;
+  heldout.packed = options.packed, heldout.before = setup.source.before;
   const auto judged = setup.trainer.evaluate(heldout, 11);
   if (!judged.ok()) {
     run.status = judged.error();

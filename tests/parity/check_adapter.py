@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Does PEFT read an adapter that a stage left, and does the model of that stage answer as PEFT does with it?
 
-    venv/bin/python tests/parity/check_adapter.py BASE_MODEL STAGE_OUT...     # needs torch, transformers, peft
+    venv/bin/python tests/parity/check_adapter.py ENGINE BASE_MODEL STAGE_OUT...     # needs torch, transformers, peft
 
-BASE_MODEL is the folder that the stage started from, STAGE_OUT what it left: the merged model, and the folder adapter.
+ENGINE is longhaul-engine, BASE_MODEL the folder that the stage started from, STAGE_OUT what it left: the merged model, and
+the folder adapter. Of a prompt, which is merged into nothing, the engine's logits are compared, of others transformers'.
 """
+import json
+import subprocess
 import sys
+import tempfile
 
 import peft
 import torch
@@ -19,16 +23,32 @@ def logits_of(model, ids):
         return model(ids).logits
 
 
+def engine_logits(engine, out, ids):
+    rows = []
+    for row in ids.tolist():
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(row, file)
+            file.flush()
+            said = subprocess.run([engine, "logits", "--model", out, "--tokens", file.name, "--precision", "f32"],
+                                  check=True, capture_output=True, text=True).stdout
+        rows.append(json.loads(said)["logits"])
+    return torch.tensor(rows)
+
+
 def main():
-    base, failed = sys.argv[1], False
-    for out in sys.argv[2:]:
+    engine, base, failed = sys.argv[1], sys.argv[2], False
+    for out in sys.argv[3:]:
         plain = transformers.AutoModelForCausalLM.from_pretrained(base, torch_dtype=torch.float32).eval()
         ids = torch.randint(0, plain.config.vocab_size, (2, 24), generator=torch.Generator().manual_seed(3))
         before = logits_of(plain, ids)
-        apart = logits_of(peft.PeftModel.from_pretrained(plain, f"{out}/adapter").eval(), ids)
-        merged = logits_of(transformers.AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32).eval(), ids)
+        tuned = peft.PeftModel.from_pretrained(plain, f"{out}/adapter").eval()
+        apart = logits_of(tuned, ids)[:, -ids.shape[1]:]  # behind a prompt
+        if tuned.peft_type == peft.PeftType.PROMPT_TUNING:
+            merged = engine_logits(engine, out, ids)
+        else:
+            merged = logits_of(transformers.AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32).eval(), ids)
         moved, difference = (apart - before).abs().max().item(), (apart - merged).abs().max().item()
-        print(f"{out}: the adapter moves logits by {moved:.3g}; merged, they differ from PEFT's by {difference:.1e}, bar {BAR:.0e}")
+        print(f"{out}: the adapter moves logits by {moved:.3g}; those of the stage's model differ from PEFT's by {difference:.1e}, bar {BAR:.0e}")
         failed |= difference > BAR or moved < 100 * BAR
     sys.exit(failed)
 

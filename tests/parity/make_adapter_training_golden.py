@@ -4,7 +4,7 @@
     python make_adapter_training_golden.py [NAME ...]     # needs torch, transformers, peft, bitsandbytes, safetensors
 
 Each folder is an adapter of golden/train-llama-untied that PEFT wrote (adapter_config.json, adapter_model.safetensors) with
-random values in all of its tensors, so that each has a gradient from the first step on. golden.json: token ids, loss and the
+random values in all of its tensors, so that each has a gradient from the first step on (PEFT's prompt begins with such). golden.json: token ids, loss and the
 gradient's norm of each step. after/adapter_model.safetensors: the adapter after ten steps. All in f32, from fixed seeds.
 train-adapter-nf4 is QLoRA: the matrices of the base are what bitsandbytes keeps of them. train-adapter-reward is one of golden/reward-llama, whose output layer is trained beside it: pairs in place of token ids.
 """
@@ -14,7 +14,7 @@ import sys
 
 import bitsandbytes
 import peft
-import safetensors
+import safetensors.torch
 import torch
 import transformers
 from make_reward_golden import VOCABULARY as REWARD_VOCABULARY, padded
@@ -26,6 +26,11 @@ GPT2 = {
     "gpt2-dora": peft.LoraConfig(r=2, lora_alpha=3, fan_in_fan_out=True, use_dora=True, target_modules=["c_attn", "c_fc"]),
 }
 CENTER, PAIRS = 0.01, 4
+PROMPTS = {  # embeddings before every text
+    "prompt": (BASE, peft.PromptTuningConfig(num_virtual_tokens=5, task_type="CAUSAL_LM")),
+    "gpt2-prompt": (GPT2_BASE, peft.PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")),
+    "p-tuning": (BASE, peft.PromptEncoderConfig(num_virtual_tokens=4, encoder_hidden_size=12, task_type="CAUSAL_LM")),
+}
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
     "lora": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"]),
@@ -47,6 +52,13 @@ def save(tuned, folder, base=BASE):
     path.write_text(json.dumps(written, indent=2) + "\n")
 
 
+def save_encoder(tuned, folder):
+    # PEFT keeps what a p-tuning's encoder makes, not the encoder.
+    if tuned.peft_type == peft.PeftType.P_TUNING:
+        safetensors.torch.save_file({name.replace(".default", ""): p.detach().clone()
+                                     for name, p in tuned.named_parameters() if p.requires_grad}, folder / "encoder.safetensors")
+
+
 def of_pairs(tuned, pairs):
     scores = tuned(**padded([text for pair in pairs for text in (pair["chosen"], pair["rejected"])])).logits[:, 0]
     chosen, rejected = scores[0::2], scores[1::2]
@@ -61,7 +73,8 @@ def of_ids(tuned, ids):
 
 def train(tuned, batches, judge=of_ids):
     trained = {name: p for name, p in tuned.named_parameters() if p.requires_grad}
-    is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "score"))
+    is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "score")) or (
+        "prompt_encoder" in name and trained[name].dim() > 1)
     decayed = [p for name, p in trained.items() if is_matrix(name)]
     others = [p for name, p in trained.items() if not is_matrix(name)]
     groups = [{"params": decayed, "weight_decay": ADAMW["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
@@ -91,8 +104,10 @@ def write(name, tuned, batches, judge=of_ids, base=BASE, **more):
     folder = GOLDEN / f"train-adapter-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     save(tuned, folder, base)
+    save_encoder(tuned, folder)
     steps = train(tuned, batches, judge)
     save(tuned, folder / "after", base)
+    save_encoder(tuned, folder / "after")
     (folder / "after" / "adapter_config.json").unlink()
     versions = VERSIONS | {m.__name__: m.__version__ for m in (peft, safetensors)}
     (folder / "golden.json").write_text(
@@ -117,6 +132,25 @@ def write_nf4():
     write("nf4", tuned, batches, base_weights="nf4")
 
 
+def of_text(tuned, ids):
+    # Behind the prompt; its first token has no loss, as without one.
+    logits = tuned(input_ids=ids).logits[:, -ids.shape[1]:]
+    loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, VOCABULARY), ids[:, 1:].reshape(-1))
+    return loss, {"ids": ids.tolist()}
+
+
+def write_prompt(name, number):
+    base, config = PROMPTS[name]
+    generator = torch.Generator().manual_seed(number)
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / base, torch_dtype=torch.float32,
+                                                              attn_implementation="eager")
+    torch.manual_seed(number)
+    tuned = peft.get_peft_model(model, config).train()
+    spread(tuned, generator)
+    batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
+    write(name, tuned, batches, of_text, base)
+
+
 def write_reward():
     generator = torch.Generator().manual_seed(51)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -132,11 +166,14 @@ def write_reward():
 
 def main():
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, "reward", "nf4"]
+    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *PROMPTS, "reward", "nf4"]
     if "reward" in wanted:
         write_reward()
     if "nf4" in wanted:
         write_nf4()
+    for number, name in enumerate(PROMPTS):
+        if name in wanted:
+            write_prompt(name, 61 + number)
     for number, (name, config) in enumerate((ADAPTERS | GPT2).items()):
         if name not in wanted:
             continue

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "engine/align/scores/score_objective.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/adapter/adapter_export.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rewards/reward_pairs.h"
 #include "engine/train/step/trainer.h"
@@ -52,7 +54,9 @@ const MoeSettings kTheirExperts = [] {
 // The batches of the golden file, one a step.
 class GoldenBatches final : public BatchSource {
  public:
-  explicit GoldenBatches(const Value& golden) : steps_(*golden.find("steps")) {}
+  // `before`: ids in front of every row, without a loss.
+  explicit GoldenBatches(const Value& golden, std::vector<std::int32_t> before = {})
+      : steps_(*golden.find("steps")), before_(std::move(before)) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
     const ValueArray& rows = steps_.as_array()[static_cast<std::size_t>(first / count)].find("ids")->as_array();
     REQUIRE(static_cast<std::int64_t>(rows.size()) == count);
@@ -60,7 +64,10 @@ class GoldenBatches final : public BatchSource {
     out.sequences = count;
     for (const Value& row : rows) {
       const ValueArray& ids = row.as_array();
-      out.length = static_cast<std::int64_t>(ids.size());
+      out.length = static_cast<std::int64_t>(before_.size() + ids.size());
+      out.ids.insert(out.ids.end(), before_.begin(), before_.end());
+      out.targets.insert(out.targets.end(), before_.size(), no_target);
+      out.weights.insert(out.weights.end(), before_.size(), 0.0F);
       for (std::size_t t = 0; t < ids.size(); ++t) {
         const bool last = t + 1 == ids.size();
         out.ids.push_back(static_cast<std::int32_t>(ids[t].as_integer()));
@@ -77,6 +84,7 @@ class GoldenBatches final : public BatchSource {
 
  private:
   Value steps_;
+  std::vector<std::int32_t> before_;
 };
 
 struct GoldenModel {
@@ -234,6 +242,12 @@ AdapterShape peft_shape(const std::string& folder) {
   const std::string path = folder + "/adapter_config.json";
   const Value config = parse_json(read_file(path).value(), path).value();
   AdapterShape adapter;
+  if (config.find("num_virtual_tokens")) {
+    adapter.kind = config.get_string("peft_type") == "P_TUNING" ? "p-tuning" : "prompt";
+    adapter.virtual_tokens = config.get_integer("num_virtual_tokens");
+    adapter.encoder_size = config.get_integer("encoder_hidden_size");
+    return adapter;
+  }
   const bool ia3 = config.get_string("peft_type") == "IA3";
   adapter.kind = ia3 ? "ia3" : config.get_bool("use_dora") ? "dora" : "lora";
   if (!ia3) adapter.rank = config.get_integer("r"), adapter.alpha = config.get_number("lora_alpha");
@@ -242,13 +256,16 @@ AdapterShape peft_shape(const std::string& folder) {
   return adapter;
 }
 
-// Of a file of PEFT's, in the flat order of our layout.
-std::vector<float> peft_values(const ParameterLayout& layout, const std::string& file) {
-  const SafetensorsFile theirs = SafetensorsFile::open(file).value();
+// Of a folder of PEFT's, in the flat order of our layout; of p-tuning the encoder, which PEFT keeps nowhere.
+std::vector<float> peft_values(const ParameterLayout& layout, const std::string& folder) {
+  const std::string encoder = folder + "/encoder.safetensors";
+  const SafetensorsFile theirs =
+      SafetensorsFile::open(file_exists(encoder) ? encoder : folder + "/adapter_model.safetensors").value();
   CHECK(theirs.tensors().size() == layout.parameters().size());
   std::vector<float> flat(static_cast<std::size_t>(layout.flat_size()));
   for (const FlatParameter& p : layout.parameters()) {
-    const SafetensorView view = theirs.find("base_model.model." + p.spec.name).value();
+    const bool prompt = p.spec.name.starts_with("prompt_");
+    const SafetensorView view = theirs.find((prompt ? "" : "base_model.model.") + p.spec.name).value();
     REQUIRE(view.bytes.size() == static_cast<std::size_t>(p.end - p.begin) * sizeof(float));
     std::memcpy(flat.data() + p.begin, view.bytes.data(), view.bytes.size());
   }
@@ -266,11 +283,12 @@ struct GoldenAdapter {
         golden(training_golden("train-adapter-" + kind)),
         base(trained_folder(golden.get_string("base"))),
         shape(load_any_model_config(base).value().shape),
-        frozen(ParameterStore::frozen(shape, DType::f32, nullptr, {}, golden.get_string("base_weights", "full"))),
+        frozen(ParameterStore::frozen(frozen_shape(trained_shape()), DType::f32, nullptr, {},
+                                      golden.get_string("base_weights", "full"))),
         store(trained_shape(), DType::f32),
         adapted(context, frozen, store, nullptr),
-        start(peft_values(store.layout(), folder + "/adapter_model.safetensors")) {
-    REQUIRE(load_model_weights(context, base, frozen).ok());
+        start(peft_values(store.layout(), folder)) {
+    REQUIRE(load_model_weights(context, base, frozen, {}, 1).ok());
     std::ranges::copy(start, store.masters().begin());
     store.refresh_compute_copy(context);
   }
@@ -298,7 +316,7 @@ struct GoldenAdapter {
       CHECK(std::abs(report->grad_norm / step.get_number("grad_norm") - 1) <= 1e-4);
     }
     CHECK(worst_loss <= 1e-5);
-    const std::vector<float> wanted = peft_values(store.layout(), folder + "/after/adapter_model.safetensors");
+    const std::vector<float> wanted = peft_values(store.layout(), folder + "/after");
     for (const FlatParameter& p : store.layout().parameters()) {
       CAPTURE(p.spec.name);
       const double way = largest_apart(part_of(wanted, p), part_of(start, p));
@@ -306,9 +324,27 @@ struct GoldenAdapter {
       CHECK(apart <= kMovedBar);
       worst = std::max(worst, apart);
     }
+    if (file_exists(folder + "/encoder.safetensors")) check_embeddings();
     MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; tensors {:.1e} of their way, bar {:.0e}", folder, worst_loss,
                    worst, kMovedBar));
     CHECK(worst > 0);
+  }
+
+  // What an encoder has made is what PEFT keeps of it.
+  void check_embeddings() {
+    std::map<std::string, std::vector<float>> values;
+    for (const FlatParameter& p : store.layout().parameters()) {
+      const std::span<const float> own = part_of(std::span<const float>(store.masters()), p);
+      values[p.spec.name].assign(own.begin(), own.end());
+    }
+    const std::vector<float> ours = learned_prompt(store.shape(), values);
+    const SafetensorsFile file = SafetensorsFile::open(folder + "/after/adapter_model.safetensors").value();
+    std::vector<float> theirs(ours.size());
+    REQUIRE(convert_to_f32(file.find("prompt_embeddings").value(), theirs).ok());
+    double apart = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      apart = std::max(apart, std::abs(static_cast<double>(ours[i] - theirs[i])));
+    CHECK(apart <= 1e-4);
   }
 
   const ComputeContext context{1};
@@ -324,10 +360,11 @@ struct GoldenAdapter {
 }  // namespace
 
 TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
-  for (const char* kind : {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora"}) {
+  for (const char* kind :
+       {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora", "prompt", "gpt2-prompt", "p-tuning"}) {
     CAPTURE(kind);
     GoldenAdapter m(kind);
-    GoldenBatches batches(m.golden);
+    GoldenBatches batches(m.golden, virtual_token_ids(m.frozen.shape()));
     BatchStorage first;
     REQUIRE(batches.fill(0, batches.sequences(), first).ok());
     LanguageModelObjective objective;

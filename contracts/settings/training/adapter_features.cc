@@ -11,13 +11,15 @@ bool has_adapter(const EngineCase& c) {
 }
 
 const char* const what_runs = "attention and dense feed-forward; gradients of their weights are computed, too";
+const char* const what_stands_before = "of the kind `sft`; embeddings before every text, by every layout";
 
 void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families,
-              FeatureSupport on_gpu, void (*ask)(EngineCase&), bool (*is_asked)(const EngineCase&)) {
+              const char* on_processors, FeatureSupport on_gpu, void (*ask)(EngineCase&),
+              bool (*is_asked)(const EngineCase&)) {
   rows.push_back({.area = "Adapters",
                   .name = format("`adapter.kind = \"{}\"`", name),
                   .families = std::move(families),
-                  .processor = runs(what_runs),
+                  .processor = runs(on_processors),
                   .gpu = std::move(on_gpu),
                   .ask = ask,
                   .is_asked = is_asked,
@@ -28,6 +30,42 @@ void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<Mo
                       },
                   .hint = "use adapter.kind = \"lora\", train all weights, or use device = \"cpu\"",
                   .keys = {"adapter.kind", "adapter", "device"}});
+}
+
+void add_prompt_stages(std::vector<EngineFeature>& rows) {
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "`adapter.kind = \"prompt\"` and `\"p-tuning\"` of `pretrain`, `align` and `reward`",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "align", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.is_prompt() && c.kind != "sft"; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("adapter.kind = \"{}\" of the kind {}: embeddings before a text are learnt by sft alone",
+                           c.adapter.kind, c.kind);
+           },
+       .hint = "use adapter.kind = \"lora\"",
+       .keys = {"adapter.kind", "adapter"}});
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.kind = \"p-tuning\"` with ZeRO 3",
+                  .families = {F::llama},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask =
+                      [](EngineCase& c) {
+                        c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4;
+                        c.dims.dp_shard = 2, c.dims.zero = 3;
+                      },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.has_encoder() && c.dims.zero == 3; },
+                  .refusal =
+                      [](const EngineCase&) {
+                        return std::string(
+                            "parallel.zero = 3 with adapter.kind = \"p-tuning\": its encoder is used as a whole");
+                      },
+                  .hint = "use zero = 1 or 2, which share what is trained, or adapter.kind = \"prompt\"",
+                  .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter"}});
 }
 
 void add_base_weights(std::vector<EngineFeature>& rows) {
@@ -71,7 +109,10 @@ void add_layouts(std::vector<EngineFeature>& rows) {
        .processor = refused,
        .gpu = refused,
        .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.tp = 2; },
-       .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.shape.is_gpt2() && c.dims.tp > 1; },
+       .is_asked =
+           [](const EngineCase& c) {
+             return has_adapter(c) && !c.adapter.is_prompt() && c.shape.is_gpt2() && c.dims.tp > 1;
+           },
        .refusal =
            [](const EngineCase& c) {
              return format(
@@ -147,14 +188,23 @@ void add_layouts(std::vector<EngineFeature>& rows) {
 void add_adapter_features(std::vector<EngineFeature>& rows) {
   using namespace feature_rows;
   add_kind(
-      rows, "lora", {F::llama, F::mistral, F::gpt2, F::mixtral}, runs(what_runs),
+      rows, "lora", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_runs, runs(what_runs),
       [](EngineCase& c) { c.adapter.kind = "lora"; }, [](const EngineCase& c) { return c.adapter.kind == "lora"; });
   add_kind(
-      rows, "dora", {F::llama, F::gpt2, F::mixtral}, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
+      rows, "dora", {F::llama, F::gpt2, F::mixtral}, what_runs, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
       [](const EngineCase& c) { return c.adapter.kind == "dora"; });
   add_kind(
-      rows, "ia3", {F::llama}, refused, [](EngineCase& c) { c.adapter.kind = "ia3"; },
+      rows, "ia3", {F::llama}, what_runs, refused, [](EngineCase& c) { c.adapter.kind = "ia3"; },
       [](const EngineCase& c) { return c.adapter.kind == "ia3"; });
+  add_kind(
+      rows, "prompt", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before, refused,
+      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; },
+      [](const EngineCase& c) { return c.adapter.kind == "prompt"; });
+  add_kind(
+      rows, "p-tuning", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before, refused,
+      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4; },
+      [](const EngineCase& c) { return c.adapter.has_encoder(); });
+  add_prompt_stages(rows);
   add_base_weights(rows);
   add_layouts(rows);
 }

@@ -90,13 +90,21 @@ Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examp
   return made;
 }
 
+void put_before(std::span<const std::int32_t> ids, ChatTokens& example) {
+  if (ids.empty()) return;
+  if (!example.loss_mask.empty()) example.loss_mask.front() = 0;
+  example.ids.insert(example.ids.begin(), ids.begin(), ids.end());
+  example.loss_mask.insert(example.loss_mask.begin(), ids.size(), std::uint8_t{0});
+}
+
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
-                                                std::int64_t sequence_length) {
+                                                std::int64_t sequence_length, std::span<const std::int32_t> before) {
   TokenizedExamples made;
   for (const InstructExample& example : examples) {
     LH_TRY(ChatTokens tokens,
            at_line(example.line, example.text.empty() ? encoder.encode(example.messages, false, example.tools)
                                                       : encoder.encode_text(example.text)));
+    put_before(before, tokens);
     if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
       ++made.too_long;
     else

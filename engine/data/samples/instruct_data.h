@@ -33,13 +33,17 @@ Result<std::vector<LabelledExample>> read_labelled(const std::string& path, std:
 Result<std::vector<LabelledExample>> parse_labelled(std::string_view text, const std::string& name,
                                                     std::span<const std::string> ignore = {});
 
+// Ids that stand before all of an example and have no loss; nor has its first token, as without them.
+void put_before(std::span<const std::int32_t> ids, ChatTokens& example);
+
 struct TokenizedExamples {
   std::vector<ChatTokens> examples;
   std::int64_t too_long = 0;  // left out: more than sequence_length + 1 tokens
 };
-// ErrorCode::invalid_input if nothing is left.
+// `before`: put_before() each of them, counted in its length. ErrorCode::invalid_input if nothing is left.
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
-                                                std::int64_t sequence_length);
+                                                std::int64_t sequence_length,
+                                                std::span<const std::int32_t> before = {});
 
 struct PreferencePair {
   ChatTokens chosen, rejected;  // both with the prompt; only the answers are in the loss masks

@@ -68,7 +68,7 @@ class InferenceTextModel final : public TextModel {
   std::string token_name(std::int32_t token) const override { return std::string(tokenizer_.token_bytes(token)); }
 
   bool reserve(int slot, std::int64_t tokens) override {
-    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens);
+    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens + model_.shape().virtual_tokens);
   }
   CachePages pages() const override {
     return pool_ ? CachePages{pool_->pages(), pool_->used(), pool_->promised()} : CachePages();
@@ -214,7 +214,7 @@ Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& 
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
   TextModelInfo info;
   info.vocabulary = config.shape.vocab_size;
-  info.context_length = config.shape.max_position_embeddings;
+  info.context_length = config.shape.text_length_max();
   if (options.context_length > 0) info.context_length = std::min(info.context_length, options.context_length);
   info.slots = options.slots;
   const DType dtype = options.precision == "f32" ? DType::f32 : DType::bf16;

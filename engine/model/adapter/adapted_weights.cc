@@ -5,10 +5,35 @@
 
 #include "engine/core/tensor/transfer.h"
 #include "engine/model/adapter/matrix_rows.h"
+#include "engine/model/adapter/prompt_encoder.h"
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
+
+namespace {
+
+using EncoderParameters = std::span<const FlatParameter* const>;
+
+// Of the encoder that makes [tokens, hidden].
+EncoderWeights encoder_of(const ParameterStore& trained, EncoderParameters own) {
+  const std::vector<std::int64_t>& table = own[0]->spec.shape;
+  EncoderWeights encoder{table[0], table[1], own[1]->spec.shape[0], {}};
+  for (std::size_t i = 0; i < own.size(); ++i)
+    encoder.values[i] = trained.vector(own[i]->begin, own[i]->end - own[i]->begin).span<float>();
+  return encoder;
+}
+
+void project_encoded(const ComputeContext& context, const EncoderWeights& encoder, EncoderParameters own, View gradient,
+                     const GradientTarget& trained, View workspace) {
+  std::array<std::span<float>, 7> gradients;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    gradients[i] = trained.vector(own[i]->begin, own[i]->end - own[i]->begin);
+  encode_prompt_backward(context, encoder, gradient, gradients, trained.overwrite, workspace);
+  for (const FlatParameter* p : own) trained.say_ready(p->begin, p->end);
+}
+
+}  // namespace
 
 AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained,
                                MemoryAccounts* memory, Mesh* mesh)
@@ -19,8 +44,12 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
   for (const AdaptedMatrix& m : *matrices)
     if (const FlatRange here = range_of(m, base.layout()); here.size() > 0) {
       const std::int64_t in = base.layout().find(m.first).box.extent[1];
-      places_.push_back({m, here.begin, here.size() / in, in, held(m.a), held(m.b), held(m.factors),
-                         held(m.is_saved ? m.matrix.name : "")});
+      Place& place = places_.emplace_back();
+      place.of = m, place.begin = here.begin, place.out = here.size() / in, place.in = in;
+      place.a = held(m.a), place.b = held(m.b), place.factors = held(m.factors);
+      if (m.is_saved) place.saved = held(m.matrix.name);
+      for (const ParameterSpec& own : m.own)
+        if (m.is_encoded) place.encoder.push_back(held(own.name));
     }
   std::ranges::sort(places_, {}, &Place::begin);
   for (const ShardUnit& unit : base.layout().units()) {
@@ -48,9 +77,9 @@ int AdaptedWeights::unit_at(std::int64_t begin) const {
   return static_cast<int>(after - units.begin()) - 1;
 }
 
-bool AdaptedWeights::is_adapted(std::int64_t begin) const {
+bool AdaptedWeights::is_adapted(std::int64_t begin, std::int64_t end) const {
   const auto place = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
-  return place != places_.end() && place->begin == begin;
+  return place != places_.end() && place->begin < end;
 }
 
 std::span<const AdaptedWeights::Place> AdaptedWeights::places_of(int unit) const {
@@ -124,6 +153,10 @@ std::vector<float> AdaptedWeights::lengths_over_norms(const Place& place, std::s
 
 void AdaptedWeights::make(const Place& place, View out) {
   if (place.saved) return cast(context_, trained_.vector(place.saved->begin, place.elements()), out);
+  if (!place.encoder.empty())
+    return cast(context_,
+                encode_prompt(context_, encoder_of(trained_, place.encoder), scratch_.view()).reshaped(out.shape()),
+                out);
   const View sum = sum_of(place);
   if (place.factors && place.a)
     scale_rows(context_, sum, lengths_over_norms(place, norms_of(place, sum)));
@@ -170,7 +203,7 @@ GradientTarget AdaptedWeights::target(GradientTarget trained) {
     const FlatRange flat = base_.layout().units()[static_cast<std::size_t>(unit_at(begin))].flat;
     return gradient_.span<float>().data() + (begin - flat.begin);
   };
-  target.wanted = [this](std::int64_t begin) { return is_adapted(begin); };
+  target.wanted = [this](std::int64_t begin, std::int64_t end) { return is_adapted(begin, end); };
   target.ready = [this, inner = std::move(trained)](std::int64_t begin, std::int64_t end) {
     auto place = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
     for (; place != places_.end() && place->begin + place->elements() <= end; ++place) {
@@ -184,6 +217,9 @@ GradientTarget AdaptedWeights::target(GradientTarget trained) {
 
 void AdaptedWeights::project(const Place& place, View gradient, const GradientTarget& trained) {
   if (place.saved) return project_saved(place, gradient, trained);
+  if (!place.encoder.empty())
+    return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder,
+                           gradient.reshaped(Shape{place.out, place.in}), trained, scratch_.view());
   if (!place.a) return project_scale(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
   project_low_rank(place, gradient, trained);
@@ -245,6 +281,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradi
   for (const Place& place : places_)
     for (const FlatParameter* p : {place.a, place.b, place.factors, place.saved})
       if (p && p->spec.tp_dim < 0) ranges.emplace_back(p->begin, p->end);
+  for (const Place& place : places_)
+    for (const FlatParameter* p : place.encoder) ranges.emplace_back(p->begin, p->end);
   return ranges;
 }
 

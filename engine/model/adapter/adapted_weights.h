@@ -8,6 +8,7 @@
 //   lora  dA = s B^T dW', dB = s dW' A^T
 //   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
 //   ia3   dl = rows' (columns') sums of dW' W
+//   p-tuning  through the encoder (prompt_encoder.h)
 // W' is made a block at a time where it is used, and dW' is kept until its matrix is done: neither is there for the
 // whole model. Where W is held in codes, it is widened there, adapted or not. Where matrices are split over tp, a
 // matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
@@ -59,8 +60,9 @@ class AdaptedWeights final : public WeightSource {
   struct Place {
     AdaptedMatrix of;
     std::int64_t begin, out, in;  // here, in the base's flat order
-    // In the adapter's; saved: what takes the place of the matrix.
+    // In the adapter's; saved: what takes the place of the matrix; encoder: what makes it.
     const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr, *saved = nullptr;
+    std::vector<const FlatParameter*> encoder;
     std::int64_t elements() const { return out * in; }
   };
   struct Window {
@@ -69,7 +71,7 @@ class AdaptedWeights final : public WeightSource {
     std::int64_t version = -1, last_use = 0;
   };
   int unit_at(std::int64_t begin) const;
-  bool is_adapted(std::int64_t begin) const;  // the parameter there
+  bool is_adapted(std::int64_t begin, std::int64_t end) const;  // a parameter that begins there
   std::span<const Place> places_of(int unit) const;
   bool is_made(int unit) const;  // adapted, or held in codes
   ConstView window_of(int unit);

@@ -1,6 +1,7 @@
 #include "engine/model/inference/inference_model.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text/text.h"
 #include "engine/core/tensor/transfer.h"
@@ -19,7 +20,7 @@ constexpr std::int64_t logits_rows_max = 128;  // of a device, at a time
 }  // namespace
 
 Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device) {
-  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(const HfConfig config, load_model_config(folder, LearnedPrompt::known));
   LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype, device).with_context(folder));
   return InferenceModel(config.shape, std::move(weights));
 }
@@ -50,9 +51,9 @@ void InferenceModel::add_and_normalise(const ComputeContext& context, const Norm
     add_rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, norm.weight, x, y, {});
 }
 
-void InferenceModel::embed(const ComputeContext& context) {
+void InferenceModel::embed(const ComputeContext& context, const LinearWeights& table) {
   const View x = first_rows(scratch_.x, table_.tokens()), places = first_rows(scratch_.out, table_.tokens());
-  weights_.embedding.gather_rows(context, table_.ids(), x);
+  table.gather_rows(context, table_.ids(), x);
   if (weights_.positions.out() == 0) return;
   weights_.positions.gather_rows(context, table_.positions(), places);
   add(context, x, places, x);
@@ -94,10 +95,24 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   add_and_normalise(context, next, out, x, normed, t);
 }
 
+// One after the other: no more tokens at once than a text may have.
+void InferenceModel::read_prompts(const ComputeContext& context, std::span<const SequenceStep> steps) {
+  if (shape_.virtual_tokens == 0) return;
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(shape_.virtual_tokens));
+  std::iota(rows.begin(), rows.end(), 0);
+  for (const SequenceStep& step : steps) {
+    if (step.cache->length() > 0) continue;
+    const SequenceStep before{step.cache, rows};
+    begin(context, {&before, 1}, {});
+    run_blocks(context, {&before, 1}, table_.longest(), weights_.prompt);
+    finish({&before, 1});
+  }
+}
+
 void InferenceModel::run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps,
-                                std::int64_t longest) {
+                                std::int64_t longest, const LinearWeights& table) {
   const std::int64_t rows = table_.tokens();
-  embed(context);
+  embed(context, table);
   normalise(context, weights_.blocks.front().input_norm, first_rows(scratch_.x, rows),
             first_rows(scratch_.normed, rows), rows);
   for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
@@ -150,6 +165,7 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
                                std::span<float> logits) {
   LH_ASSERT(context.device() == device(), "a context of another device than the model's");
   LH_CHECK(check_steps(shape_, weights_.dtype, device(), steps, wanted, logits.size()));
+  read_prompts(context, steps);
   begin(context, steps, {});
   const bool decodes = table_.decodes() && wanted != LogitsWanted::none;  // all are the last ones then
   if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
@@ -177,6 +193,7 @@ Status InferenceModel::draw(const ComputeContext& context, std::span<const Seque
     if (row.seen_row >= seen_rows)
       return make_error(ErrorCode::invalid_input,
                         format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  read_prompts(context, steps);
   begin(context, steps, draws);
   const SampleShape shape{table_.sequences(), shape_.vocab_size};
   const View logits = logits_.take(DType::f32, {shape.sequences, shape.vocab});

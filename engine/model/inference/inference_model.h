@@ -33,6 +33,10 @@
 
 namespace longhaul {
 
+// Where embeddings stand before every text (ModelShape::virtual_tokens), the first step of an empty cache reads them
+// before its tokens: callers know nothing of them but that texts are so much shorter (ModelShape::text_length_max) and
+// KvCache::length() counts them.
+//
 // Not thread-safe (scratch memory of its own): one per serving thread; weights could be shared later.
 class InferenceModel {
  public:
@@ -46,9 +50,9 @@ class InferenceModel {
   DType dtype() const { return weights_.dtype; }
   const InferenceWeights& weights() const { return weights_; }
   Device* device() const { return weights_.device(); }  // null: it computes on the host
-  // Goes before the model.
+  // Of texts of so many tokens. Goes before the model.
   KvCache make_cache(std::int64_t length_max) const {
-    return KvCache(shape_, length_max, weights_.dtype, weights_.memory.get());
+    return KvCache(shape_, length_max + shape_.virtual_tokens, weights_.dtype, weights_.memory.get());
   }
   // Pages for caches, on the model's device or host: KvCache(*pool). Goes before the model, after its caches.
   std::unique_ptr<KvPool> make_pool(std::int64_t pages) const {
@@ -79,10 +83,17 @@ class InferenceModel {
  private:
   void begin(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws);
   static void finish(std::span<const SequenceStep> steps);
+  // What stands before every text, into the caches that are empty.
+  void read_prompts(const ComputeContext& context, std::span<const SequenceStep> steps);
   // Everything up to the last norm; sequences are at most as long as `longest`.
-  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest);
+  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest) {
+    run_blocks(context, steps, longest, weights_.embedding);
+  }
+  // The same of ids that are rows of `table`.
+  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest,
+                  const LinearWeights& table);
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
-  void embed(const ComputeContext& context);
+  void embed(const ComputeContext& context, const LinearWeights& table);
   // y = norm(x); and x += branch first.
   void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
   void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,

@@ -207,7 +207,7 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
 
 std::int64_t InferenceWeights::bytes() const {
   std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0) +
-                     (positions.out() > 0 ? positions.bytes() : 0);
+                     (positions.out() > 0 ? positions.bytes() : 0) + (prompt.out() > 0 ? prompt.bytes() : 0);
   for (const Block& b : blocks)
     sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
            b.down.bytes() + b.experts.bytes();
@@ -236,6 +236,9 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
   const WeightReader reader(file, dtype, weights.memory.get());
   const std::int64_t h = s.hidden_size;
   LH_TRY(weights.embedding, reader.matrix({{"model.embed_tokens.weight", s.vocab_size}}, h));
+  if (s.virtual_tokens > 0) {
+    LH_TRY(weights.prompt, reader.matrix({{prompt_name, s.virtual_tokens}}, h));
+  }
   for (std::int64_t layer = 0; layer < s.num_hidden_layers; ++layer) {
     const std::string p = format("model.layers.{}.", layer);
     InferenceWeights::Block block;

@@ -34,6 +34,7 @@ struct InferenceWeights {
 
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
+  LinearWeights prompt;     // [virtual_tokens, hidden]; empty (out() == 0) where nothing stands before a text
   std::vector<Block> blocks;
   NormWeights final_norm;
   LinearWeights output;      // [vocab, hidden]; empty (out() == 0) when tied

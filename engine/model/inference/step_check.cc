@@ -18,9 +18,10 @@ Status check_steps(const ModelShape& shape, DType dtype, const Device* device, s
       if (steps[j].cache == step.cache)
         return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
     const std::int64_t room = std::min(step.cache->length_max(), shape.max_position_embeddings);
-    if (step.cache->length() + count > room)
-      return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
-                                                         step.cache->length() + count, room));
+    const std::int64_t before = step.cache->length() > 0 ? step.cache->length() : shape.virtual_tokens;
+    if (before + count > room)
+      return make_error(ErrorCode::invalid_input,
+                        format("sequence {} would have {} tokens, there is room for {}", i, before + count, room));
     if (step.cache->pool() != steps.front().cache->pool())
       return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another pool than the first", i));
     if (step.cache->dtype() != dtype || step.cache->device() != device)

@@ -17,6 +17,7 @@ class StoreReader {
     const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
     weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
     weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
+    take_prompt(weights);
     for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
       const std::string p = layer_prefix(shape_, layer);
       InferenceWeights::Block block;
@@ -36,6 +37,7 @@ class StoreReader {
   InferenceWeights llama(InferenceWeights weights) const {
     const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
     weights.embedding = linear("model.embed_tokens", shape_.vocab_size, h, false);
+    take_prompt(weights);
     for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
       const std::string p = layer_prefix(shape_, layer);
       InferenceWeights::Block block;
@@ -74,6 +76,10 @@ class StoreReader {
     made.shared_gate_up = linear(p + "shared_experts.gate_proj", 2 * shared, h, false);
     made.shared_down = linear(p + "shared_experts.down_proj", h, shared, false);
     return made;
+  }
+  void take_prompt(InferenceWeights& weights) const {
+    const Shape shape{shape_.virtual_tokens, shape_.hidden_size};
+    if (shape_.virtual_tokens > 0) weights.prompt = LinearWeights(DenseWeights{copy_of(prompt_name, shape), {}});
   }
   Tensor copy_of(const std::string& name, const Shape& shape) const {
     Tensor out(dtype_, shape);

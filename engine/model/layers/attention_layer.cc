@@ -84,10 +84,13 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
-  linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(at_.o, hidden_, q_),
-                              target.bias(at_.o_bias, hidden_), accumulate);
-  linear_.column_parallel_weight(context, t, width, g.qkv, linear_.all_rows(a.input_norm, t),
-                                 target.matrix(at_.qkv, width, hidden_), target.bias(at_.qkv_bias, width), accumulate);
+  if (target.wants(at_.o, at_.o + hidden_ * q_))
+    linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(at_.o, hidden_, q_),
+                                target.bias(at_.o_bias, hidden_), accumulate);
+  const View rows = linear_.all_rows(a.input_norm, t);  // wanted or not: they are on their way
+  if (target.wants(at_.qkv, at_.qkv + width * hidden_))
+    linear_.column_parallel_weight(context, t, width, g.qkv, rows, target.matrix(at_.qkv, width, hidden_),
+                                   target.bias(at_.qkv_bias, width), accumulate);
   target.say_ready(at_.qkv, at_.qkv + width * hidden_);
   target.say_ready(at_.o, at_.o + hidden_ * q_);
   if (at_.qkv_bias < 0) return;

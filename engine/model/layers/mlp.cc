@@ -72,10 +72,13 @@ void Mlp::backward_weight(const ComputeContext& context, int slot_index, const G
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
   const bool accumulate = !target.overwrite;
-  linear_.row_parallel_weight(context, t, ffn_, g.down, a.activated, target.matrix(out_, hidden_, ffn_),
-                              target.bias(out_bias_, hidden_), accumulate);
-  linear_.column_parallel_weight(context, t, wide_, g.gate_up, linear_.all_rows(a.post_norm, t),
-                                 target.matrix(in_, wide_, hidden_), target.bias(in_bias_, wide_), accumulate);
+  if (target.wants(out_, out_ + hidden_ * ffn_))
+    linear_.row_parallel_weight(context, t, ffn_, g.down, a.activated, target.matrix(out_, hidden_, ffn_),
+                                target.bias(out_bias_, hidden_), accumulate);
+  const View rows = linear_.all_rows(a.post_norm, t);  // wanted or not: they are on their way
+  if (target.wants(in_, in_ + wide_ * hidden_))
+    linear_.column_parallel_weight(context, t, wide_, g.gate_up, rows, target.matrix(in_, wide_, hidden_),
+                                   target.bias(in_bias_, wide_), accumulate);
   const auto say_ready = [&](std::int64_t begin, std::int64_t elements) {
     if (begin >= 0) target.say_ready(begin, begin + elements);
   };

@@ -58,6 +58,11 @@ Status copy_model(const std::string& folder, const ModelChange& change, const Mo
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& spec = parameters[i];
     values.resize(static_cast<std::size_t>(spec.elements()));
+    if (spec.name == prompt_name && !change.prompt.empty()) {
+      values.assign(change.prompt.begin(), change.prompt.end());
+      LH_CHECK(writer.add(spec.name, values));
+      continue;
+    }
     if (!change.adapter || !change.adapter->replaces(spec)) {
       LH_CHECK(reader.read(spec, whole_box(spec.shape), values));
       if (change.held) change.held(spec, values);

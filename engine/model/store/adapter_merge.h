@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 
 #include "engine/interop/peft_adapter.h"
@@ -37,6 +38,8 @@ struct ModelChange {
   const AdapterMerge* adapter = nullptr;  // merged into it; null: none
   // Before that, of every parameter of the folder; may be empty.
   std::function<void(const ParameterSpec& spec, std::span<float> values)> held = {};
+  // What stands before every text of the copy, which the folder does not have; empty: nothing. Borrowed.
+  std::span<const float> prompt = {};
 };
 
 // The model of `folder`, changed, written to `to`, one parameter after the other: models of any size. What the adapter

@@ -24,10 +24,11 @@ struct GradientTarget {
   // expert parameter at `begin` and of those after it in the same ShardUnit. Empty: they are added up.
   std::function<float*(std::int64_t begin, int batch)> locate_batch;
 
-  // Does anybody want the gradient of the parameter at `begin`? Where nobody does, tables, the output and experts write
-  // nothing; smaller parameters write what is not read. Empty: all are wanted.
-  std::function<bool(std::int64_t begin)> wanted;
-  bool wants(std::int64_t begin) const { return !wanted || wanted(begin); }
+  // Does anybody want the gradient of a parameter that begins in [begin, end)? Where nobody does, matrices, tables, the
+  // output and experts write nothing; smaller parameters write what is not read. Empty: all are wanted.
+  std::function<bool(std::int64_t begin, std::int64_t end)> wanted;
+  bool wants(std::int64_t begin, std::int64_t end) const { return !wanted || wanted(begin, end); }
+  bool wants(std::int64_t begin) const { return wants(begin, begin + 1); }
 
   View matrix(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
     return View(at(begin), Shape{rows, columns});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/digest/philox.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -9,8 +10,14 @@
 
 namespace longhaul {
 
-Result<HfConfig> load_model_config(const std::string& folder) {
+Result<HfConfig> load_model_config(const std::string& folder, LearnedPrompt prompt) {
   LH_TRY(HfConfig config, load_any_model_config(folder));
+  if (config.shape.virtual_tokens > 0 && prompt == LearnedPrompt::refused)
+    return make_error(ErrorCode::unsupported,
+                      format("{} has {} embeddings that stand before every text (adapter.kind = \"prompt\"), which are "
+                             "known to evaluate, sample and deploy alone",
+                             folder, config.shape.virtual_tokens),
+                      "take the model that it was tuned from; its folder `adapter` has the embeddings in PEFT's files");
   if (!config.shape.scalar_head) return config;
   return make_error(ErrorCode::invalid_input, folder + " is a reward model, which writes no text",
                     "it judges answers: inputs.reward of an align stage with reward.kind = \"model\"");
@@ -158,14 +165,35 @@ Status ModelFolderReader::read(const ParameterSpec& spec, const Box& box, std::s
   return read_stored_box(file_, stored, place->second.part, box, out);
 }
 
+namespace {
+
+// "Sampled vocabulary" of Lester et al. 2021, section 3.2.
+Status read_sampled_rows(const ModelFolderReader& reader, const ModelShape& shape, std::uint64_t seed,
+                         std::span<float> out) {
+  const ParameterSpec table = parameter_list(shape).front();
+  const Philox random{seed, parameter_stream(prompt_name)};
+  const auto width = static_cast<std::size_t>(shape.hidden_size);
+  for (std::int64_t i = 0; i < shape.virtual_tokens; ++i) {
+    const auto row = static_cast<std::int64_t>(random.u64(static_cast<std::uint64_t>(i)) %
+                                               static_cast<std::uint64_t>(shape.vocab_size));
+    LH_CHECK(reader.read(table, {{row, 0}, {1, shape.hidden_size}},
+                         out.subspan(static_cast<std::size_t>(i) * width, width)));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
-                          std::optional<std::uint64_t> new_head) {
+                          std::optional<std::uint64_t> new_head, std::optional<std::uint64_t> new_prompt) {
   LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, store.shape()));
   std::vector<float> values;
   for (const FlatParameter& p : store.layout().parameters()) {
     values.resize(static_cast<std::size_t>(p.end - p.begin));
     if (new_head && p.spec.name == scalar_head_name)
       initialize_box(context, p.spec, p.box, *new_head, values);
+    else if (new_prompt && p.spec.name == prompt_name)
+      LH_CHECK(read_sampled_rows(reader, store.shape(), *new_prompt, values));
     else
       LH_CHECK(reader.read(p.spec, p.box, values));
     store.put(context, p, values);

@@ -13,6 +13,7 @@
 #include "engine/checkpoint/global/checkpoint_share.h"
 #include "engine/checkpoint/global/retention.h"
 #include "engine/interop/peft_writer.h"
+#include "engine/model/adapter/adapter_export.h"
 #include "engine/model/store/model_folder.h"
 
 namespace longhaul {
@@ -166,11 +167,16 @@ Status export_adapter(CheckpointReader& reader, const std::string& output) {
   const ModelShape& shape = reader.manifest().shape;
   LH_TRY(PeftWriter writer, PeftWriter::create(output, shape, ""));
   std::vector<float> values;
+  std::map<std::string, std::vector<float>> before_text;  // of a prompt: small
   for (const ParameterSpec& spec : parameter_list(shape)) {
     values.resize(static_cast<std::size_t>(spec.elements()));
     LH_CHECK(reader.read(spec.name, {whole_box(spec.shape), 0, spec.elements()}, values));
-    LH_CHECK(writer.add(spec.name, values));
+    if (shape.adapter.is_prompt())
+      before_text[spec.name] = values;
+    else
+      LH_CHECK(writer.add(spec.name, values));
   }
+  if (shape.adapter.is_prompt()) LH_CHECK(writer.add(prompt_name, learned_prompt(shape, before_text)));
   return writer.finish();
 }
 

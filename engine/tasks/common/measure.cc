@@ -49,7 +49,8 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, con
                                                          const std::string& precision, std::int64_t context_length,
                                                          bool reward) {
   auto model = std::make_unique<ScoringModel>();
-  LH_TRY(const HfConfig config, reward ? load_any_model_config(folder) : load_model_config(folder));
+  LH_TRY(const HfConfig config,
+         reward ? load_any_model_config(folder) : load_model_config(folder, LearnedPrompt::known));
   if (config.shape.scalar_head != reward)
     return make_error(ErrorCode::invalid_input, folder + " is no reward model, which the task \"reward\" measures",
                       "a language model's own preferences are the task \"preference\"");
@@ -57,16 +58,19 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, con
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
   model->folder_ = folder;
   model->tokenizer_.emplace(std::move(tokenizer));
-  model->context_length_ = context_length > 0 ? context_length : config.shape.max_position_embeddings;
-  if (model->context_length_ > config.shape.max_position_embeddings)
+  model->context_length_ = context_length > 0 ? context_length : config.shape.text_length_max();
+  if (model->context_length_ > config.shape.text_length_max())
     return make_error(ErrorCode::invalid_input,
-                      format("context_length = {} is longer than the model's max_position_embeddings = {}",
-                             model->context_length_, config.shape.max_position_embeddings));
+                      format("context_length = {} is longer than the model's max_position_embeddings = {}{}",
+                             model->context_length_, config.shape.max_position_embeddings,
+                             config.shape.virtual_tokens > 0
+                                 ? format(", of which {} stand before every text", config.shape.virtual_tokens)
+                                 : ""));
   const DType dtype = precision == "bf16" ? DType::bf16 : DType::f32;
   LlamaOptions options;
   options.training = false;
   options.length_max = std::max(model->context_length_, config.shape.max_position_embeddings);
-  options.tokens_max = std::max<std::int64_t>(model->context_length_, 4096);
+  options.tokens_max = std::max<std::int64_t>(model->context_length_ + config.shape.virtual_tokens, 4096);
   options.memory = run.memory;
   model->tokens_max_ = options.tokens_max;
   if (run.gpu != nullptr) LH_CHECK(check_room(config.shape, dtype, options.tokens_max, run.gpu->device()));
@@ -82,6 +86,16 @@ Result<std::vector<SequenceScore>> score_requests(TaskRun& run, ScoringModel& mo
   const RankShare share(run.group, requests.size());
   std::vector<ScoreRequest> mine;
   for (const std::size_t i : share.mine()) mine.push_back(requests[i]);
+  const std::vector<std::int32_t> prompt = virtual_token_ids(model.llama().shape());
+  std::deque<ChatTokens> behind_prompt;
+  for (ScoreRequest& request : mine) {
+    if (prompt.empty()) break;
+    ChatTokens& whole = behind_prompt.emplace_back();
+    whole.ids.assign(request.ids.begin(), request.ids.end());
+    whole.loss_mask.assign(request.mask.begin(), request.mask.end());
+    put_before(prompt, whole);
+    request.ids = whole.ids, request.mask = whole.loss_mask;
+  }
   return share.gather_values(
       score_sequences(run.compute, model.llama(), model.tokens_max(), mine, [&](std::size_t done) {
         run.section("score");

@@ -20,6 +20,11 @@ Status check_training(const std::string& kind, const TrainingStageSettings& s, c
     return make_error(ErrorCode::invalid_input,
                       format("adapter.kind = \"{}\" of random weights, which nobody has trained", s.adapter.kind),
                       "give inputs.model, or leave adapter out");
+  if (s.adapter.is_prompt() && s.adapter.virtual_tokens >= s.sequence_length)
+    return make_error(ErrorCode::invalid_input,
+                      format("adapter.virtual_tokens = {} leave no room for a text in sequence_length = {}",
+                             s.adapter.virtual_tokens, s.sequence_length),
+                      "raise sequence_length, which counts them, or use fewer");
   ModelShape adapted = s.shape;
   adapted.adapter = s.adapter;
   LH_CHECK(adapted_matrices(adapted));

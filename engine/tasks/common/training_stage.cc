@@ -46,7 +46,8 @@ Status start_weights(const ComputeContext& context, const TrainingStageSettings&
     return {};
   }
   LH_CHECK(load_model_weights(context, settings.start_model, stores.weights(),
-                              settings.new_head ? std::optional(seed) : std::nullopt));
+                              settings.new_head ? std::optional(seed) : std::nullopt,
+                              settings.adapter.is_prompt() ? std::optional(seed) : std::nullopt));
   if (stores.adapted) stores.adapted->initialize(seed);
   return {};
 }

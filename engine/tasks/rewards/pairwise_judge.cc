@@ -101,7 +101,7 @@ Result<std::vector<Preference>> PairwiseJudge::compare(std::span<const ComparedA
   std::vector<Preference> preferences(asked.size());
   std::vector<Question> questions;  // two of each that fits
   std::vector<std::size_t> whose;
-  const auto longest = static_cast<std::size_t>(model_.shape().max_position_embeddings);
+  const auto longest = static_cast<std::size_t>(model_.shape().text_length_max());
   for (std::size_t i = 0; i < asked.size(); ++i) {
     LH_TRY(std::vector<std::int32_t> in_order, encode(asked[i], false));
     LH_TRY(std::vector<std::int32_t> swapped, encode(asked[i], true));

@@ -6,9 +6,29 @@
 
 namespace longhaul {
 
+namespace {
+
+Result<ModelShape> with_prompt(ModelShape shape, const PeftPrompt& prompt, const std::string& folder) {
+  if (prompt.hidden != shape.hidden_size)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} is no adapter of this model: its embeddings have {} elements, the model's {}", folder,
+                             prompt.hidden, shape.hidden_size),
+                      "take the model that it was trained on: base_model_name_or_path of its adapter_config.json");
+  shape.virtual_tokens = prompt.tokens;
+  if (shape.text_length_max() < 1)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} has {} embeddings before every text, and the model {} positions: there is no room for "
+                             "a text",
+                             folder, prompt.tokens, shape.max_position_embeddings),
+                      "take the model that it was trained on");
+  return shape;
+}
+
+}  // namespace
+
 // Our model artifacts are Hugging Face folders already, so both directions read one and write one: weights checked
 // against config.json, in the type asked for, config.json in the form that old and new readers agree on; with an
-// adapter, which is merged into them.
+// adapter, which is merged into them or, where it is a prompt, stands beside them.
 Status run_convert(TaskRun& run) {
   LH_TRY(const ConvertSettings settings, run.settings(convert_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));
@@ -19,14 +39,20 @@ Status run_convert(TaskRun& run) {
   options.config = config;
   options.tokenizer_folder = model;
   std::optional<AdapterMerge> adapter;
+  std::optional<PeftPrompt> prompt;
   if (run.task.input("adapter")) {
     LH_TRY(const std::string folder, run.task.input_path("adapter"));
-    LH_TRY(adapter, AdapterMerge::open(folder, config.shape));
+    LH_TRY(prompt, read_peft_prompt(folder));
+    if (prompt) {
+      LH_TRY(options.config.shape, with_prompt(config.shape, *prompt, folder));
+    } else {
+      LH_TRY(adapter, AdapterMerge::open(folder, config.shape));
+    }
   }
-  LH_CHECK(copy_model(model, {adapter ? &*adapter : nullptr}, options, run.launch.output_dir,
-                      [&](std::size_t done, std::size_t of) {
-                        run.events.progress(static_cast<double>(done), static_cast<double>(of), "tensors");
-                      }));
+  const ModelChange change{adapter ? &*adapter : nullptr, {}, prompt ? prompt->values : std::span<const float>()};
+  LH_CHECK(copy_model(model, change, options, run.launch.output_dir, [&](std::size_t done, std::size_t of) {
+    run.events.progress(static_cast<double>(done), static_cast<double>(of), "tensors");
+  }));
   std::vector<Figure> figures = {{"parameters", static_cast<double>(config.shape.parameter_count()), ""}};
   if (adapter) figures.push_back({"merged_tensors", static_cast<double>(adapter->tensors()), ""});
   return write_figures(run, figures);

@@ -15,23 +15,22 @@ Result<TokenizedPrompts> read_sampled_prompts(TaskRun& run, const SampleSettings
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
-  LH_TRY(const HfConfig config, load_model_config(model));
+  LH_TRY(const HfConfig config, load_model_config(model, LearnedPrompt::known));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
-  const std::int64_t room = config.shape.max_position_embeddings - settings.max_new_tokens;
+  const std::int64_t room = config.shape.text_length_max() - settings.max_new_tokens;
   if (room < 1)
     return make_error(ErrorCode::invalid_input,
                       format("max_new_tokens = {} leaves no room for a prompt in the context of {}, {} tokens",
-                             settings.max_new_tokens, model, config.shape.max_position_embeddings),
+                             settings.max_new_tokens, model, config.shape.text_length_max()),
                       "use shorter answers");
   LH_TRY(const std::string path, run.task.input_path("data"));
   LH_TRY(const std::string file, find_data_file(path, {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"}));
   LH_TRY(std::vector<PromptExample> examples, read_prompts(file, needs_answer, settings.ignore));
   LH_TRY(TokenizedPrompts prompts, tokenize_prompts(std::move(examples), encoder, room));
   if (prompts.too_long > 0)
-    run.events.message("warn",
-                       format("{} prompts of {} leave no room for an answer of {} tokens in the model's "
-                              "context of {} and were left out",
-                              prompts.too_long, file, settings.max_new_tokens, config.shape.max_position_embeddings));
+    run.events.message("warn", format("{} prompts of {} leave no room for an answer of {} tokens in the model's "
+                                      "context of {} and were left out",
+                                      prompts.too_long, file, settings.max_new_tokens, config.shape.text_length_max()));
   return prompts;
 }
 

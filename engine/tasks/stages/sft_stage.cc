@@ -58,7 +58,12 @@ Status run_sft(TaskRun& run) {
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const Instructions examples, read_examples(run, settings));
-  LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length));
+  LH_TRY(const HfConfig config, load_model_config(model));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  ModelShape adapted = config.shape;
+  adapted.adapter = settings.adapter;
+  const std::vector<std::int32_t> prompt = virtual_token_ids(frozen_shape(adapted));
+  LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length, prompt));
   if (train.too_long > 0)
     run.events.message("warn", format("{} examples are longer than sequence_length = {} and were left out",
                                       train.too_long, settings.sequence_length));
@@ -72,14 +77,12 @@ Status run_sft(TaskRun& run) {
   }
   std::optional<ExampleSource> heldout;
   if (!examples.heldout.empty()) {
-    LH_TRY(TokenizedExamples held, tokenize_instructions(examples.heldout, encoder, settings.sequence_length));
+    LH_TRY(TokenizedExamples held, tokenize_instructions(examples.heldout, encoder, settings.sequence_length, prompt));
     heldout.emplace(std::move(held.examples), settings.sequence_length, 0, SampleOrder::sequential);
     figures.push_back({"heldout_examples", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
 
   TrainingStageSettings stage_settings(settings, settings);
-  LH_TRY(const HfConfig config, load_model_config(model));
-  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.positions = stage_settings.first_key = settings.packing;

@@ -114,4 +114,27 @@ TEST_CASE("keys of an adapter that say nothing to its kind are refused together"
   CHECK(check_adapter(adapter).error().message().find("adapter.rank says nothing to adapter.kind = \"ia3\"") == 0);
   adapter.kind = "dora";
   CHECK(check_adapter(adapter).ok());
+  adapter.virtual_tokens = 8;
+  CHECK(check_adapter(adapter).error().message().find("adapter.virtual_tokens says nothing to") == 0);
+  adapter.kind = "prompt";
+  CHECK(check_adapter(adapter).error().message().find("adapter.rank, adapter.targets say nothing to") == 0);
+  adapter.rank = AdapterShape().rank, adapter.targets.clear();
+  CHECK(check_adapter(adapter).ok());
+}
+
+TEST_CASE("embeddings before every text are one parameter, behind the table of tokens, that is trained alone") {
+  ModelShape shape = resolve_shape(ModelShape()).value();
+  shape.vocab_size = 100, shape.adapter.kind = "prompt", shape.adapter.virtual_tokens = 7;
+  const std::vector<ParameterSpec> trained = parameter_list(shape), computed = parameter_list(frozen_shape(shape));
+  REQUIRE(trained.size() == 1);
+  CHECK(trained[0].name == prompt_name);
+  CHECK(trained[0].shape == std::vector<std::int64_t>{7, shape.hidden_size});
+  CHECK(computed[0].name == embedding_name(shape));
+  CHECK(computed[1].name == prompt_name);
+  ModelShape plain = shape;
+  plain.adapter = {};
+  CHECK(computed.size() == parameter_list(plain).size() + 1);
+  CHECK(frozen_shape(shape).parameter_count() == plain.parameter_count() + 7 * shape.hidden_size);
+  CHECK(virtual_token_ids(frozen_shape(shape)) == std::vector<std::int32_t>{100, 101, 102, 103, 104, 105, 106});
+  CHECK(virtual_token_ids(plain).empty());
 }

@@ -75,6 +75,24 @@ TEST_CASE("what is written is read back the same, in either spelling") {
   }
 }
 
+TEST_CASE("embeddings before every text are a key of our own, and leave room for a text") {
+  for (const char* architecture : {"llama", "gpt2", "mixtral"}) {
+    HfConfig config;
+    config.shape.architecture = architecture, config.shape.vocab_size = 100;
+    config.shape = resolve_shape(config.shape).value();
+    CHECK(write_hf_config(config).find(virtual_tokens_key) == nullptr);
+    config.shape.virtual_tokens = 11;
+    Value written = write_hf_config(config);
+    CHECK(written.get_integer("longhaul_virtual_tokens") == 11);
+    const auto read = read_hf_config(written, "config.json");
+    REQUIRE_MESSAGE(read.ok(), read.error().message());
+    CHECK(read->shape == config.shape);
+    CHECK(read->shape.text_length_max() == config.shape.max_position_embeddings - 11);
+    written.set(virtual_tokens_key, config.shape.max_position_embeddings);
+    CHECK(read_hf_config(written, "x").error().message().find("leaves no room for a text") != std::string::npos);
+  }
+}
+
 TEST_CASE("models with experts: Mixtral's key by key, our own under a name of their own") {
   Value config = llama_config(0);
   config.set("model_type", "mixtral");

@@ -36,6 +36,11 @@ class MadeUpSource final : public BatchSource {
         const auto last = out.ids.size() - 1 - static_cast<std::size_t>(i);
         out.ids[last] = 0, out.targets[last] = padding_target, out.weights[last] = 0.0F;
       }
+      const std::size_t first_of_sample = out.ids.size() - static_cast<std::size_t>(length_);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        out.ids[first_of_sample + i] = before[i];
+        out.targets[first_of_sample + i] = no_target, out.weights[first_of_sample + i] = 0.0F;
+      }
       if (bad_sample >= 0 && k == bad_sample) out.weights[out.weights.size() - 3] = NAN;
       std::int32_t begin = 0;
       for (std::int64_t i = 0; packed && i < length_; ++i) {
@@ -53,6 +58,7 @@ class MadeUpSource final : public BatchSource {
   bool padded = false;                                   // samples are shorter than their row
   std::int64_t unreadable_from = std::int64_t{1} << 60;  // this sample and those behind it
   std::int64_t bad_sample = -1;                          // its loss is no number
+  std::vector<std::int32_t> before;                      // in place of the first tokens of each, without a loss
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -117,8 +123,9 @@ struct TrainingSetup {
         context(setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1)),
         mesh(ranks ? *ranks : own_mesh),
         store(trained_shape(setup), setup.adapter.on() ? DType::f32 : dtype, &memory, place_of(mesh, setup)),
-        frozen(setup.adapter.on() ? std::make_unique<ParameterStore>(ParameterStore::frozen(
-                                        setup.shape, dtype, &memory, place_of(mesh, setup), setup.adapter.base_weights))
+        frozen(setup.adapter.on() ? std::make_unique<ParameterStore>(
+                                        ParameterStore::frozen(frozen_shape(trained_shape(setup)), dtype, &memory,
+                                                               place_of(mesh, setup), setup.adapter.base_weights))
                                   : nullptr),
         adapted(frozen ? std::make_unique<AdaptedWeights>(context, *frozen, store, &memory, &mesh) : nullptr),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
@@ -128,6 +135,7 @@ struct TrainingSetup {
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options, &memory) {
     source.packed = setup.packed, source.padded = setup.padded;
+    source.before = virtual_token_ids(frozen_shape(trained_shape(setup)));
     initialize_parameters(context, frozen ? *frozen : store, 1);
     if (adapted) adapted->initialize(2);
     store.refresh_compute_copy(context);

@@ -295,6 +295,8 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   const std::vector<AskedOnGpu> asked = {
       {"`adapter.kind = \"dora\"`", chat + "adapter = { kind = \"dora\" }\n", "adapter.kind = \"dora\""},
       {"`adapter.kind = \"ia3\"`", chat + "adapter = { kind = \"ia3\" }\n", "adapter.kind = \"ia3\""},
+      {"`adapter.kind = \"p-tuning\"`", chat + "adapter = { kind = \"p-tuning\" }\n", "adapter.kind = \"p-tuning\""},
+      {"`adapter.kind = \"prompt\"`", chat + "adapter = { kind = \"prompt\" }\n", "adapter.kind = \"prompt\""},
       {"`adapter.base_weights` of fewer bits (QLoRA)", chat + "adapter = { kind = \"lora\", base_weights = \"nf4\" }\n",
        "adapter.base_weights = \"nf4\""},
       {"adapters with ZeRO 3",
@@ -314,6 +316,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
        experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", "etp = 2"},
       {"models with experts",
        experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
+      {"embeddings before every text (`adapter.kind = \"prompt\"`)", chat, ""},  // the test below
   };
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
@@ -332,6 +335,28 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
     if (row.gpu.state != FeatureState::refused || row.processor.state == FeatureState::refused) continue;
     CHECK_MESSAGE(std::ranges::any_of(asked, [&](const AskedOnGpu& one) { return one.feature == row.name; }), row.name);
   }
+}
+
+TEST_CASE("a model with embeddings before every text is evaluated on processors, and nothing else is made of it") {
+  const std::string tuned =
+      replace_all(pretrain_stage, "[stage.pretrain]\n",
+                  "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
+      "[stage.chat]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@pretrain\", data = \"data\" }\n"
+      "adapter = { kind = \"prompt\" }\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n";
+  const Site site = device_site(devices_gpu_site);
+  const EngineDevices engine = engine_with(EngineCuda::built_in);
+  const DecidedPlan measured =
+      decide_all(tuned + "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@chat\", tokens = \"tokens\" }\n",
+                 site, engine);
+  CHECK(measured.problems == "");
+  CHECK(measured.device("measure") == "cpu");
+  const std::string again =
+      "[stage.again]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@chat\", data = \"data\" }\n";
+  CHECK(device_text_has(decide_all(tuned + again, site, engine).problems,
+                        "stage.again: sft of a model with 20 embeddings before every text"));
+  const std::string aligned = replace_all(tuned, "[stage.chat]\nkind = \"sft\"", "[stage.chat]\nkind = \"align\"");
+  CHECK(
+      device_text_has(decide_all(aligned, site, engine).problems, "stage.chat: adapter.kind = \"prompt\" of the kind"));
 }
 
 TEST_CASE("trials of a tune stage are on the device that was decided for them") {

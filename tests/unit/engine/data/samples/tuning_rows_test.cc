@@ -167,6 +167,19 @@ TEST_CASE("what a row says reaches the tokens that are trained on") {
         "yes<|end|>");
   CHECK(trained_text(R"({"history": [["h", "g"]], "instruction": "i", "output": "o"})") == "g<|end|>o<|end|>");
   CHECK(trained_text(R"({"text": "as it stands"})") == "as it stands<|endoftext|>");
+  // What stands before an example counts in its length and has no loss; the first token has none behind it either.
+  const auto text = parse_instructions(R"({"text": "as it stands"})", "x").value();
+  const std::vector<std::int32_t> before = {900, 901};
+  const ChatTokens bare = tokenize_instructions(text, encoder, 128).value().examples[0];
+  const ChatTokens behind = tokenize_instructions(text, encoder, 128, before).value().examples[0];
+  CHECK(std::vector<std::int32_t>(behind.ids.begin(), behind.ids.begin() + 2) == before);
+  CHECK(std::vector<std::int32_t>(behind.ids.begin() + 2, behind.ids.end()) == bare.ids);
+  CHECK(std::vector<std::uint8_t>(behind.loss_mask.begin(), behind.loss_mask.begin() + 3) ==
+        std::vector<std::uint8_t>{0, 0, 0});
+  const auto fits = static_cast<std::int64_t>(bare.ids.size()) - 1;
+  CHECK(tokenize_instructions(text, encoder, fits).ok());
+  CHECK_FALSE(tokenize_instructions(text, encoder, fits, before).ok());
+  CHECK(tokenize_instructions(text, encoder, fits + 2, before).ok());
   // Longhaul's own form has no place for tools: the line is named.
   const auto called = parse_instructions("\n" + read_file(folder + "tools.jsonl").value(), "x").value();
   const auto refused = tokenize_instructions(called, encoder, 128);

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 
+#include "base/files/files.h"
+#include "base/value/json.h"
 #include "engine/interop/peft_writer.h"
 #include "engine/model/adapter/adapter_export.h"
+#include "engine/model/inference/inference_model.h"
 #include "engine/model/store/adapter_merge.h"
 #include "tests/support/scratch.h"
 #include "tests/support/write_model_folder.h"
@@ -20,7 +23,7 @@ namespace {
 
 AdapterShape adapter_of(const std::string& kind) {
   AdapterShape adapter;
-  adapter.kind = kind, adapter.rank = 3, adapter.alpha = 5;
+  adapter.kind = kind, adapter.rank = 3, adapter.alpha = 5, adapter.virtual_tokens = 4;
   return adapter;
 }
 
@@ -77,7 +80,7 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 }
 
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
-  for (const char* kind : {"lora", "dora", "ia3"}) {
+  for (const char* kind : {"lora", "dora", "ia3", "prompt", "p-tuning"}) {
     CAPTURE(kind);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, adapted_setup(kind));
     spread_adapter(setup.store);
@@ -106,7 +109,7 @@ TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micr
         setup.store.shares_changed();
         return batch.loss(setup);
       };
-      constexpr double by = 4e-3;
+      const double by = setup.store.shape().adapter.has_encoder() ? 4e-4 : 4e-3;  // which has bends
       const double measured = (moved(by) - moved(-by)) / (2 * by);
       moved(0);
       CHECK(measured == doctest::Approx(slope).epsilon(0.01).scale(0.1));
@@ -116,7 +119,7 @@ TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micr
 
 TEST_CASE("training an adapter leaves the model's weights as they are and lowers the loss") {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const char* kind : {"lora", "dora", "ia3"}) {
+    for (const char* kind : {"lora", "dora", "ia3", "prompt", "p-tuning"}) {
       CAPTURE(kind);
       TrainingSetup setup(8, 12, 2, nullptr, dtype, 8, adapted_setup(kind));
       const ConstView weights = setup.frozen->kept(0, setup.frozen->layout().flat_size());
@@ -161,6 +164,95 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     TrainingSetup merged(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(shape));
     REQUIRE(load_model_weights(merged.context, scratch.file("merged"), merged.store).ok());
     CHECK(JudgedBatch(merged).loss(merged) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a prompt that was learnt stands before every text of the model that it leaves, and in PEFT's files") {
+  for (const ModelShape& shape : {training_shape(2, false), training_gpt2_shape(), training_mixtral_shape()}) {
+    CAPTURE(shape.architecture);
+    TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(shape));
+    const testing::Scratch scratch;
+    ModelFolderOptions folder;
+    folder.config.shape = shape;
+    REQUIRE(testing::write_model_folder(scratch.file("model"), plain.store, folder).ok());
+    SetupOptions options(shape);
+    options.adapter = adapter_of("prompt");
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
+    REQUIRE(load_model_weights(setup.context, scratch.file("model"), *setup.frozen, {}, 3).ok());
+    setup.adapted->initialize(2);
+    // Its rows begin as tokens that the seed draws.
+    const FlatParameter& table = setup.frozen->layout().find(embedding_name(shape));
+    const std::span<const float> tokens = setup.frozen->kept(table.begin, table.end - table.begin).span<float>();
+    const std::span<const float> prompt = setup.store.masters();
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const auto is_row = [&](std::int64_t token) {
+        return std::equal(prompt.begin() + i * 32, prompt.begin() + (i + 1) * 32, tokens.begin() + token * 32);
+      };
+      bool found = false;
+      for (std::int64_t token = 0; token < 37; ++token) found = found || is_row(token);
+      CHECK(found);
+    }
+    spread_adapter(setup.store);
+    Mesh alone;
+    const Status written = write_adapted_model(
+        alone, true, setup.store, scratch.file("model"), [&] { return Result<ModelFolderOptions>(folder); },
+        scratch.file("tuned"));
+    REQUIRE_MESSAGE(written.ok(), written.error().message());
+    const auto refused = load_model_config(scratch.file("tuned"));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().what.find("has 4 embeddings that stand before every text") != std::string::npos);
+    const auto config = load_model_config(scratch.file("tuned"), LearnedPrompt::known);
+    REQUIRE_MESSAGE(config.ok(), config.error().message());
+    CHECK(config->shape.virtual_tokens == 4);
+
+    // What training computes of a row behind the four ids is what a text has that says nothing of them.
+    JudgedBatch batch(setup);
+    std::vector<float> losses(batch.storage.ids.size());
+    setup.model.forward(setup.context, 0, batch.storage.view());
+    setup.model.token_losses(setup.context, 0, losses);
+    auto tuned = InferenceModel::load(scratch.file("tuned"), DType::f32);
+    auto base = InferenceModel::load(scratch.file("model"), DType::f32);
+    REQUIRE_MESSAGE(tuned.ok(), tuned.error().message());
+    const std::span<const std::int32_t> text = std::span(batch.storage.ids).subspan(4, 12);
+    const auto losses_of = [&](InferenceModel& model) {
+      KvCache cache = model.make_cache(12);
+      std::vector<float> logits(12 * 37), of_tokens;
+      for (const auto& piece : {text.subspan(0, 5), text.subspan(5)}) {  // the second finds the first, not the prompt
+        const SequenceStep step{&cache, piece};
+        const auto rows = std::span(logits).subspan((of_tokens.size()) * 37, piece.size() * 37);
+        const Status done = model.forward(setup.context, {&step, 1}, LogitsWanted::all, rows);
+        REQUIRE_MESSAGE(done.ok(), done.error().message());
+        for (std::size_t i = 0; i < piece.size(); ++i) {
+          const auto row = rows.subspan(i * 37, 37);
+          double sum = 0;
+          for (const float logit : row) sum += std::exp(static_cast<double>(logit));
+          const std::int32_t target = batch.storage.targets[4 + of_tokens.size()];
+          of_tokens.push_back(
+              target < 0
+                  ? 0.0F
+                  : static_cast<float>(std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(target)])));
+        }
+      }
+      CHECK(cache.length() == 12 + model.shape().virtual_tokens);
+      return of_tokens;
+    };
+    const std::vector<float> of_tuned = losses_of(*tuned), of_base = losses_of(*base);
+    double apart = 0, without = 0;
+    for (std::size_t i = 0; i < 12; ++i) {
+      apart = std::max(apart, std::abs(static_cast<double>(of_tuned[i] - losses[4 + i])));
+      without = std::max(without, std::abs(static_cast<double>(of_base[i] - losses[4 + i])));
+    }
+    CHECK(apart < 1e-5);
+    CHECK(without > 1e-3);
+
+    const SafetensorsFile peft =
+        SafetensorsFile::open(scratch.file("tuned") + "/adapter/adapter_model.safetensors").value();
+    REQUIRE(peft.tensors().size() == 1);
+    CHECK(peft.find("prompt_embeddings")->shape == std::vector<std::int64_t>{4, 32});
+    const Value said =
+        parse_json(read_file(scratch.file("tuned") + "/adapter/adapter_config.json").value(), "").value();
+    CHECK(said.get_string("peft_type") == "PROMPT_TUNING");
+    CHECK(said.get_integer("num_virtual_tokens") == 4);
   }
 }
 
@@ -224,4 +316,25 @@ TEST_CASE("only matrices that are named are adapted, and what is trained is smal
   CHECK(std::ranges::find(names, "model.layers.1.mlp.down_proj.lora_B.weight") != names.end());
   CHECK(std::ranges::find(names, "model.layers.0.mlp.down_proj.lora_B.weight") == names.end());
   CHECK(setup.trainer.step().ok());
+}
+
+TEST_CASE("of matrices that nobody wants no gradient is computed") {
+  TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(training_shape(2, false)));
+  const JudgedBatch batch(setup);
+  const FlatParameter& wanted = setup.store.layout().find("model.layers.1.self_attn.k_proj.weight");
+  std::vector<float> flat(static_cast<std::size_t>(setup.store.layout().flat_size()), 7.0F);
+  GradientTarget target;
+  target.flat = flat, target.overwrite = true;
+  target.wanted = [&](std::int64_t begin, std::int64_t end) { return begin <= wanted.begin && wanted.begin < end; };
+  std::vector<float> losses(batch.storage.ids.size());
+  setup.model.forward(setup.context, 0, batch.storage.view());
+  setup.model.backward(setup.context, 0, batch.storage.weights, losses, target);
+  for (const FlatParameter& p : setup.store.layout().parameters()) {
+    if (p.spec.shape.size() < 2) continue;
+    CAPTURE(p.spec.name);
+    const auto own = part_of(std::span<const float>(flat), {p.begin, p.end});
+    const bool untouched = std::ranges::all_of(own, [](float value) { return value == 7.0F; });
+    const bool beside = p.spec.name.starts_with("model.layers.1.self_attn.") && !p.spec.name.ends_with("o_proj.weight");
+    CHECK(untouched == !beside);  // q, k and v are one product
+  }
 }

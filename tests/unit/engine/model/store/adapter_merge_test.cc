@@ -131,3 +131,28 @@ TEST_CASE("what an adapter's configuration asks for and nobody merges is refused
   CHECK(said("adapter-lora", "something_new", true).find("something_new") != std::string::npos);
   CHECK(said("adapter-lora", "something_new", false).empty());
 }
+
+TEST_CASE("embeddings that PEFT puts before every text are read, of p-tuning those that its encoder made") {
+  for (const auto& [name, tokens] : {std::pair{"train-adapter-prompt", 5}, {"train-adapter-p-tuning", 4}}) {
+    CAPTURE(name);
+    const auto prompt = read_peft_prompt(adapters_golden(name));
+    REQUIRE_MESSAGE(prompt.ok(), prompt.error().message());
+    REQUIRE(prompt->has_value());
+    CHECK((*prompt)->tokens == tokens);
+    CHECK((*prompt)->hidden == 16);
+    CHECK((*prompt)->values.size() == static_cast<std::size_t>(tokens) * 16);
+    const auto merged = AdapterMerge::open(adapters_golden(name), resolve_shape(ModelShape()).value());
+    REQUIRE_FALSE(merged.ok());
+    CHECK(merged.error().message().find("is no change of weights") != std::string::npos);
+  }
+  CHECK_FALSE(read_peft_prompt(adapters_golden("train-adapter-lora"))->has_value());
+
+  const testing::Scratch scratch;
+  const auto said = [&](const char* key, Value value) {
+    const auto prompt = read_peft_prompt(with_key(scratch, "train-adapter-prompt", key, std::move(value)));
+    return prompt.ok() ? "" : prompt.error().message();
+  };
+  CHECK(said("num_virtual_tokens", 6).find("of 6 virtual tokens prompt_embeddings is [5, 16]") != std::string::npos);
+  CHECK(said("num_ranks", 2).find("num_ranks is not known") != std::string::npos);
+  CHECK(said("num_ranks", Value()).empty());
+}

@@ -29,9 +29,12 @@ struct SummedLoss {
 };
 
 // Of samples [0, samples) of a source, `rows` at a time, divided by how many tokens count.
-SummedLoss summed_loss(BatchSource& source, std::int64_t samples, std::int64_t rows, bool gpt2) {
+SummedLoss summed_loss(BatchSource& source, std::int64_t samples, std::int64_t rows, bool gpt2,
+                       std::int64_t virtual_tokens = 0) {
   const ComputeContext context(1);
-  ParameterStore store(packing_shape(gpt2), DType::f32);
+  ModelShape shape = packing_shape(gpt2);
+  shape.virtual_tokens = virtual_tokens;
+  ParameterStore store(shape, DType::f32);
   initialize_parameters(context, store, 3);
   LlamaOptions options;
   options.tokens_max = rows * 64;
@@ -122,6 +125,25 @@ TEST_CASE("packed examples have the loss and the gradients of unpacked ones") {
     std::ranges::sort(first), std::ranges::sort(second);
     CHECK(first == second);
   }
+}
+
+TEST_CASE("what stands before every text stands before each example of a packed row") {
+  ModelShape shape = packing_shape(false);
+  shape.virtual_tokens = 3;
+  std::vector<ChatTokens> examples = made_up_examples(30);
+  const std::vector<ChatTokens> bare = examples;
+  for (ChatTokens& example : examples) put_before(virtual_token_ids(shape), example);
+  CHECK(examples[0].ids[2] == 63);
+  CHECK(examples[0].ids.size() == bare[0].ids.size() + 3);
+  ExampleSource apart(examples, 64, 7, SampleOrder::shuffled), packed(examples, 64, 7, SampleOrder::shuffled);
+  packed.pack();
+  CHECK(packed.samples_per_epoch() < 25);
+  const SummedLoss behind = summed_loss(apart, 30, 4, false, 3);
+  check_same(summed_loss(packed, packed.samples_per_epoch(), 3, false, 3), behind);
+  ExampleSource without(bare, 64, 7, SampleOrder::shuffled);
+  const SummedLoss alone = summed_loss(without, 30, 4, false, 3);
+  CHECK(alone.count == behind.count);  // the same tokens have a loss
+  CHECK(std::abs(alone.loss - behind.loss) > 1e-4);
 }
 
 TEST_CASE("documents of one sample have the loss and the gradients that they have alone") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 
@@ -14,6 +15,11 @@
 #include "contracts/records/manifest.h"
 #include "contracts/records/milestone.h"
 #include "contracts/tasks/stage_kinds.h"
+#include "engine/infer/generate/answer_batch.h"
+#include "engine/infer/generate/inference_text_model.h"
+#include "engine/interop/safetensors.h"
+#include "engine/model/llama.h"
+#include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/text_windows.h"
 #include "tests/support/tensorboard_reader.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
@@ -360,4 +366,110 @@ TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank
       CHECK(folder.figure(out, "heldout_loss") == doctest::Approx(folder.figure(one, "heldout_loss")).epsilon(1e-5));
     }
   }
+}
+
+namespace {
+
+// The likeliest tokens behind the ids, by the model as training computes it, from the beginning for each token.
+std::vector<std::int32_t> continued_by_training(const std::string& folder, std::vector<std::int32_t> ids,
+                                                std::size_t count) {
+  const ComputeContext context(1);
+  const HfConfig config = load_model_config(folder, LearnedPrompt::known).value();
+  ParameterStore store(config.shape, DType::f32);
+  REQUIRE(load_model_weights(context, folder, store).ok());
+  LlamaOptions options;
+  options.tokens_max = 64, options.training = false;
+  Llama model(store, options);
+  std::vector<std::int32_t> made;
+  std::vector<float> logits(static_cast<std::size_t>(config.shape.vocab_size));
+  for (std::size_t i = 0; i < count; ++i) {
+    MicroBatch batch;
+    batch.sequences = 1, batch.length = static_cast<std::int64_t>(ids.size());
+    const std::vector<std::int32_t> targets(ids.size(), no_target);
+    batch.ids = ids, batch.targets = targets;
+    REQUIRE(model.check(batch).ok());
+    model.forward(context, 0, batch);
+    model.logits(context, 0, batch.length - 1, batch.length, View(logits.data(), Shape{1, config.shape.vocab_size}));
+    made.push_back(static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin()));
+    ids.push_back(made.back());
+  }
+  return made;
+}
+
+// The same by what deploy and sample generate with, which say nothing of what stands before a text.
+std::vector<std::int32_t> continued_by_serving(const std::string& folder, const std::vector<std::int32_t>& ids,
+                                               std::size_t count) {
+  InferenceTextModelOptions options;
+  options.precision = "f32", options.threads = 1;
+  const std::unique_ptr<TextModel> model = load_inference_text_model(folder, options).value();
+  AnswerRequest request{ids, {}};
+  request.sampling.temperature = 0;
+  AnswerBatchOptions how;
+  how.max_tokens = static_cast<std::int64_t>(count);
+  const SystemClock clock;
+  return generate_answers(*model, clock, {&request, 1}, how).value().front().tokens;
+}
+
+}  // namespace
+
+TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is measured and served with it alone") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  Task sft = folder.task("sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
+                         R"({"sequence_length": 56, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 8,
+                             "precision": "f32", "adapter": {"kind": "prompt", "virtual_tokens": 8},
+                             "optimizer": {"lr": 0.1, "weight_decay": 0.0}})");
+  folder.run_well(sft, "tuned");
+  const std::string bytes = *read_file(folder.at("tuned/model.safetensors"));
+  const std::atomic<bool> stop{true};  // and goes on from where it was asked to stop
+  REQUIRE_FALSE(folder.run(sft, "parts", stop).ok());
+  folder.run_well(sft, "parts");
+  CHECK(*read_file(folder.at("parts/model.safetensors")) == bytes);
+
+  folder.run_well(folder.task("evaluate", {{"model", "tuned"}, {"baseline", "base"}, {"data", "questions"}},
+                              R"({"tasks": ["answer_loss"], "precision": "f32", "prompts": ["the cat"]})"),
+                  "scores");
+  const double tuned = folder.figure("scores", "answer_loss"), base = folder.figure("scores", "baseline_answer_loss");
+  MESSAGE("answer_loss of the base ", base, ", with 8 embeddings before every text ", tuned);
+  CHECK(tuned < base - 0.3);
+  CHECK(folder.figure("tuned", "heldout_loss") == doctest::Approx(tuned).epsilon(1e-5));
+
+  std::vector<std::int32_t> text = {5, 90, 33, 12, 60};
+  const std::vector<std::int32_t> served = continued_by_serving(folder.at("tuned"), text, 12);
+  std::vector<std::int32_t> behind = {320, 321, 322, 323, 324, 325, 326, 327};
+  behind.insert(behind.end(), text.begin(), text.end());
+  CHECK(continued_by_training(folder.at("tuned"), behind, served.size()) == served);
+  CHECK(continued_by_training(folder.at("tuned"), text, served.size()) != served);
+
+  const auto refused = [&](const std::string& kind, const char* settings) {
+    const std::atomic<bool> goes_on{false};
+    const Task task = folder.task(kind, {{"model", "tuned"}, {"data", "questions"}, {"tokens", "tokens"}}, settings);
+    const Status status = folder.run(task, "refused-" + kind, goes_on);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::unsupported);
+    return status.error().message();
+  };
+  for (const auto& [kind, settings] : {std::pair{"sft", R"({"steps": 1})"},
+                                       {"align", R"({"steps": 1})"},
+                                       {"pretrain", R"({"steps": 1})"},
+                                       {"quantize", R"({"method": "int8"})"},
+                                       {"convert", "{}"}}) {
+    CAPTURE(kind);
+    CHECK(refused(kind, settings).find("8 embeddings") != std::string::npos);
+  }
+
+  // A stage of a pipeline that is not the first has nothing to train.
+  sft.settings.set("epochs", 2), sft.settings.set("checkpoint", *parse_json(R"({"every_steps": 5})"));
+  folder.run_well(sft, "short");
+  const ParallelDims pipeline = stage_layout(1, 2, 1, 0);
+  run_on_ranks(folder, sft, "pipeline", pipeline);
+  CHECK(folder.figure("pipeline", "heldout_loss") ==
+        doctest::Approx(folder.figure("short", "heldout_loss")).epsilon(1e-5));
+
+  // PEFT's files, put before the base again, are the same model.
+  folder.run_well(folder.task("convert", {{"model", "base"}, {"adapter", "tuned/adapter"}}, "{}"), "put");
+  const SafetensorsFile put = SafetensorsFile::open(folder.at("put/model.safetensors")).value();
+  const SafetensorsFile left = SafetensorsFile::open(folder.at("tuned/model.safetensors")).value();
+  for (const auto& [name, tensor] : left.tensors()) CHECK(put.find(name)->bytes == tensor.bytes);
 }
