@@ -314,7 +314,11 @@ std::vector<StageKind> make_kinds() {
   kinds.push_back(
       kind_of("convert", 2, "to and from the Hugging Face layout",
               {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"},
-               {"adapter", {"command"}, true, false, "an adapter of it that PEFT wrote, merged into the weights"}},
+               {"adapter",
+                {"command"},
+                true,
+                false,
+                "an adapter of it that PEFT wrote, merged into the weights; a prompt stands before every text"}},
               convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
                           {{"model", measured, true, true, "the model to serve; of a reward model its scores"}},
