@@ -121,6 +121,7 @@ TEST_CASE("memory of an adapter's training is what was planned") {
     TrainingOutline outline;
     outline.shape = options.shape, outline.adapter = options.adapter;
     outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
+    outline.rope_positions = options.shape.max_position_embeddings;
     const auto plan = plan_training_memory(outline, {});
     REQUIRE(plan.ok());
     const MemoryTable held = setup.memory.peak();
