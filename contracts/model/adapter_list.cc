@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <span>
 
 #include "base/text/text.h"
 #include "contracts/model/coded_weights.h"
@@ -35,9 +38,13 @@ std::vector<AdaptedMatrix> matrices_of(const std::vector<ParameterSpec>& paramet
   return matrices;
 }
 
-// Of attention, and of a feed-forward without experts.
+bool is_of_shared_experts(const ParameterSpec& spec) {
+  return spec.name.find(".shared_experts.") != std::string::npos;
+}
+
+// Of attention and of feed-forwards, experts' included; not a router.
 bool can_be_adapted(const ParameterSpec& spec) {
-  return spec.layer >= 0 && spec.expert < 0 && spec.shape.size() == 2 && spec.tp_dim >= 0;
+  return spec.layer >= 0 && spec.shape.size() == 2 && (spec.tp_dim >= 0 || is_of_shared_experts(spec));
 }
 
 bool is_meant(const ParameterSpec& spec, const std::string& target) {
@@ -53,6 +60,7 @@ bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   };
   static const std::vector<std::string> of_ia3 = {"k_proj", "v_proj", "down_proj"};
   if (!adapter.targets.empty()) return meant(adapter.targets);
+  if (spec.expert >= 0 || is_of_shared_experts(spec)) return false;
   return adapter.kind != "ia3" || meant(of_ia3);
 }
 
@@ -64,7 +72,7 @@ AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
   const std::int64_t out = matrix.shape[0], in = matrix.shape[1];
   const auto add = [&](const char* ending, std::vector<std::int64_t> shape, Init init, double std_dev, int tp_dim) {
     m.own.push_back({module + ending, std::move(shape), init, std_dev, true, matrix.layer, tp_dim, false});
-    m.own.back().weight_decay = m.own.back().shape.size() > 1;
+    m.own.back().weight_decay = m.own.back().shape.size() > 1, m.own.back().expert = matrix.expert;
     return m.own.back().name;
   };
   if (adapter.low_rank()) {
@@ -76,8 +84,9 @@ AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
   if (adapter.kind == "dora")  // begins as the rows' norms: engine/model/adapter/adapted_weights.h
     m.factors = add(".lora_magnitude_vector", {out}, Init::ones, 0, matrix.tp_dim == 0 ? 0 : -1);
   if (adapter.kind == "ia3") {
-    m.of_columns = matrix.tp_dim == 1;  // what follows an activation: its input is scaled
-    m.factors = add(".ia3_l", {m.of_columns ? in : out}, Init::ones, 0, 0);
+    // What follows an activation: its input is scaled.
+    m.of_columns = matrix.tp_dim == 1 || ends_with(matrix.name, "shared_experts.down_proj.weight");
+    m.factors = add(".ia3_l", {m.of_columns ? in : out}, Init::ones, 0, matrix.tp_dim < 0 ? -1 : 0);
   }
   return m;
 }
@@ -145,24 +154,45 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
 
 namespace {
 
-// What lies in the memory of a unit's gradients: of a block everything, of others vectors and what is adapted, since
-// nobody writes matrices that are not wanted there (engine/model/store/gradient_target.h).
-std::int64_t written_of(const ParameterLayout& layout, const ShardUnit& unit, const std::vector<FlatRange>& adapted) {
-  std::int64_t end = unit.flat.begin;
-  for (const FlatParameter& p : layout.parameters())
-    if (p.begin >= unit.flat.begin && p.end <= unit.flat.end && !unit.experts &&
-        (p.spec.layer >= 0 || p.spec.shape.size() == 1))
+// The parameters of a unit.
+std::span<const FlatParameter> parameters_of(const ParameterLayout& layout, const ShardUnit& unit) {
+  const std::vector<FlatParameter>& all = layout.parameters();
+  const auto first = std::ranges::lower_bound(all, unit.flat.begin, {}, &FlatParameter::begin);
+  const auto last = std::ranges::lower_bound(all, unit.flat.end, {}, &FlatParameter::begin);
+  return {first, last};
+}
+
+// What lies in the memory of a unit's gradients: of a block everything, of its experts the matrices that are split as
+// an adapted one (w1 and w3 of all, w2 of all), of others vectors and what is adapted, since nobody writes matrices
+// that are not wanted there (engine/model/store/gradient_target.h). `adapted`: of the unit, ascending.
+std::int64_t written_of(std::span<const FlatParameter> unit, std::span<const FlatRange> adapted) {
+  std::int64_t end = unit.front().begin;
+  std::set<int> of_experts;  // the dims that adapted ones are split by
+  for (const FlatParameter& p : unit)
+    if (p.spec.expert >= 0 && std::ranges::binary_search(adapted, p.begin, {}, &FlatRange::begin))
+      of_experts.insert(p.spec.tp_dim);
+  for (const FlatParameter& p : unit)
+    if (p.spec.expert >= 0 ? of_experts.contains(p.spec.tp_dim) : p.spec.layer >= 0 || p.spec.shape.size() == 1)
       end = std::max(end, p.end);
-  for (const FlatRange& range : adapted)
-    if (range.begin >= unit.flat.begin && range.end <= unit.flat.end) end = std::max(end, range.end);
-  return end - unit.flat.begin;
+  if (!adapted.empty()) end = std::max(end, adapted.back().end);
+  return end - unit.front().begin;
 }
 
 }  // namespace
 
-FlatRange range_of(const AdaptedMatrix& matrix, const ParameterLayout& model) {
+std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matrices, const ModelShape& shape, int ep) {
+  std::map<int, std::set<std::int64_t>> ranks;  // of each layer
+  for (const AdaptedMatrix& m : matrices)
+    if (m.matrix.expert >= 0) ranks[m.matrix.layer].insert(m.matrix.expert * ep / shape.num_local_experts);
+  std::vector<int> layers;
+  for (const auto& [layer, some] : ranks)
+    if (std::ssize(some) < ep) layers.push_back(layer);
+  return layers;
+}
+
+FlatRange range_of(const AdaptedMatrix& matrix, const ParameterNames& model) {
   const FlatParameter* const first = model.find_if_held(matrix.first);
-  return first ? FlatRange{first->begin, model.find(matrix.last).end} : FlatRange{};
+  return first ? FlatRange{first->begin, model.find_if_held(matrix.last)->end} : FlatRange{};
 }
 
 AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices,
@@ -170,20 +200,22 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
   // The unit in use, and those of its neighbours in the order of the passes (engine/model/store/unit_gather.cc).
   constexpr std::int64_t windows_max = 4;
   AdapterSpace space;
+  const ParameterNames names(model);
   std::vector<FlatRange> adapted;
   for (const AdaptedMatrix& matrix : matrices)
-    if (const FlatRange here = range_of(matrix, model); here.size() > 0) {
+    if (const FlatRange here = range_of(matrix, names); here.size() > 0) {
       adapted.push_back(here);
       space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
     }
-  std::vector<FlatRange> made = adapted;
-  for (const FlatParameter& p : model.parameters())
-    if (is_coded(adapter.base_weights, p.spec)) made.push_back({p.begin, p.end});
+  std::ranges::sort(adapted, {}, &FlatRange::begin);
   std::int64_t units = 0;
   for (const ShardUnit& unit : model.units()) {
-    space.gradients = std::max(space.gradients, written_of(model, unit, adapted));
-    const auto lies_here = [&](const FlatRange& m) { return m.begin >= unit.flat.begin && m.end <= unit.flat.end; };
-    if (std::ranges::none_of(made, lies_here)) continue;
+    const std::span<const FlatParameter> parameters = parameters_of(model, unit);
+    const auto first = std::ranges::lower_bound(adapted, unit.flat.begin, {}, &FlatRange::begin);
+    const auto last = std::ranges::lower_bound(adapted, unit.flat.end, {}, &FlatRange::begin);
+    space.gradients = std::max(space.gradients, written_of(parameters, {first, last}));
+    const auto has_codes = [&](const FlatParameter& p) { return is_coded(adapter.base_weights, p.spec); };
+    if (first == last && std::ranges::none_of(parameters, has_codes)) continue;
     ++units, space.window = std::max(space.window, unit.flat.size());
   }
   space.windows = std::min(windows_max, units);

@@ -1,6 +1,7 @@
 // Which matrices of a model an adapter changes, and the parameters that it has for each. Names are the matrix's with
 // another ending ("model.layers.0.self_attn.q_proj.lora_A.weight"); each lies on the ranks of its matrix and is split
-// over tp as far as the dim that it shares with it. The output layer of a reward model, which nobody has trained
+// over tp (of an expert: etp) as far as the dim that it shares with it. Matrices of experts, shared ones too, are
+// adapted where a target means them; routers never. The output layer of a reward model, which nobody has trained
 // before, is trained itself beside the adapter, under its own name (PEFT's modules_to_save). An adapter of the kind
 // "prompt" is trained itself, too: the one parameter that frozen_shape() has more than the model; of "p-tuning" that
 // parameter is made by the adapter's.
@@ -25,17 +26,20 @@ struct AdaptedMatrix {
   bool is_encoded = false;         // p-tuning: made of own: E, W1, b1, W2, b2, W3, b3
 };
 
-// Its elements in a rank's flat arrays; of size 0 where they are on other ranks.
-FlatRange range_of(const AdaptedMatrix& matrix, const ParameterLayout& model);
+// Its elements in the flat arrays of the rank whose parameters `model` has; of size 0 where they are on other ranks.
+FlatRange range_of(const AdaptedMatrix& matrix, const ParameterNames& model);
 
 // In the order of the forward pass. `shape.adapter` is looked at, `shape` else is the model's. Errors (invalid_input)
 // name targets that mean no matrix that can be adapted, all in one; none, where the adapter's kind is "none".
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
 
+// The layers of which some ranks of an expert-parallel group of `ep`, but not all, hold experts that are adapted.
+std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matrices, const ModelShape& shape, int ep);
+
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
 // units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix,
-// or what an encoder computes with, and the gradients of one block, in f32. `model` is the layout of the weights that
-// stay as they are.
+// or what an encoder computes with, and the gradients of one block, or of its experts, in f32. `model` is the layout of
+// the weights that stay as they are.
 struct AdapterSpace {
   std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
 };

@@ -24,9 +24,11 @@ const FieldTable<AdapterShape>& adapter_fields() {
           .field("rank", &A::rank, {.help = "lora, dora: width of the thin matrices", .min = 1, .max = 8192})
           .field("alpha", &A::alpha, {.help = "lora, dora: their product is scaled by alpha / rank", .min = 0})
           .field("rslora", &A::rslora, {.help = "lora, dora: scaled by alpha / sqrt(rank) instead"})
-          .field("targets", &A::targets,
-                 {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
-                          "anything; empty: all of attention and feed-forward (ia3: k_proj, v_proj, down_proj)"})
+          .field(
+              "targets", &A::targets,
+              {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
+                       "anything; empty: all of attention and of a feed-forward without experts (ia3: k_proj, v_proj, "
+                       "down_proj); experts' are \"w1\", \"w2\" and \"w3\""})
           .field("base_weights", &A::base_weights,
                  {.help = "what the matrices of the model's layers, which stay as they are, are held in: full is the "
                           "type that computes; with nf4 and lora this is QLoRA",

@@ -31,7 +31,8 @@ struct AdapterShape {
   double alpha = 8;
   bool rslora = false;
   // Matrices that are adapted: the last parts of a name ("q_proj", "mlp.c_proj"), or a whole name in which * stands for
-  // anything. Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj.
+  // anything. Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj. Those of
+  // experts (w1, w2, w3) have to be named.
   std::vector<std::string> targets;
   // What the weights that stay as they are are held in (contracts/model/coded_weights.h): full, the type that computes;
   // int8, int4 or nf4.

@@ -15,7 +15,7 @@ constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 // Of a layer's experts those are all w1 and w3, then all w2, which are split by columns.
 bool continues_fused(const ParameterSpec& spec, const std::vector<FlatParameter>& before) {
   if (spec.expert >= 0)
-    return before.back().spec.layer == spec.layer && before.back().spec.tp_dim == spec.tp_dim &&
+    return !before.empty() && before.back().spec.layer == spec.layer && before.back().spec.tp_dim == spec.tp_dim &&
            before.back().spec.expert >= 0;
   for (const char* follower : {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias",
                                "mlp.up_proj.weight", "shared_experts.up_proj.weight"})
@@ -98,7 +98,10 @@ const FlatParameter& ParameterLayout::find(const std::string& name) const {
 }
 
 bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
-  if (parameter.spec.expert >= 0) return expert_coordinates_of(place_.dims, place_.at).copy == 0;
+  if (parameter.spec.expert >= 0) {
+    const ExpertCoordinates at = expert_coordinates_of(place_.dims, place_.at);
+    return at.copy == 0 && (parameter.spec.tp_dim >= 0 || at.etp == 0);
+  }
   const bool copy_of_split = parameter.spec.tp_dim < 0 && place_.at.tp > 0;
   const bool tied_output = parameter.spec.layer < 0 && !parameter.spec.last_stage && place_.at.pp > 0;
   return !copy_of_split && !tied_output && place_.at.cp == 0;

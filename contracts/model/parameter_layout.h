@@ -4,6 +4,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "contracts/model/flat_range.h"
@@ -53,7 +55,7 @@ class ParameterLayout {
   const FlatParameter& find(const std::string& name) const;
   const FlatParameter* find_if_held(const std::string& name) const;  // nullptr: on other ranks
   // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp and of the cp group, the
-  // first stage, the first of the experts' copies within a micro-batch.
+  // first stage; of experts the first of their copies within a micro-batch, and of the etp group.
   bool is_counted(const FlatParameter& parameter) const;
   // The same with the replicas: what this rank owns of it counts nowhere else.
   bool is_counted_here(const FlatParameter& parameter) const;
@@ -76,6 +78,22 @@ class ParameterLayout {
   std::vector<ShardUnit> units_;
   PackedRanges owned_;
   std::int64_t flat_size_ = 0;
+};
+
+// For whoever looks for many parameters of a layout, which is borrowed.
+class ParameterNames {
+ public:
+  explicit ParameterNames(const ParameterLayout& layout) {
+    for (const FlatParameter& p : layout.parameters()) places_.emplace(p.spec.name, &p);
+  }
+  // nullptr: on other ranks.
+  const FlatParameter* find_if_held(const std::string& name) const {
+    const auto found = places_.find(name);
+    return found == places_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, const FlatParameter*> places_;
 };
 
 }  // namespace longhaul

@@ -32,9 +32,9 @@ struct ParameterSpec {
   double init_std = 0;       // of Init::normal; of Init::uniform the bound on either side of 0
   bool weight_decay = true;  // false for 1-D tensors: norms and biases
   int layer = -1;            // transformer block, -1 for embedding, final norm and output
-  int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
+  int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1: every rank of tp has it whole
   bool last_stage = false;   // stands on the last pipeline stage (final norm, output)
-  int expert = -1;           // of a mixture: ep distributes it, and tp_dim is what etp splits; -1: all of tp have it
+  int expert = -1;           // of a mixture: ep distributes it, and tp_dim is what etp splits; -1: of no expert
   std::int64_t elements() const;
 };
 

@@ -11,18 +11,23 @@
 namespace longhaul {
 
 // Llama::partial_gradients
-std::int64_t partial_gradient_elements(const TrainingOutline& o, const RankOutline& rank) {
-  std::int64_t elements = 0;
-  const auto add = [&](std::int64_t begin, std::int64_t end) {
-    rank.layout.owned().for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { elements += packed.size(); });
+PartialGradients partial_gradient_elements(const TrainingOutline& o, const RankOutline& rank) {
+  PartialGradients elements;
+  const auto owned = [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t sum = 0;
+    rank.layout.owned().for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { sum += packed.size(); });
+    return sum;
   };
+  const auto add = [&](std::int64_t begin, std::int64_t end) { elements.tensor += owned(begin, end); };
   const auto is_norm = [](const FlatParameter& p) {
     return p.spec.name.find("norm") != std::string::npos || p.spec.name.find(".ln_") != std::string::npos;
   };
   const FlatParameter* before = nullptr;  // of a router with its shared experts: one range, padding included
   for (const FlatParameter& p : rank.layout.parameters()) {
-    if (o.adapter.on()) {  // engine/model/adapter: what every rank of tp has whole
-      if (o.dims.tp > 1 && p.spec.tp_dim < 0) add(p.begin, p.end);
+    if (o.adapter.on()) {  // engine/model/adapter: what every rank of tp, or etp, has whole
+      const bool of_expert = p.spec.expert >= 0;
+      if (p.spec.tp_dim < 0 && (of_expert ? o.dims.etp : o.dims.tp) > 1)
+        (of_expert ? elements.experts : elements.tensor) += owned(p.begin, p.end);
       continue;
     }
     if (o.dims.sp && is_norm(p)) add(p.begin, p.end);
@@ -223,7 +228,7 @@ std::int64_t link_messages(const TrainingOutline& o, const RankOutline& rank, in
 
 std::int64_t communication_of(const TrainingOutline& o, const RankOutline& rank) {
   const RankSizes z(o);
-  std::int64_t bytes = partial_gradient_elements(o, rank) * f32;
+  std::int64_t bytes = partial_gradient_elements(o, rank).largest() * f32;
   for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
     bytes += link_messages(o, rank, chunk) * z.r * z.h * z.width;
   }
@@ -321,7 +326,7 @@ std::int64_t step_messages(const TrainingOutline& o, const RankOutline& rank) {
   // Of activations: what a tp group adds up, in all of its pieces; what goes from stage to stage.
   std::int64_t most = o.dims.tp > 1 ? 2 * o.tokens() * z.h * f32 : 0;
   if (o.dims.pp > 1) most = std::max(most, z.r * z.h * z.width);
-  most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank));
+  most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank).largest());
   return std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
 }
 

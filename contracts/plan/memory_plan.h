@@ -40,8 +40,13 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& outline, const Ra
 std::int64_t packed_product_bytes(std::int64_t tokens, std::int64_t widest, std::int64_t vocabulary, bool bf16);
 
 // Elements of the gradients of which each rank of a tp group has an addend, as far as this rank owns them: norms under
-// sequence parallelism, routers and shared experts.
-std::int64_t partial_gradient_elements(const TrainingOutline& outline, const RankOutline& rank);
+// sequence parallelism, routers and shared experts, what an adapter has whole of split matrices; and, of an adapter,
+// those of experts of which each rank of an etp group has one. One is summed after the other.
+struct PartialGradients {
+  std::int64_t tensor = 0, experts = 0;
+  std::int64_t largest() const { return tensor > experts ? tensor : experts; }
+};
+PartialGradients partial_gradient_elements(const TrainingOutline& outline, const RankOutline& rank);
 
 // The rank that is planned to hold most: of those that are alike but for their place, the first.
 struct WorstRank {

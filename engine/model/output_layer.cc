@@ -53,7 +53,8 @@ void OutputLayer::backward(const ComputeContext& context, const ActivationSlot& 
   const std::int64_t t = slot.batch.tokens(), r = tensor_.rows(t);
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) norm_.clear(context, target);
-  const View dweight = target.wants(table_.begin) ? target.matrix(table_.begin, table_.rows, hidden_) : View();
+  const bool wanted = target.wants(table_.begin, table_.begin + table_.rows * hidden_);
+  const View dweight = wanted ? target.matrix(table_.begin, table_.rows, hidden_) : View();
   if (is_scalar_) {
     const ConstView normed = first_rows(slot.final_norm, t);
     const ScalarHeadShape head{t, hidden_, table_.rows, !target.overwrite};

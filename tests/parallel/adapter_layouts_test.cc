@@ -1,6 +1,9 @@
 // An adapter on every way to distribute ranks follows the curve of one rank.
 #include <doctest/doctest.h>
 
+#include <map>
+
+#include "base/text/text.h"
 #include "contracts/plan/memory_plan.h"
 #include "tests/parallel/training_on_ranks.h"
 
@@ -59,6 +62,74 @@ TEST_CASE("an adapter follows the curve of one rank in every layout") {
     }
 }
 
+namespace {
+
+// Experts, a shared one, and a matrix of attention are adapted.
+SetupOptions experts_setup(const char* kind) {
+  SetupOptions options(training_mixtral_shape());
+  options.shape.n_shared_experts = 1;
+  options.adam_eps = 1e-6;  // tests/parallel/expert_curves.h
+  options.adapter.kind = kind, options.adapter.rank = 3;
+  options.adapter.targets = {"w1", "w2", "w3", "*.shared_experts.*", "q_proj"};
+  return options;
+}
+
+AdapterLayout experts_layout(const char* kind, ParallelDims dims, int ep, int etp,
+                             const std::string& schedule = "auto") {
+  dims.ep = ep, dims.etp = etp;
+  return {kind, dims, schedule};
+}
+
+std::vector<AdapterLayout> experts_layouts() {
+  return {experts_layout("lora", layout_of(1, 1, false, 1, 2, 0), 2, 1),
+          experts_layout("lora", layout_of(1, 2, true, 1, 1, 0), 1, 1),
+          experts_layout("lora", layout_of(1, 2, true, 1, 1, 0), 2, 1),
+          experts_layout("lora", layout_of(1, 2, true, 1, 1, 0), 1, 2),
+          experts_layout("lora", layout_of(1, 1, false, 1, 2, 0), 1, 2),
+          experts_layout("lora", layout_of(1, 2, false, 1, 2, 1), 2, 2),
+          experts_layout("lora", layout_of(2, 1, false, 1, 2, 0), 2, 1),
+          experts_layout("lora", layout_of(2, 1, false, 1, 2, 1), 2, 1, "zb-h1"),
+          experts_layout("lora", layout_of(1, 1, false, 1, 4, 1), 2, 1),
+          experts_layout("lora", layout_of(1, 1, false, 1, 4, 2), 2, 1),
+          experts_layout("lora", layout_of(1, 2, true, 1, 2, 2), 1, 2),
+          experts_layout("lora", layout_of(1, 1, false, 1, 2, 3), 2, 1),
+          experts_layout("lora", layout_of(1, 1, false, 2, 1, 0), 2, 1),
+          experts_layout("dora", layout_of(1, 2, true, 1, 2, 1), 2, 2),
+          experts_layout("dora", layout_of(1, 1, false, 1, 4, 3), 2, 2),
+          experts_layout("ia3", layout_of(1, 2, true, 1, 2, 0), 2, 2),
+          experts_layout("ia3", layout_of(2, 1, false, 1, 2, 2), 2, 1)};
+}
+
+}  // namespace
+
+TEST_CASE("an adapter of experts' matrices follows the curve of one rank in every layout") {
+  constexpr int steps = 3;
+  std::map<std::string, RankRun> of_one_rank;
+  double worst = 0;
+  for (const AdapterLayout& layout : experts_layouts()) {
+    CAPTURE(layout.kind);
+    CAPTURE(layout.dims.to_string());
+    SetupOptions options = experts_setup(layout.kind);
+    if (!of_one_rank.contains(layout.kind)) of_one_rank[layout.kind] = train_one_rank(steps, DType::f32, options);
+    const RankRun& one = of_one_rank[layout.kind];
+    REQUIRE(one.losses.size() == steps);
+    options.pipeline.schedule = layout.schedule;
+    for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
+      REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+      worst = std::max(worst, worst_relative(one.losses, run.losses));
+      CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+      CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+      CHECK(std::abs(run.heldout_loss / one.heldout_loss - 1) <= 1e-5);
+      // Replicas that only bring their experts together add in the same order.
+      if (layout.dims.tp * layout.dims.cp * layout.dims.etp * layout.dims.pp == 1 && layout.dims.zero == 0) {
+        CHECK(run.losses == one.losses);
+        CHECK(run.weights == one.weights);
+      }
+    }
+  }
+  MESSAGE("worst relative difference of a loss ", worst);
+}
+
 TEST_CASE("an adapter of a model with experts, whose experts are on other ranks") {
   SetupOptions options(training_mixtral_shape());
   options.adapter.kind = "lora", options.adapter.rank = 3;
@@ -105,17 +176,45 @@ TEST_CASE("an adapter of weights in few bits follows the curve of one rank") {
   }
 }
 
+TEST_CASE("an adapter of experts whose weights are in few bits follows the curve of one rank") {
+  SetupOptions options = experts_setup("lora");
+  options.adapter.base_weights = "nf4";
+  const RankRun one = train_one_rank(3, DType::f32, options);
+  ParallelDims dims = layout_of(1, 1, false, 1, 2, 2);
+  dims.ep = 2;
+  for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
+    REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+    CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+  }
+}
+
+namespace {
+
+std::vector<SetupOptions> planned_setups() {
+  std::vector<SetupOptions> all(4);
+  all[0].adapter.kind = "lora";
+  all[1].adapter.kind = "ia3";
+  all[2].adapter.kind = "lora", all[2].adapter.base_weights = "nf4";
+  all[3].adapter.kind = "lora", all[3].adapter.base_weights = "int8";
+  all.push_back(experts_setup("lora"));
+  all.push_back(experts_setup("dora"));
+  all.back().adapter.targets = {"w2"};
+  all.push_back(experts_setup("lora"));
+  all.back().adapter.targets = {"*.experts.3.w1"}, all.back().adapter.base_weights = "nf4";
+  for (const char* kind : {"prompt", "p-tuning"}) {
+    all.emplace_back();
+    all.back().adapter.kind = kind, all.back().adapter.virtual_tokens = 5;
+  }
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("memory of an adapter's training is what was planned") {
-  for (const auto& [kind, format] : {std::pair{"lora", "full"},
-                                     {"ia3", "full"},
-                                     {"lora", "nf4"},
-                                     {"lora", "int8"},
-                                     {"prompt", "full"},
-                                     {"p-tuning", "full"}}) {
-    CAPTURE(kind);
-    CAPTURE(format);
-    SetupOptions options;
-    options.adapter.kind = kind, options.adapter.base_weights = format, options.adapter.virtual_tokens = 5;
+  for (const SetupOptions& options : planned_setups()) {
+    CAPTURE(options.adapter.kind);
+    CAPTURE(options.adapter.base_weights);
+    CAPTURE(join(options.adapter.targets, ", "));
     TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
     REQUIRE(setup.trainer.step().ok());
     TrainingOutline outline;

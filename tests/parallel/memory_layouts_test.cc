@@ -88,6 +88,7 @@ struct Chosen {
   std::int64_t again_layers = 0;
   const char* moments = "f32";
   const char* recipe = "none";
+  std::vector<std::string> adapted = {};  // LoRA of these
 };
 
 SetupOptions setup_of(const Chosen& chosen) {
@@ -99,6 +100,7 @@ SetupOptions setup_of(const Chosen& chosen) {
   what.moments = chosen.moments;
   what.low_precision.recipe = chosen.recipe;
   what.moe.capacity_factor = chosen.capacity, what.moe.balance = chosen.balance;
+  if (!chosen.adapted.empty()) what.adapter.kind = "lora", what.adapter.targets = chosen.adapted;
   return what;
 }
 
@@ -151,6 +153,7 @@ std::vector<PlannedCase> dense_cases() {
 
 std::vector<PlannedCase> expert_cases() {
   const ModelShape plain = training_mixtral_shape(), biased = biased_mixtral();
+  const std::vector<std::string> experts = {"q_proj", "w1", "w2", "w3"};
   return {
       {"experts, one rank", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = plain}), DType::bf16},
       {"experts on replicas", dims_of(1, false, 1, 1, 1, 2, 1, 0), setup_of({.shape = biased, .balance = "bias"})},
@@ -169,6 +172,12 @@ std::vector<PlannedCase> expert_cases() {
       {"ep, cp", dims_of(1, false, 2, 1, 1, 1, 1, 0, 2), setup_of({.shape = plain}), DType::bf16},
       {"Sinkhorn, cp", dims_of(1, false, 2, 1, 1, 1, 1, 0), setup_of({.shape = plain, .balance = "sinkhorn"})},
       {"capacity", dims_of(2, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = plain, .capacity = 1.0})},
+      {"adapter of experts, ep and etp", dims_of(2, true, 1, 1, 1, 2, 1, 0, 2, 2),
+       setup_of({.shape = plain, .adapted = experts}), DType::bf16},
+      {"adapter of experts, ep over replicas", dims_of(1, false, 1, 1, 1, 2, 1, 0, 2),
+       setup_of({.shape = biased, .balance = "bias", .adapted = experts})},
+      {"adapter of experts, ep, tp, ZeRO 2", dims_of(2, true, 1, 1, 1, 1, 2, 2, 2),
+       setup_of({.shape = plain, .adapted = experts})},
   };
 }
 
@@ -178,7 +187,7 @@ TrainingOutline outline_of(const PlannedCase& one) {
   o.micro_batch_size = micro_batch, o.sequence_length = length;
   o.micro_batches = {static_cast<int>(global_batch / micro_batch / one.dims.dp())};
   o.bf16 = one.dtype == DType::bf16, o.recompute = one.what.recompute, o.dropout = one.what.dropout > 0;
-  o.low_precision = one.what.low_precision.on();
+  o.low_precision = one.what.low_precision.on(), o.adapter = one.what.adapter;
   constexpr const char* names[] = {"ring", "gather", "a2a"};
   o.cp_attention = names[static_cast<int>(one.what.context_attention)];
   o.overlap_weights = o.overlap_pipeline = o.overlap_tensor = o.overlap_experts = one.what.overlap;

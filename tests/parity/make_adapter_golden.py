@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes golden/adapter-*/: adapters that PEFT wrote for the models of golden/, and the logits of each with its adapter.
 
-    python make_adapter_golden.py     # needs torch, transformers, peft, safetensors
+    python make_adapter_golden.py [NAME ...]     # needs torch, transformers, peft, safetensors
 
 Each folder is what PeftModel.save_pretrained leaves (adapter_config.json, adapter_model.safetensors), with a golden.json:
 the model that it is for, a sequence, and the last three tokens' logits, which PEFT computed with the adapter apart from the
@@ -34,11 +34,16 @@ ADAPTERS = {
                                            target_modules=["c_attn", "c_proj", "c_fc"])),
     "gpt2-dora": ("train-gpt2", peft.LoraConfig(r=2, lora_alpha=3, fan_in_fan_out=True, use_dora=True,
                                                 target_modules=["c_attn", "c_fc"])),
+    "mixtral": ("train-mixtral", peft.LoraConfig(r=2, lora_alpha=3, target_modules=["q_proj", "w1", "w2", "w3"])),
+    "mixtral-ia3": ("train-mixtral", peft.IA3Config(target_modules=["k_proj", "v_proj", "w2"], feedforward_modules=["w2"])),
 }
 
 
 def main():
+    wanted = sys.argv[1:] or [*ADAPTERS]
     for number, (name, (base, config)) in enumerate(ADAPTERS.items()):
+        if name not in wanted:
+            continue
         folder, generator = GOLDEN / f"adapter-{name}", torch.Generator().manual_seed(7 + number)
         config.task_type = "CAUSAL_LM"
         config.base_model_name_or_path = base

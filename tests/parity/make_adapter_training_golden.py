@@ -20,10 +20,14 @@ import transformers
 from make_reward_golden import VOCABULARY as REWARD_VOCABULARY, padded
 from make_training_golden import ADAMW, GOLDEN, LENGTH, SEQUENCES, STEPS, VOCABULARY, VERSIONS, loss_of
 
-BASE, REWARD_BASE, GPT2_BASE = "train-llama-untied", "reward-llama", "train-gpt2"
+BASE, REWARD_BASE, GPT2_BASE, MIXTRAL_BASE = "train-llama-untied", "reward-llama", "train-gpt2", "train-mixtral"
 GPT2 = {
     "gpt2": peft.LoraConfig(r=4, lora_alpha=6, fan_in_fan_out=True, target_modules=["c_attn", "mlp.c_proj"]),
     "gpt2-dora": peft.LoraConfig(r=2, lora_alpha=3, fan_in_fan_out=True, use_dora=True, target_modules=["c_attn", "c_fc"]),
+}
+MIXTRAL = {
+    "mixtral": peft.LoraConfig(r=2, lora_alpha=3, target_modules=["q_proj", "w1", "w2", "w3"]),
+    "mixtral-dora": peft.LoraConfig(r=2, lora_alpha=3, use_dora=True, target_modules=["w1", "w2", "w3"]),
 }
 CENTER, PAIRS = 0.01, 4
 PROMPTS = {  # embeddings before every text
@@ -166,7 +170,7 @@ def write_reward():
 
 def main():
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *PROMPTS, "reward", "nf4"]
+    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *MIXTRAL, *PROMPTS, "reward", "nf4"]
     if "reward" in wanted:
         write_reward()
     if "nf4" in wanted:
@@ -174,12 +178,12 @@ def main():
     for number, name in enumerate(PROMPTS):
         if name in wanted:
             write_prompt(name, 61 + number)
-    for number, (name, config) in enumerate((ADAPTERS | GPT2).items()):
+    for number, (name, config) in enumerate((ADAPTERS | GPT2 | MIXTRAL).items()):
         if name not in wanted:
             continue
         generator = torch.Generator().manual_seed(31 + number)
         config.task_type = "CAUSAL_LM"
-        base = GPT2_BASE if name in GPT2 else BASE
+        base = GPT2_BASE if name in GPT2 else MIXTRAL_BASE if name in MIXTRAL else BASE
         model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / base, torch_dtype=torch.float32,
                                                                   attn_implementation="eager")
         tuned = peft.get_peft_model(model, config).train()

@@ -1,5 +1,6 @@
 // Rows about adapters.
 #include "base/text/text.h"
+#include "contracts/model/adapter_list.h"
 #include "contracts/settings/training/feature_rows.h"
 
 namespace longhaul {
@@ -10,8 +11,17 @@ bool has_adapter(const EngineCase& c) {
   return c.adapter.on();
 }
 
-const char* const what_runs = "attention and dense feed-forward; gradients of their weights are computed, too";
+const char* const what_runs = "attention and feed-forward; gradients of their weights are computed, too";
 const char* const what_stands_before = "of the kind `sft`; embeddings before every text, by every layout";
+
+// Layers of which ep leaves some ranks without experts that are adapted.
+std::vector<int> layers_in_part(const EngineCase& c) {
+  if (!has_adapter(c) || !c.shape.is_moe() || c.adapter.targets.empty() || c.dims.ep == 1) return {};
+  ModelShape adapted = c.shape;
+  adapted.adapter = c.adapter;
+  const auto matrices = adapted_matrices(adapted);
+  return matrices.ok() ? layers_adapted_in_part(*matrices, c.shape, c.dims.ep) : std::vector<int>();
+}
 
 void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families,
               const char* on_processors, FeatureSupport on_gpu, void (*ask)(EngineCase&),
@@ -182,6 +192,47 @@ void add_layouts(std::vector<EngineFeature>& rows) {
        .keys = {"parallel.zero", "parallel", "adapter.base_weights", "adapter"}});
 }
 
+void add_adapted_experts(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Adapters",
+                  .name = "adapters of experts' matrices",
+                  .families = {F::mixtral, F::experts},
+                  .processor = runs("where `adapter.targets` names them: `w1`, `w2`, `w3`; of shared experts "
+                                    "`gate_proj`, `up_proj`, `down_proj`"),
+                  .ask = [](EngineCase& c) {
+                    c.adapter.kind = "lora", c.adapter.targets = {"w1", "w2", "w3"};
+                    if (c.shape.n_shared_experts > 0) c.adapter.targets.push_back("*.shared_experts.*");
+                  }});
+  rows.push_back({.area = "Adapters",
+                  .name = "adapters of experts' matrices with ep and etp",
+                  .families = {F::mixtral},
+                  .processor = runs("as the experts' own weights; dora's norms are sums over the etp group"),
+                  .gpu = none,
+                  .ask = [](EngineCase& c) {
+                    c.adapter.kind = "dora", c.adapter.targets = {"w1", "w2", "w3"};
+                    c.dims.tp = c.dims.dp_replicate = c.dims.ep = c.dims.etp = 2, c.dims.sp = true;
+                  }});
+  rows.push_back({.area = "Adapters",
+                  .name = "adapters of the experts of some ranks of ep",
+                  .families = {F::mixtral},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask =
+                      [](EngineCase& c) {
+                        c.adapter.kind = "lora", c.adapter.targets = {"*.experts.0.w1"};
+                        c.dims.dp_replicate = c.dims.ep = 2;
+                      },
+                  .is_asked = [](const EngineCase& c) { return !layers_in_part(c).empty(); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "adapter.targets with parallel.ep = {}: of layer {} some ranks have experts that "
+                            "are adapted, and others none",
+                            c.dims.ep, layers_in_part(c).front());
+                      },
+                  .hint = "name the same matrices of all experts (\"w1\"), or use ep = 1",
+                  .keys = {"adapter.targets", "adapter", "parallel.ep", "parallel"}});
+}
+
 }  // namespace
 }  // namespace feature_rows
 
@@ -207,6 +258,7 @@ void add_adapter_features(std::vector<EngineFeature>& rows) {
   add_prompt_stages(rows);
   add_base_weights(rows);
   add_layouts(rows);
+  add_adapted_experts(rows);
 }
 
 }  // namespace longhaul

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "engine/core/tensor/transfer.h"
 #include "engine/model/adapter/matrix_rows.h"
@@ -30,7 +31,6 @@ void project_encoded(const ComputeContext& context, const EncoderWeights& encode
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = trained.vector(own[i]->begin, own[i]->end - own[i]->begin);
   encode_prompt_backward(context, encoder, gradient, gradients, trained.overwrite, workspace);
-  for (const FlatParameter* p : own) trained.say_ready(p->begin, p->end);
 }
 
 }  // namespace
@@ -40,16 +40,16 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
     : context_(context), base_(base), trained_(trained), mesh_(mesh), adapter_(trained.shape().adapter) {
   const auto matrices = adapted_matrices(trained.shape());
   LH_ASSERT(matrices.ok() && trained.compute_dtype() == DType::f32, "an adapter that was not checked");
-  const auto held = [&](const std::string& name) { return name.empty() ? nullptr : &trained.layout().find(name); };
+  const ParameterNames own(trained.layout()), model(base.layout());
   for (const AdaptedMatrix& m : *matrices)
-    if (const FlatRange here = range_of(m, base.layout()); here.size() > 0) {
-      const std::int64_t in = base.layout().find(m.first).box.extent[1];
+    if (const FlatRange here = range_of(m, model); here.size() > 0) {
+      const std::int64_t in = model.find_if_held(m.first)->box.extent[1];
       Place& place = places_.emplace_back();
       place.of = m, place.begin = here.begin, place.out = here.size() / in, place.in = in;
-      place.a = held(m.a), place.b = held(m.b), place.factors = held(m.factors);
-      if (m.is_saved) place.saved = held(m.matrix.name);
-      for (const ParameterSpec& own : m.own)
-        if (m.is_encoded) place.encoder.push_back(held(own.name));
+      place.a = own.find_if_held(m.a), place.b = own.find_if_held(m.b), place.factors = own.find_if_held(m.factors);
+      if (m.is_saved) place.saved = own.find_if_held(m.matrix.name);
+      for (const ParameterSpec& spec : m.own)
+        if (m.is_encoded) place.encoder.push_back(own.find_if_held(spec.name));
     }
   std::ranges::sort(places_, {}, &Place::begin);
   for (const ShardUnit& unit : base.layout().units()) {
@@ -77,9 +77,16 @@ int AdaptedWeights::unit_at(std::int64_t begin) const {
   return static_cast<int>(after - units.begin()) - 1;
 }
 
-bool AdaptedWeights::is_adapted(std::int64_t begin, std::int64_t end) const {
-  const auto place = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
-  return place != places_.end() && place->begin < end;
+std::vector<const FlatParameter*> AdaptedWeights::Place::own() const {
+  std::vector<const FlatParameter*> all = encoder;
+  for (const FlatParameter* p : {a, b, factors, saved})
+    if (p) all.push_back(p);
+  return all;
+}
+
+std::span<const AdaptedWeights::Place> AdaptedWeights::places_in(std::int64_t begin, std::int64_t end) const {
+  const auto first = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
+  return {first, std::ranges::lower_bound(first, places_.end(), end, {}, &Place::begin)};
 }
 
 std::span<const AdaptedWeights::Place> AdaptedWeights::places_of(int unit) const {
@@ -125,8 +132,8 @@ void AdaptedWeights::begin_as_base() {
 
 std::vector<float> AdaptedWeights::norms_of(const Place& place, ConstView matrix) {
   std::vector<float> norms = dots_of_rows(context_, matrix, matrix);
-  if (place.of.matrix.tp_dim == 1 && mesh_ && mesh_->dims().tp > 1 && status_.ok())
-    status_ = mesh_->tensor().sum_along_tree(norms);
+  if (place.of.matrix.tp_dim == 1 && mesh_ && status_.ok())
+    status_ = (place.of.matrix.expert < 0 ? mesh_->tensor() : mesh_->expert_tensor()).sum_along_tree(norms);
   for (float& norm : norms) norm = std::sqrt(norm);
   return norms;
 }
@@ -196,42 +203,58 @@ ConstView AdaptedWeights::weights(std::int64_t begin, std::int64_t elements) {
   return window_of(unit).rows(at, at + elements);
 }
 
+float* AdaptedWeights::gradient_at(std::int64_t begin) {
+  const FlatRange flat = base_.layout().units()[static_cast<std::size_t>(unit_at(begin))].flat;
+  return gradient_.span<float>().data() + (begin - flat.begin);
+}
+
 GradientTarget AdaptedWeights::target(GradientTarget trained) {
   GradientTarget target;
   target.overwrite = true;
-  target.locate = [this](std::int64_t begin) {
-    const FlatRange flat = base_.layout().units()[static_cast<std::size_t>(unit_at(begin))].flat;
-    return gradient_.span<float>().data() + (begin - flat.begin);
-  };
-  target.wanted = [this](std::int64_t begin, std::int64_t end) { return is_adapted(begin, end); };
-  target.ready = [this, inner = std::move(trained)](std::int64_t begin, std::int64_t end) {
-    auto place = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
-    for (; place != places_.end() && place->begin + place->elements() <= end; ++place) {
-      const std::int64_t at =
-          place->begin - base_.layout().units()[static_cast<std::size_t>(unit_at(place->begin))].flat.begin;
-      project(*place, gradient_.view().rows(at, at + place->elements()), inner);
-    }
+  target.locate = [this](std::int64_t begin) { return gradient_at(begin); };
+  target.wanted = [this](std::int64_t begin, std::int64_t end) { return !places_in(begin, end).empty(); };
+  const auto inner = std::make_shared<const GradientTarget>(std::move(trained));
+  if (inner->locate_batch) {
+    target.locate_batch = [this](std::int64_t begin, int) { return gradient_at(begin); };
+    target.batch_ready = [this, inner](std::int64_t begin, std::int64_t end, int batch) {
+      GradientTarget of_batch;
+      of_batch.overwrite = inner->overwrite;
+      of_batch.locate = [&inner, batch](std::int64_t at) { return inner->locate_batch(at, batch); };
+      project_all(begin, end, of_batch);
+    };
+  }
+  target.ready = [this, inner](std::int64_t begin, std::int64_t end) {
+    const std::span<const Place> places = places_in(begin, end);
+    const bool by_batch = inner->locate_batch && !places.empty() && places.front().of.matrix.expert >= 0;
+    if (!by_batch) project_all(begin, end, *inner);
+    for (const Place& place : places)
+      for (const FlatParameter* p : place.own())
+        inner->say_ready(p->begin, p->end);
   };
   return target;
+}
+
+void AdaptedWeights::project_all(std::int64_t begin, std::int64_t end, const GradientTarget& trained) {
+  for (const Place& place : places_in(begin, end))
+    project(place, View(gradient_at(place.begin), Shape{place.out, place.in}), trained);
 }
 
 void AdaptedWeights::project(const Place& place, View gradient, const GradientTarget& trained) {
   if (place.saved) return project_saved(place, gradient, trained);
   if (!place.encoder.empty())
     return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder,
-                           gradient.reshaped(Shape{place.out, place.in}), trained, scratch_.view());
+                           gradient, trained, scratch_.view());
   if (!place.a) return project_scale(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
   project_low_rank(place, gradient, trained);
 }
 
 void AdaptedWeights::project_saved(const Place& place, View gradient, const GradientTarget& trained) {
-  const View out = trained.matrix(place.saved->begin, 1, place.elements()).reshaped(Shape{place.elements()});
+  const View out = trained.matrix(place.saved->begin, place.out, place.in);
   if (trained.overwrite)
     cast(context_, gradient, out);
   else
     add(context_, out, gradient, out);
-  trained.say_ready(place.saved->begin, place.saved->end);
 }
 
 void AdaptedWeights::project_low_rank(const Place& place, View gradient, const GradientTarget& trained) {
@@ -241,12 +264,10 @@ void AdaptedWeights::project_low_rank(const Place& place, View gradient, const G
   of_a.m = r, of_a.n = place.in, of_a.k = place.out, of_a.transpose_a = true, of_a.alpha = s, of_a.beta = beta;
   gemm(context_, of_a, trained_.vector(place.b->begin, place.out * r), gradient,
        trained.matrix(place.a->begin, r, place.in));
-  trained.say_ready(place.a->begin, place.a->end);
   GemmShape of_b;  // [out, r] = dW [out, in] A^T [in, r]
   of_b.m = place.out, of_b.n = r, of_b.k = place.in, of_b.transpose_b = true, of_b.alpha = s, of_b.beta = beta;
   gemm(context_, of_b, gradient, trained_.vector(place.a->begin, r * place.in),
        trained.matrix(place.b->begin, place.out, r));
-  trained.say_ready(place.b->begin, place.b->end);
 }
 
 namespace {
@@ -258,31 +279,28 @@ void write_or_add(std::span<const float> own, bool overwrite, std::span<float> o
 }  // namespace
 
 void AdaptedWeights::project_magnitude(const Place& place, View gradient, const GradientTarget& trained) {
-  const View sum = sum_of(place), rows = gradient.reshaped(Shape{place.out, place.in});
+  const View sum = sum_of(place);
   const std::vector<float> norms = norms_of(place, sum);
-  std::vector<float> own = dots_of_rows(context_, rows, sum);
+  std::vector<float> own = dots_of_rows(context_, gradient, sum);
   for (std::size_t i = 0; i < own.size(); ++i) own[i] /= norms[i];
   write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, place.out));
-  scale_rows(context_, rows, lengths_over_norms(place, norms));
-  trained.say_ready(place.factors->begin, place.factors->end);
+  scale_rows(context_, gradient, lengths_over_norms(place, norms));
 }
 
 void AdaptedWeights::project_scale(const Place& place, View gradient, const GradientTarget& trained) {
-  const View weights = sum_of(place), rows = gradient.reshaped(Shape{place.out, place.in});
+  const View weights = sum_of(place);
   const std::vector<float> own =
-      place.of.of_columns ? dots_of_columns(context_, rows, weights) : dots_of_rows(context_, rows, weights);
+      place.of.of_columns ? dots_of_columns(context_, gradient, weights) : dots_of_rows(context_, gradient, weights);
   write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, std::ssize(own)));
-  trained.say_ready(place.factors->begin, place.factors->end);
 }
 
-std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradients() const {
+std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradients(bool of_experts) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  if (base_.layout().place().dims.tp == 1) return ranges;
+  const ParallelDims& dims = base_.layout().place().dims;
+  if ((of_experts ? dims.etp : dims.tp) == 1) return ranges;
   for (const Place& place : places_)
-    for (const FlatParameter* p : {place.a, place.b, place.factors, place.saved})
-      if (p && p->spec.tp_dim < 0) ranges.emplace_back(p->begin, p->end);
-  for (const Place& place : places_)
-    for (const FlatParameter* p : place.encoder) ranges.emplace_back(p->begin, p->end);
+    for (const FlatParameter* p : place.own())
+      if (p->spec.tp_dim < 0 && (p->spec.expert >= 0) == of_experts) ranges.emplace_back(p->begin, p->end);
   return ranges;
 }
 

@@ -9,12 +9,13 @@
 //   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
 //   ia3   dl = rows' (columns') sums of dW' W
 //   p-tuning  through the encoder (prompt_encoder.h)
-// W' is made a block at a time where it is used, and dW' is kept until its matrix is done: neither is there for the
-// whole model. Where W is held in codes, it is widened there, adapted or not. Where matrices are split over tp, a
-// matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
-// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are sums over the group:
-// all of its ranks have to ask for the same weights in the same order. One thread; on GPUs lora alone, which is
-// products.
+// W' is made a block (or its experts) at a time where it is used, and dW' is kept until its matrix is done: neither is
+// there for the whole model. Where W is held in codes, it is widened there, adapted or not. Where matrices are split
+// over tp, an expert's over etp, a matrix of the adapter that every rank of the group has whole gets an addend of its
+// gradient on each (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are
+// sums over the group: all of its ranks have to ask for the same weights in the same order. Where micro-batches that
+// meet in an expert are kept apart, so are the adapter's gradients, one after the other out of the same memory. One
+// thread; on GPUs lora alone, which is products.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,7 @@ namespace longhaul {
 class AdaptedWeights final : public WeightSource {
  public:
   // `base`: frozen, and adapted by this as long as it lives. `trained`: in f32, the same shape with its adapter, at the
-  // same place of the mesh. With dora and tp `mesh` adds up norms; null: one rank. All borrowed.
+  // same place of the mesh. With dora and tp or etp `mesh` adds up norms; null: one rank. All borrowed.
   AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained, MemoryAccounts* memory,
                  Mesh* mesh = nullptr);
   ~AdaptedWeights() override;
@@ -39,8 +40,8 @@ class AdaptedWeights final : public WeightSource {
   AdaptedWeights& operator=(const AdaptedWeights&) = delete;
 
   // The adapter as it begins, which changes nothing of the model: random A, B = 0, l = 1, m the norms of W's rows, and
-  // what is trained itself as it stands in the base. After the base has its weights; collective with dora and tp or
-  // ZeRO 3.
+  // what is trained itself as it stands in the base. After the base has its weights; collective with dora and tp, etp
+  // or ZeRO 3.
   void initialize(std::uint64_t seed);
 
   ConstView weights(std::int64_t begin, std::int64_t elements) override;
@@ -53,8 +54,8 @@ class AdaptedWeights final : public WeightSource {
   void poll() const { base_.poll(); }
   // Where a backward of the model writes so that `trained` gets the adapter's gradients.
   GradientTarget target(GradientTarget trained);
-  // Flat ranges of the adapter's gradient of which each rank of a tp group has an addend.
-  std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
+  // Flat ranges of the adapter's gradient of which each rank of a tp group has an addend; of experts, of an etp group.
+  std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients(bool of_experts) const;
 
  private:
   struct Place {
@@ -64,6 +65,7 @@ class AdaptedWeights final : public WeightSource {
     const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr, *saved = nullptr;
     std::vector<const FlatParameter*> encoder;
     std::int64_t elements() const { return out * in; }
+    std::vector<const FlatParameter*> own() const;  // those of them that are there
   };
   struct Window {
     Tensor memory;
@@ -71,9 +73,10 @@ class AdaptedWeights final : public WeightSource {
     std::int64_t version = -1, last_use = 0;
   };
   int unit_at(std::int64_t begin) const;
-  bool is_adapted(std::int64_t begin, std::int64_t end) const;  // a parameter that begins there
   std::span<const Place> places_of(int unit) const;
-  bool is_made(int unit) const;  // adapted, or held in codes
+  std::span<const Place> places_in(std::int64_t begin, std::int64_t end) const;  // those that begin there
+  float* gradient_at(std::int64_t begin);  // of the element at `begin`, in the memory of its unit's
+  bool is_made(int unit) const;            // adapted, or held in codes
   ConstView window_of(int unit);
   void begin_as_base();
   void make(const Place& place, View out);
@@ -84,7 +87,8 @@ class AdaptedWeights final : public WeightSource {
   std::vector<float> norms_of(const Place& place, ConstView matrix);
   // What dora multiplies each row of W + s B A by.
   std::vector<float> lengths_over_norms(const Place& place, std::span<const float> norms) const;
-  // Of dW' [out, in], which may be changed.
+  // From dW' of the matrices that begin in [begin, end), which may be changed.
+  void project_all(std::int64_t begin, std::int64_t end, const GradientTarget& trained);
   void project(const Place& place, View gradient, const GradientTarget& trained);
   void project_saved(const Place& place, View gradient, const GradientTarget& trained);
   void project_low_rank(const Place& place, View gradient, const GradientTarget& trained);

@@ -134,25 +134,31 @@ void RoutedExperts::backward_weight(const ComputeContext& context, const RoutedR
   const std::int64_t all = rows.rows();
   const View rows_here = received(rows, kept), dreceived = g.received.take(dtype_, {all, hidden_});
   const View act = activated(rows, kept), dgate_up = g.gate_up.take(dtype_, {all, 2 * width_});
-  int batch_before = -1;
-  for (int rank = 0; target.wants(w13_) && rank < state_.exchange().ranks(); ++rank) {
+  const std::int64_t end = w2_ + local_ * hidden_ * width_;
+  const bool wants_in = target.wants(w13_, w2_), wants_out = target.wants(w2_, end);
+  const ExpertExchange& exchange = state_.exchange();
+  // Micro-batches that meet here are kept apart, or added up in their order.
+  const auto batch_of = [&](int rank) { return target.locate_batch ? exchange.batch_of(rank) : 0; };
+  for (int rank = 0; (wants_in || wants_out) && rank < exchange.ranks(); ++rank) {
     const RoutedRows::Source from = rows.from(rank);
-    // Micro-batches that meet here are kept apart, or added up in their order.
-    const int batch = target.locate_batch ? state_.exchange().batch_of(rank) : 0;
-    const bool accumulate = !target.overwrite || batch == batch_before;
-    batch_before = batch;
+    const int batch = batch_of(rank);
+    const bool accumulate = !target.overwrite || (rank > 0 && batch_of(rank - 1) == batch);
     const auto gradient = [&](std::int64_t begin, std::int64_t height, std::int64_t columns) {
       return target.locate_batch ? View(target.locate_batch(begin, batch), Shape{height, columns})
                                  : target.matrix(begin, height, columns);
     };
-    grouped_linear_backward_weight(context, {local_, width_, hidden_}, from.offsets,
-                                   dreceived.rows(from.begin, from.end), act.rows(from.begin, from.end),
-                                   gradient(w2_, local_ * hidden_, width_), accumulate);
-    grouped_linear_backward_weight(context, {local_, hidden_, 2 * width_}, from.offsets,
-                                   dgate_up.rows(from.begin, from.end), rows_here.rows(from.begin, from.end),
-                                   gradient(w13_, local_ * 2 * width_, hidden_), accumulate);
+    if (wants_out)
+      grouped_linear_backward_weight(context, {local_, width_, hidden_}, from.offsets,
+                                     dreceived.rows(from.begin, from.end), act.rows(from.begin, from.end),
+                                     gradient(w2_, local_ * hidden_, width_), accumulate);
+    if (wants_in)
+      grouped_linear_backward_weight(context, {local_, hidden_, 2 * width_}, from.offsets,
+                                     dgate_up.rows(from.begin, from.end), rows_here.rows(from.begin, from.end),
+                                     gradient(w13_, local_ * 2 * width_, hidden_), accumulate);
+    if (target.locate_batch && (rank + 1 == exchange.ranks() || batch_of(rank + 1) != batch))
+      target.say_batch_ready(w13_, end, batch);
   }
-  target.say_ready(w13_, w2_ + local_ * hidden_ * width_);
+  target.say_ready(w13_, end);
 }
 
 }  // namespace longhaul

@@ -23,6 +23,9 @@ struct GradientTarget {
   // Where several micro-batches meet in an expert, the one numbered `batch` of them: the memory of its gradient of the
   // expert parameter at `begin` and of those after it in the same ShardUnit. Empty: they are added up.
   std::function<float*(std::int64_t begin, int batch)> locate_batch;
+  // With it: called when that batch's gradient of elements [begin, end) is there, one batch after the other; `ready`
+  // comes after the last. The next batch may be written to the same memory. Empty: nobody asks.
+  std::function<void(std::int64_t begin, std::int64_t end, int batch)> batch_ready;
 
   // Does anybody want the gradient of a parameter that begins in [begin, end)? Where nobody does, matrices, tables, the
   // output and experts write nothing; smaller parameters write what is not read. Empty: all are wanted.
@@ -41,11 +44,14 @@ struct GradientTarget {
     return begin < 0 ? View() : View(at(begin), Shape{elements});
   }
   void clear(const ComputeContext& context, std::int64_t begin, std::int64_t end) const {
-    if (wants(begin)) fill(context, View(at(begin), Shape{end - begin}), 0.0F);
+    if (wants(begin, end)) fill(context, View(at(begin), Shape{end - begin}), 0.0F);
   }
   float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {
     if (ready) ready(begin, end);
+  }
+  void say_batch_ready(std::int64_t begin, std::int64_t end, int batch) const {
+    if (batch_ready) batch_ready(begin, end, batch);
   }
 };
 

@@ -49,6 +49,7 @@ const char* axis_name(int axis) {
     case expert_data_axis: return "expert data";
     case expert_shard_axis: return "expert shard";
     case expert_replicate_axis: return "expert replicas";
+    case expert_tensor_axis: return "etp";
   }
   return "";
 }
@@ -80,6 +81,7 @@ std::vector<int> axis_members(int axis, const ParallelDims& dims, const RankCoor
       return expert_ranks_along(dims, at, {&ExpertCoordinates::dp_shard, &ExpertCoordinates::dp_replicate});
     case expert_shard_axis: return expert_ranks_along(dims, at, {&ExpertCoordinates::dp_shard});
     case expert_replicate_axis: return expert_ranks_along(dims, at, {&ExpertCoordinates::dp_replicate});
+    case expert_tensor_axis: return expert_ranks_along(dims, at, {&ExpertCoordinates::etp});
     default: return {};
   }
 }

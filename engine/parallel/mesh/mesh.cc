@@ -22,7 +22,7 @@ void Mesh::make_group(int axis, Communicator& world) {
   const std::vector<int> members = axis_members(axis, dims_, at_);
   if (members.size() < 2) return;
   Axis& made = axes_[static_cast<std::size_t>(axis)];
-  made.ranks = world.subgroup(axis, axis_name(axis), members);
+  made.ranks = world.subgroup(number_of_group(axis), axis_name(axis), members);
   made.group = CollectiveGroup(*made.ranks, deadline_ms_);
 }
 

@@ -59,10 +59,12 @@ class Mesh {
   CollectiveGroup& whole() { return group(whole_axis); }
   std::vector<RankCoordinates> whole_coordinates() const;
   // Experts (contracts/layout/parallel_dims.h). Ranks of a stage that share a micro-batch (tp * cp); those that hold
-  // all experts together (ep * etp, etp fastest); those of a micro-batch with the same experts.
+  // all experts together (ep * etp, etp fastest); those of a micro-batch with the same experts; those that share each
+  // matrix of an expert (etp).
   CollectiveGroup& micro_batch() { return group(micro_batch_axis); }
   Communicator* expert_communicator() { return ranks(expert_axis); }
   CollectiveGroup& expert_copies() { return group(expert_copy_axis); }
+  CollectiveGroup& expert_tensor() { return group(expert_tensor_axis); }
   std::int64_t deadline_ms() const { return deadline_ms_; }
   // All but the world's, each with its axis (engine/comm/mesh_axes.h).
   struct OnAxis {

@@ -13,7 +13,8 @@ MeshAxis counted_as(int axis) {
     case pipeline_axis:
     case pipeline_ends_axis: return MeshAxis::pp;
     case micro_batch_axis:
-    case expert_axis: return MeshAxis::ep;
+    case expert_axis:
+    case expert_tensor_axis: return MeshAxis::ep;
     case replica_axis:
     case whole_axis: return MeshAxis::other;
     default: return MeshAxis::dp;

@@ -17,7 +17,8 @@ bool takes_part(int axis, const ParallelDims& dims, bool experts) {
     case expert_replicate_axis: return experts && shards;
     case micro_batch_axis:
     case expert_axis:
-    case expert_copy_axis: return experts;
+    case expert_copy_axis:
+    case expert_tensor_axis: return experts;
     default: return true;
   }
 }

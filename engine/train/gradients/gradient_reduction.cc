@@ -70,27 +70,33 @@ Status GradientReduction::sum_over_context(std::span<float> gradient) {
 }
 
 // What several ranks of a replica have a part of: with context parallelism everything (each has seen some of the
-// tokens), a tied embedding at both ends of a pipeline, norms under sequence parallelism. The ranks of each group hold
-// the same units, so that their shares of them lie at the same places.
+// tokens), a tied embedding at both ends of a pipeline, norms under sequence parallelism, what an adapter has whole of
+// a matrix that is split. The ranks of each group hold the same units, so that their shares of them lie at the same
+// places.
 Status GradientReduction::sum_over_replica(const std::vector<Llama*>& stages, std::span<float> gradient) {
   const PackedRanges& owned = store_.layout().owned();
   LH_CHECK(sum_over_context(gradient));
-  std::vector<FlatRange> split;  // over the tp group
+  std::vector<FlatRange> split, split_experts;  // over the tp group, and over the etp group
   std::vector<std::span<float>> tied;
   const ReplicaRanges ranges = replica_ranges(stages, options_.adapted);
   for (const auto& [from, to] : ranges.tied)
     owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { tied.push_back(part_of(gradient, packed)); });
   for (const auto& [from, to] : ranges.split)
     owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
+  for (const auto& [from, to] : ranges.split_experts)
+    owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split_experts.push_back(packed); });
   for (std::size_t unit = 0; unit < owned.pieces().size(); ++unit)
     if (store_.layout().units()[unit].experts)
       LH_CHECK(guard_.sum_along_tree(mesh_.expert_copies(), part_of(gradient, owned.pieces()[unit].packed())));
   for (const std::span<float> part : tied) LH_CHECK(guard_.sum_along_tree(mesh_.pipeline_ends(), part));
-  return split.empty() ? Status() : sum_over_tensor(split, gradient);
+  LH_CHECK(sum_over(mesh_.tensor(), split, gradient));
+  return sum_over(mesh_.expert_tensor(), split_experts, gradient);
 }
 
 // Many small ranges as one message.
-Status GradientReduction::sum_over_tensor(const std::vector<FlatRange>& ranges, std::span<float> gradient) {
+Status GradientReduction::sum_over(CollectiveGroup& ranks, const std::vector<FlatRange>& ranges,
+                                   std::span<float> gradient) {
+  if (ranges.empty()) return {};
   std::int64_t elements = 0;
   for (const FlatRange& range : ranges) elements += range.size();
   Tensor together(DType::f32, Shape{elements}, account_of(memory_, MemoryCategory::communication));
@@ -103,7 +109,7 @@ Status GradientReduction::sum_over_tensor(const std::vector<FlatRange>& ranges, 
     }
   };
   for_each([&](std::span<float> whole, std::span<float> part) { copy_within(context_, whole, part); });
-  LH_CHECK(guard_.sum_along_tree(mesh_.tensor(), parts));
+  LH_CHECK(guard_.sum_along_tree(ranks, parts));
   for_each([&](std::span<float> whole, std::span<float> part) { copy_within(context_, part, whole); });
   return {};
 }

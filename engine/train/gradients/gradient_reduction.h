@@ -49,7 +49,7 @@ class GradientReduction {
  private:
   void settle();
   Status sum_over_context(std::span<float> gradient);
-  Status sum_over_tensor(const std::vector<FlatRange>& ranges, std::span<float> gradient);
+  Status sum_over(CollectiveGroup& ranks, const std::vector<FlatRange>& ranges, std::span<float> gradient);
 
   const ComputeContext& context_;
   Mesh& mesh_;

@@ -5,7 +5,7 @@ namespace longhaul {
 ReplicaRanges replica_ranges(const std::vector<Llama*>& stages, const AdaptedWeights* adapted) {
   ReplicaRanges ranges;
   if (adapted) {
-    ranges.split = adapted->partial_gradients();
+    ranges.split = adapted->partial_gradients(false), ranges.split_experts = adapted->partial_gradients(true);
     return ranges;
   }
   for (const Llama* stage : stages) {

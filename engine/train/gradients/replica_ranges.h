@@ -13,6 +13,7 @@ namespace longhaul {
 struct ReplicaRanges {
   std::vector<std::pair<std::int64_t, std::int64_t>> tied;   // an embedding at both ends of a pipeline
   std::vector<std::pair<std::int64_t, std::int64_t>> split;  // over a tp group: norms, and an adapter's whole matrices
+  std::vector<std::pair<std::int64_t, std::int64_t>> split_experts;  // over an etp group: those of experts
 };
 
 // adapted: null where the models' weights are trained.

@@ -163,6 +163,11 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
       {gpu_layout("adapter, zero 2", [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 2, adapter(o); })},
       {gpu_layout("adapter, tp, sp", [&](Dims& d, Options& o) { d.tp = 2, d.sp = true, adapter(o); })},
       {gpu_layout("adapter, pp, in bf16", [&](Dims& d, Options& o) { d.pp = 2, adapter(o); }), DType::bf16, 2e-2},
+      {gpu_layout("adapter of experts, ep",
+                  [&](Dims& d, Options& o) {
+                    d.dp_replicate = d.ep = 2, o.shape = training_mixtral_shape(), adapter(o);
+                    o.adapter.targets = {"w1", "w2", "w3"};
+                  })},
   };
   for (const Case& one : cases)
     check_layout(one.layout, train_one_rank(steps, one.dtype, one.layout.options), steps, one.dtype, one.bar);

@@ -194,7 +194,7 @@ class Planner {
       if (!o_.shape.is_moe()) gather_rows();
       gather_rows();
     }
-    if (rank_.is_first(chunk)) gather_rows();  // the embedding's gradient
+    if (rank_.is_first(chunk) && !o_.adapter.on()) gather_rows();  // the embedding's gradient
   }
 
   // sum_over_group (engine/train/step/group_sums.h)
@@ -249,8 +249,9 @@ class Planner {
       layout.owned().for_each_in({embedding->begin, embedding->end}, [&](FlatRange, FlatRange packed) {
         all_reduce(MeshAxis::pp, {2, rank_.at.pp == 0 ? 0 : 1}, packed.size() * float_bytes);
       });
-    if (const std::int64_t partial = partial_gradient_elements(o_, rank_); partial > 0)
-      all_reduce(MeshAxis::tp, tp_, partial * float_bytes);
+    const PartialGradients partial = partial_gradient_elements(o_, rank_);
+    if (partial.tensor > 0) all_reduce(MeshAxis::tp, tp_, partial.tensor * float_bytes);
+    if (partial.experts > 0) all_reduce(MeshAxis::ep, {o_.dims.etp, expert_at_.etp}, partial.experts * float_bytes);
   }
 
   // UnitGather

@@ -16,6 +16,13 @@ ModelShape llama_7b() {
   return resolve_shape(shape).value();
 }
 
+ModelShape mixtral_8x7b() {
+  ModelShape shape = llama_7b();
+  shape.architecture = "mixtral", shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
+  shape.intermediate_size = shape.moe_intermediate_size = 14336, shape.num_key_value_heads = 8;
+  return resolve_shape(shape).value();
+}
+
 ModelShape with_adapter(ModelShape shape, const std::string& kind, std::vector<std::string> targets = {}) {
   shape.adapter.kind = kind, shape.adapter.targets = std::move(targets);
   return shape;
@@ -56,6 +63,64 @@ TEST_CASE("targets that mean nothing are named together, with those that there a
   CHECK(message.find("\"c_attn\", \"lm_head\" mean no matrix") != std::string::npos);
   CHECK(message.find("down_proj") != std::string::npos);
   CHECK(adapted_matrices(with_adapter(llama_7b(), "lora", {"*layers.3.*"}))->size() == 7);
+}
+
+TEST_CASE("experts' matrices are adapted where targets name them, on the ranks of their expert and split by etp") {
+  CHECK(adapted_matrices(with_adapter(mixtral_8x7b(), "lora"))->size() == 4 * 32);  // attention
+  CHECK(adapted_matrices(with_adapter(mixtral_8x7b(), "lora", {"*.experts.3.*"}))->size() == 3 * 32);
+  const ModelShape shape = with_adapter(mixtral_8x7b(), "lora", {"w1", "w2", "w3"});
+  const auto matrices = adapted_matrices(shape);
+  REQUIRE(matrices.ok());
+  CHECK(matrices->size() == 3 * 8 * 32);
+  const AdaptedMatrix &w1 = matrices->front(), &w2 = (*matrices)[2 * 8];  // all w1 and w3, then all w2
+  CHECK(w1.a == "model.layers.0.block_sparse_moe.experts.0.w1.lora_A.weight");
+  CHECK(w2.b == "model.layers.0.block_sparse_moe.experts.0.w2.lora_B.weight");
+  ParallelDims dims;
+  dims.tp = dims.dp_replicate = dims.ep = dims.etp = 2;
+  const auto held = [&](const ParameterSpec& spec, int rank) {
+    return shard_of(spec, shape, dims, coordinates_of(dims, rank)).extent;
+  };
+  using Extent = std::vector<std::int64_t>;
+  CHECK(held(w1.own[0], 1) == Extent{8, 4096});  // of a matrix whose rows are split, every rank has all of A
+  CHECK(held(w1.own[1], 1) == Extent{7168, 8});
+  CHECK(held(w2.own[0], 1) == Extent{8, 7168});
+  CHECK(held(w2.own[1], 1) == Extent{4096, 8});
+  CHECK(held(w1.own[0], 2).front() == 0);  // which has the second half of the experts
+  const auto counted = [&](const std::string& name, int rank) {
+    const ParameterLayout layout(shape, {dims, coordinates_of(dims, rank)});
+    return layout.is_counted(layout.find(name));
+  };
+  CHECK(counted(w1.a, 0));
+  CHECK_FALSE(counted(w1.a, 1));  // the same numbers
+  CHECK(counted(w1.b, 1));
+}
+
+TEST_CASE("shared experts' matrices are adapted where targets name them, and routers never") {
+  ModelShape shape = mixtral_8x7b();
+  shape.n_shared_experts = 1;
+  CHECK(adapted_matrices(with_adapter(shape, "lora"))->size() == 4 * 32);
+  CHECK(adapted_matrices(with_adapter(shape, "ia3"))->size() == 2 * 32);  // k_proj, v_proj
+  const auto matrices = adapted_matrices(with_adapter(shape, "lora", {"down_proj"}));
+  REQUIRE(matrices.ok());
+  CHECK(matrices->size() == 32);
+  for (const ParameterSpec& own : matrices->front().own) {
+    CHECK(own.expert == -1);
+    CHECK(own.tp_dim == -1);  // whole on every rank of tp, as the matrix is
+  }
+  const auto wrong = adapted_matrices(with_adapter(shape, "lora", {"gate"}));
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.error().message().find("\"gate\" means no matrix that can be adapted") != std::string::npos);
+  CHECK(wrong.error().message().find("o_proj, gate_proj, up_proj, down_proj, w1, w3, w2") != std::string::npos);
+}
+
+TEST_CASE("layers are named of which some ranks of ep hold adapted experts and others none") {
+  const auto in_part = [](std::vector<std::string> targets, int ep) {
+    const ModelShape shape = with_adapter(mixtral_8x7b(), "lora", std::move(targets));
+    return layers_adapted_in_part(adapted_matrices(shape).value(), shape, ep);
+  };
+  CHECK(in_part({"w1", "q_proj"}, 8).empty());
+  CHECK(in_part({"q_proj"}, 2).empty());
+  CHECK(in_part({"*.layers.5.*.experts.3.w1", "*.layers.7.*.experts.[05].w1"}, 2) == std::vector<int>{5});
 }
 
 TEST_CASE("an adapter of a model of seven billion takes a fifth of the memory of all its weights, by the plan") {

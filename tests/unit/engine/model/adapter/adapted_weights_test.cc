@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/files/files.h"
 #include "base/value/json.h"
@@ -30,6 +31,23 @@ AdapterShape adapter_of(const std::string& kind) {
 SetupOptions adapted_setup(const std::string& kind) {
   SetupOptions options(training_shape(2, false));
   options.adapter = adapter_of(kind);
+  return options;
+}
+
+// Of experts, a shared one, and one matrix of attention. No loss but that of the tokens.
+SetupOptions experts_setup(const std::string& kind) {
+  SetupOptions options(training_mixtral_shape());
+  options.shape.num_local_experts = 4, options.shape.n_shared_experts = 1;
+  options.moe.balance = "none";
+  options.adapter = adapter_of(kind);
+  options.adapter.targets = {"w1", "w2", "w3", "*.shared_experts.*", "k_proj"};
+  return options;
+}
+
+// A choice between experts that falls otherwise is a jump of the loss: here every token goes to all of them.
+SetupOptions all_experts_setup(const std::string& kind) {
+  SetupOptions options = experts_setup(kind);
+  options.shape.num_experts_per_tok = options.shape.num_local_experts;
   return options;
 }
 
@@ -80,9 +98,12 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 }
 
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
-  for (const char* kind : {"lora", "dora", "ia3", "prompt", "p-tuning"}) {
-    CAPTURE(kind);
-    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, adapted_setup(kind));
+  for (const SetupOptions& options : {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"),
+                                       adapted_setup("prompt"), adapted_setup("p-tuning"), all_experts_setup("lora"),
+                                       all_experts_setup("dora"), all_experts_setup("ia3")}) {
+    CAPTURE(options.adapter.kind);
+    CAPTURE(options.shape.architecture);
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
     spread_adapter(setup.store);
     JudgedBatch batch(setup);
     const std::vector<float> gradient = adapter_gradient(setup, batch, true);
@@ -138,15 +159,13 @@ TEST_CASE("training an adapter leaves the model's weights as they are and lowers
 }
 
 TEST_CASE("the files of an adapter, merged into the model's, are the model that was trained") {
-  for (const auto& [kind, shape] : {std::pair{"lora", training_shape(2, false)},
-                                    {"dora", training_shape(2, false)},
-                                    {"ia3", training_shape(2, false)},
-                                    {"lora", training_gpt2_shape()},
-                                    {"dora", training_gpt2_shape()}}) {
-    CAPTURE(kind);
-    CAPTURE(shape.architecture);
-    SetupOptions setup_options = adapted_setup(kind);
-    setup_options.shape = shape;
+  SetupOptions gpt2 = adapted_setup("lora"), gpt2_dora = adapted_setup("dora");
+  gpt2.shape = gpt2_dora.shape = training_gpt2_shape();
+  for (const SetupOptions& setup_options :
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), gpt2, gpt2_dora, experts_setup("lora"),
+        experts_setup("dora"), experts_setup("ia3")}) {
+    CAPTURE(setup_options.adapter.kind);
+    CAPTURE(setup_options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, setup_options);
     const testing::Scratch scratch;
     ModelFolderOptions options;
@@ -161,7 +180,7 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     const auto merge = AdapterMerge::open(scratch.file("adapter"), setup.frozen->shape());
     REQUIRE_MESSAGE(merge.ok(), merge.error().message());
     REQUIRE(copy_model(scratch.file("model"), {&*merge}, options, scratch.file("merged")).ok());
-    TrainingSetup merged(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(shape));
+    TrainingSetup merged(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(setup_options.shape));
     REQUIRE(load_model_weights(merged.context, scratch.file("merged"), merged.store).ok());
     CHECK(JudgedBatch(merged).loss(merged) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
   }
@@ -257,9 +276,12 @@ TEST_CASE("a prompt that was learnt stands before every text of the model that i
 }
 
 TEST_CASE("an adapter over weights in few bits is trained as over the weights that these stand for, bit for bit") {
-  for (const char* format : {"int8", "int4", "nf4"}) {
+  for (const auto& [format, setup] : {std::pair{"int8", adapted_setup("dora")},
+                                      {"int4", adapted_setup("dora")},
+                                      {"nf4", adapted_setup("dora")},
+                                      {"nf4", experts_setup("dora")}}) {
     CAPTURE(format);
-    SetupOptions options = adapted_setup("dora");
+    SetupOptions options = setup;
     options.adapter.targets = {"model.layers.1.*"};  // the other layer is widened, too
     TrainingSetup wide(8, 4, 2, nullptr, DType::f32, 8, options);
     options.adapter.base_weights = format;
@@ -303,6 +325,30 @@ TEST_CASE("what a training over weights in few bits leaves is the model that was
   REQUIRE_MESSAGE(written.ok(), written.error().message());
   REQUIRE(load_model_weights(plain.context, scratch.file("merged"), plain.store).ok());
   CHECK(JudgedBatch(plain).loss(plain) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
+}
+
+TEST_CASE("an adapter of one matrix of some experts has the gradient that it has beside those of all") {
+  const auto gradient_of = [](std::vector<std::string> targets) {
+    SetupOptions options = experts_setup("lora");
+    options.adapter.targets = std::move(targets);
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
+    std::vector<float> flat = adapter_gradient(setup, JudgedBatch(setup), true);
+    std::map<std::string, std::vector<float>> gradients;
+    for (const FlatParameter& p : setup.store.layout().parameters())
+      gradients[p.spec.name].assign(flat.begin() + p.begin, flat.begin() + p.end);
+    return gradients;
+  };
+  const auto of_all = gradient_of({"w1", "w2", "w3"});
+  for (const char* target : {"w2", "*.experts.1.w3", "*.layers.1.*.experts.2.*"}) {
+    CAPTURE(target);
+    const auto of_some = gradient_of({target});
+    CHECK(of_some.size() < of_all.size());
+    for (const auto& [name, gradient] : of_some) {
+      CAPTURE(name);
+      CHECK(gradient == of_all.at(name));
+      if (name.ends_with("lora_B.weight")) CHECK(std::ranges::any_of(gradient, [](float x) { return x != 0; }));
+    }
+  }
 }
 
 TEST_CASE("only matrices that are named are adapted, and what is trained is small") {

@@ -92,7 +92,8 @@ std::string refusal_of(const std::string& adapter, const std::string& base) {
 }  // namespace
 
 TEST_CASE("adapters of PEFT, merged into the weights, give PEFT's logits") {
-  for (const std::string name : {"lora", "rslora", "saved", "dora", "ia3", "gpt2", "gpt2-dora"}) {
+  for (const std::string name :
+       {"lora", "rslora", "saved", "dora", "ia3", "gpt2", "gpt2-dora", "mixtral", "mixtral-ia3"}) {
     CAPTURE(name);
     const std::string folder = adapters_golden("adapter-" + name);
     const Value golden = parse_json(read_file(folder + "/golden.json").value()).value();

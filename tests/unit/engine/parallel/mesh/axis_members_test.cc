@@ -52,6 +52,17 @@ TEST_CASE("experts regroup the ranks of a stage: neighbours hold all of them, th
   CHECK(members(expert_copy_axis, dims, 5) == Ranks{4, 5});
 }
 
+TEST_CASE("ranks with parts of the same experts are a group; no two of them are in another group of its number") {
+  ParallelDims dims;
+  dims.tp = 4, dims.etp = 2, dims.dp_replicate = 2;  // and two copies of the experts
+  CHECK(members(expert_tensor_axis, dims, 5) == Ranks{4, 5});
+  CHECK(members(expert_copy_axis, dims, 5) == Ranks{5, 7});
+  CHECK(number_of_group(expert_tensor_axis) == number_of_group(expert_copy_axis));
+  for (int axis = 1; axis <= mesh_axis_last; ++axis) CHECK(number_of_group(axis) < 16);
+  dims.tp = 1, dims.dp_replicate = 4, dims.ep = 2;  // over replicas
+  CHECK(members(expert_tensor_axis, dims, 2) == Ranks{2, 3});
+}
+
 TEST_CASE("all members of a group name the same ranks in the same order, themselves among them") {
   std::vector<ParallelDims> all(3);
   all[0].tp = 2, all[0].pp = 3, all[0].dp_shard = 2;

@@ -329,6 +329,33 @@ TEST_CASE("bad tasks are refused with one clear error") {
   CHECK(status.error().message().find("more than this version can do for evaluate: replicas") != std::string::npos);
 }
 
+TEST_CASE("an adapter of experts that lie on several ranks, merged by convert, is the model that its stage left") {
+  const StageFolder folder;
+  Task pretrain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  pretrain.settings.set("steps", 2);
+  for (const auto& [key, number] : {std::pair{"num_local_experts", 4}, {"num_experts_per_tok", 2}})
+    pretrain.settings.find("model")->set(key, number);
+  pretrain.settings.find("model")->set("architecture", "mixtral");
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+  folder.run_well(pretrain, "base");
+  ParallelDims dims;
+  dims.dp_replicate = dims.ep = 2;
+  run_on_ranks(folder,
+               folder.task("sft", {{"model", "base"}, {"data", "questions"}},
+                           R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 2,
+                               "precision": "f32", "optimizer": {"lr": 0.01, "warmup_steps": 0},
+                               "adapter": {"kind": "lora", "rank": 2, "targets": ["w1", "w2", "w3"]}})"),
+               "tuned", dims);
+  const std::string left = *read_file(folder.at("tuned/model.safetensors"));
+  const std::string dtype = left.find("\"BF16\"") < left.find("\"F32\"") ? "bf16" : "f32";
+  folder.run_well(
+      folder.task("convert", {{"model", "base"}, {"adapter", "tuned/adapter"}}, format(R"({{"dtype": "{}"}})", dtype)),
+      "merged");
+  CHECK(folder.figure("merged", "merged_tensors") == 2 * 4 * 3);
+  CHECK(*read_file(folder.at("merged/model.safetensors")) == left);
+  CHECK(*read_file(folder.at("base/model.safetensors")) != left);
+}
+
 TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank, with an adapter, too") {
   const StageFolder folder;
   folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
