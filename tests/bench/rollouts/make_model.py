@@ -8,7 +8,7 @@ Writes FOLDER/model and FOLDER/prompts.jsonl. TEXT is a folder of *.md files: th
 pieces of it, of 10 to 90 words. Every token is drawn with about the same probability but the one that ends an answer: that
 has 1 / mean_answer at each place, so that answers have the lengths of real ones, many short and a few long (0: it has no
 more than any other). With --period the tokens stand in rings of so many: each is followed by the next of its ring with the
-probability --likely, on average, so that answers are texts that repeat themselves.
+probability --likely, on average, so that answers are texts that repeat themselves; the output layer is trained to it.
 """
 import argparse
 import json
@@ -40,35 +40,42 @@ def make_tokenizer(texts, vocabulary, folder):
     return fast
 
 
+def successors(ids, options):
+    """Of each token the next of its ring; the last ring may be a shorter one."""
+    place, size = ids - 2, options.vocabulary - 2
+    first = place - place % options.period
+    return 2 + first + (place - first + 1) % torch.clamp(size - first, max=options.period)
+
+
+def ring_texts(options, rows, length):
+    """Ids [rows, length]: one in fifty is not the successor of the one before it."""
+    def anywhere():
+        return torch.randint(2, options.vocabulary, (rows,))
+    columns = [anywhere()]
+    for _ in range(length - 1):
+        columns.append(torch.where(torch.rand(rows) < 0.02, anywhere(), successors(columns[-1], options)))
+    return torch.stack(columns, 1)
+
+
 def repeat(model, options):
-    """The output layer's row of a token is what the model makes of the token before it in its ring."""
-    tokens = torch.arange(2, options.vocabulary)
-    place = tokens - 2
-    first, size = place - place % options.period, len(tokens)
-    length = torch.minimum(torch.tensor(options.period), size - first)
-    behind = 2 + first + (place - first + 1) % length
-    with torch.no_grad():
-        model.model.embed_tokens.weight[:, 0] = 3.0  # as below; the rows leave it out
-        seen = torch.zeros(options.vocabulary, model.config.hidden_size)
-        rounds = 4
-        for _ in range(rounds):
-            order = tokens[torch.randperm(size)]
-            ids = order[:size - size % 64].view(-1, 64)
-            seen.index_add_(0, ids.flatten(), model.model(ids).last_hidden_state.flatten(0, 1))
-        rows = seen[tokens] / rounds
-        rows = rows - rows.mean(0)
-        rows[:, 0] = 0
-        rows = rows / rows.square().sum(1, keepdim=True).clamp_min(1e-9)
-        ids = tokens[torch.randint(size, (8, 64))]
-        hidden = model.model(ids).last_hidden_state.flatten(0, 1)
-        low, high = 0.0, 100.0
-        for _ in range(30):
-            scale = (low + high) / 2
-            model.lm_head.weight.zero_()
-            model.lm_head.weight[behind] = scale * rows
-            shares = torch.softmax(model.lm_head(hidden), -1)
-            right = shares.gather(1, behind[ids.flatten() - 2].unsqueeze(1)).mean()
-            low, high = (scale, high) if right < options.likely else (low, scale)
+    """Trains the output layer, until what it gives to successors in such texts is what was asked for, on average."""
+    torch.nn.init.normal_(model.model.embed_tokens.weight, std=1.0)
+    optimizer = torch.optim.Adam(model.lm_head.parameters(), lr=0.01)
+    steps_max = 2000
+    for step in range(steps_max):
+        ids = ring_texts(options, 16, 64)
+        with torch.no_grad():
+            hidden = model.model(ids).last_hidden_state.flatten(0, 1)
+        losses = torch.nn.functional.cross_entropy(model.lm_head(hidden), successors(ids, options).flatten(),
+                                                   reduction="none")
+        likely = torch.exp(-losses).mean().item()
+        if likely >= options.likely:
+            print(f"a token is followed by the next of its ring with the probability {likely:.3f}, after {step} steps")
+            return
+        optimizer.zero_grad()
+        losses.mean().backward()
+        optimizer.step()
+    raise SystemExit(f"the model does not follow its rings after {steps_max} steps")
 
 
 def make_model(options, tokenizer):
