@@ -59,7 +59,7 @@ void add_prompt_stages(std::vector<EngineFeature>& rows) {
        .hint = "use adapter.kind = \"lora\"",
        .keys = {"adapter.kind", "adapter"}});
   rows.push_back({.area = "Adapters",
-                  .name = "`adapter.kind = \"p-tuning\"` with ZeRO 3",
+                  .name = "`adapter.kind = \"p-tuning\"` with ZeRO 2 and 3",
                   .families = {F::llama},
                   .processor = refused,
                   .gpu = refused,
@@ -68,13 +68,14 @@ void add_prompt_stages(std::vector<EngineFeature>& rows) {
                         c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4;
                         c.dims.dp_shard = 2, c.dims.zero = 3;
                       },
-                  .is_asked = [](const EngineCase& c) { return c.adapter.has_encoder() && c.dims.zero == 3; },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.has_encoder() && c.dims.zero >= 2; },
                   .refusal =
-                      [](const EngineCase&) {
-                        return std::string(
-                            "parallel.zero = 3 with adapter.kind = \"p-tuning\": its encoder is used as a whole");
+                      [](const EngineCase& c) {
+                        return format(
+                            "parallel.zero = {} with adapter.kind = \"p-tuning\": its encoder is used as a whole",
+                            c.dims.zero);
                       },
-                  .hint = "use zero = 1 or 2, which share what is trained, or adapter.kind = \"prompt\"",
+                  .hint = "use zero = 1, or adapter.kind = \"prompt\"",
                   .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter"}});
 }
 
