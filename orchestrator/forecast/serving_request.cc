@@ -145,6 +145,18 @@ Result<ServingTask> serving_task_of(const ServingRequest& q) {
   return task;
 }
 
+std::int64_t virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage) {
+  const PlannedStage* at = &stage;
+  for (std::size_t step = 0; step <= plan.stages.size(); ++step) {
+    const PlannedInput* input = model_input(*at);
+    if (!input || input->stages.empty()) return 0;
+    at = plan.find(input->stages.front());
+    if (!at) return 0;
+    if (const std::int64_t tokens = virtual_tokens_left(at->settings); tokens > 0) return tokens;
+  }
+  return 0;
+}
+
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage) {
   ModelBehind behind;
   const PlannedStage* at = &stage;
@@ -157,10 +169,13 @@ Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage)
       if (behind.shape.vocab_size == 0)
         return make_error(ErrorCode::unsupported, format("the vocabulary of stage {} is its tokenizer's", at->id()),
                           "with model.vocab_size the model is known before");
+      behind.shape.virtual_tokens = virtual_tokens_behind(plan, stage);
       return behind;
     }
     if (const std::string folder = imported_folder(*at); !folder.empty()) {
       LH_TRY(behind.shape, imported_shape(folder));
+      if (const std::int64_t tokens = virtual_tokens_behind(plan, stage); tokens > 0)
+        behind.shape.virtual_tokens = tokens;
       return behind;
     }
     if (!input || input->stages.empty())

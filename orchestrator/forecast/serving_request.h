@@ -45,6 +45,8 @@ struct ModelBehind {
   ModelShape shape;  // resolved, with its vocabulary
   bool int8 = false;
 };
+// Embeddings that a stage before this one leaves before every text of its model; 0: none is known.
+std::int64_t virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage);
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage);
 
 // One for each `deploy` stage, in plan order; what cannot be predicted says why.

@@ -13,6 +13,7 @@
 #include "orchestrator/forecast/stage_shape.h"
 #include "orchestrator/job/request/job_class.h"
 #include "orchestrator/workflow/layout/feature_check.h"
+#include "orchestrator/workflow/layout/imported_model.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {
@@ -181,7 +182,8 @@ class DeviceDecider {
       if (ignore_) return {"gpu", what};
       return {"cpu", "the installed engine was built without CUDA"};
     }
-    if (!trains(stage.kind) && has_experts(stage)) return {"cpu", "models with experts are answered on processors"};
+    if (!trains(stage.kind))
+      if (const std::string& why = why_on_processors(stage); !why.empty()) return {"cpu", why};
     warn_of_unknown_engine();
     return {"gpu", what};
   }
@@ -190,15 +192,19 @@ class DeviceDecider {
       warn("whether the installed engine can use GPUs is found when a rank starts: " + build.why);
   }
 
-  // Of an evaluate or deploy stage: whether the model that it takes is known to have experts.
-  bool has_experts(const PlannedStage& stage) {
-    std::string source;
+  // Of an evaluate or deploy stage: what the model that it takes is known to have that GPUs do not answer with.
+  const std::string& why_on_processors(const PlannedStage& stage) {
+    std::string source = imported_folder(stage);
     for (const PlannedInput& input : stage.inputs)
       if (input.name == "model" && !input.stages.empty()) source = input.stages.front();
-    const auto known = experts_behind_.find(source);
-    if (known != experts_behind_.end()) return known->second;
+    const auto known = on_processors_.find(source);
+    if (known != on_processors_.end()) return known->second;
+    std::string& why = on_processors_[source];
     const auto model = model_behind(plan_, stage);
-    return experts_behind_[source] = model.ok() && model->shape.is_moe();
+    if (model.ok() && model->shape.is_moe()) why = "models with experts are answered on processors";
+    if ((model.ok() && model->shape.virtual_tokens > 0) || virtual_tokens_behind(plan_, stage) > 0)
+      why = "embeddings before every text are read on processors";
+    return why;
   }
 
   // What the engine refuses on GPUs, by the table of features. Where the stage itself names them, it was refused when
@@ -225,8 +231,9 @@ class DeviceDecider {
   const RunPlan& plan_;
   Diagnostics& diagnostics_;
   std::vector<std::string>& warnings_;
-  std::set<std::string> reported_;              // of variants, once
-  std::map<std::string, bool> experts_behind_;  // by the stage that makes the model
+  std::set<std::string> reported_;  // of variants, once
+  // Why, by the stage or folder that the model is from; empty: not known to be.
+  std::map<std::string, std::string> on_processors_;
 };
 
 }  // namespace

@@ -90,15 +90,13 @@ class FitCheck {
   }
 
   // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
-  // conversion keep the shape, but for what an adapter puts before every text. Nothing where that
-  // is not known.
+  // conversion keep the shape, but for what an adapter puts before every text. Nothing where that is not known.
   std::optional<ModelShape> model_of(const FittedStage& stage) {
     std::optional<ModelShape> shape = first_shape_of(stage);
     for (auto from = by_name_.find(stage.model_from); shape && from != by_name_.end();
          from = by_name_.find(from->second->model_from))
-      if (const Value* adapter = from->second->settings->find("adapter"); adapter && adapter->is_table())
-        if (const std::string kind = adapter->get_string("kind"); kind == "prompt" || kind == "p-tuning")
-          shape->virtual_tokens = adapter->get_integer("virtual_tokens");
+      if (const std::int64_t tokens = virtual_tokens_left(*from->second->settings); tokens > 0)
+        shape->virtual_tokens = tokens;
     return shape;
   }
 

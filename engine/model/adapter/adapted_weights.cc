@@ -77,13 +77,6 @@ int AdaptedWeights::unit_at(std::int64_t begin) const {
   return static_cast<int>(after - units.begin()) - 1;
 }
 
-std::vector<const FlatParameter*> AdaptedWeights::Place::own() const {
-  std::vector<const FlatParameter*> all = encoder;
-  for (const FlatParameter* p : {a, b, factors, saved})
-    if (p) all.push_back(p);
-  return all;
-}
-
 std::span<const AdaptedWeights::Place> AdaptedWeights::places_in(std::int64_t begin, std::int64_t end) const {
   const auto first = std::ranges::lower_bound(places_, begin, {}, &Place::begin);
   return {first, std::ranges::lower_bound(first, places_.end(), end, {}, &Place::begin)};
@@ -228,8 +221,7 @@ GradientTarget AdaptedWeights::target(GradientTarget trained) {
     const bool by_batch = inner->locate_batch && !places.empty() && places.front().of.matrix.expert >= 0;
     if (!by_batch) project_all(begin, end, *inner);
     for (const Place& place : places)
-      for (const FlatParameter* p : place.own())
-        inner->say_ready(p->begin, p->end);
+      for (const FlatParameter* p : place.own()) inner->say_ready(p->begin, p->end);
   };
   return target;
 }
@@ -242,8 +234,8 @@ void AdaptedWeights::project_all(std::int64_t begin, std::int64_t end, const Gra
 void AdaptedWeights::project(const Place& place, View gradient, const GradientTarget& trained) {
   if (place.saved) return project_saved(place, gradient, trained);
   if (!place.encoder.empty())
-    return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder,
-                           gradient, trained, scratch_.view());
+    return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder, gradient, trained,
+                           scratch_.view());
   if (!place.a) return project_scale(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
   project_low_rank(place, gradient, trained);

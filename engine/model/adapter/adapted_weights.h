@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "contracts/model/adapter_list.h"
+#include "engine/model/adapter/adapted_place.h"
 #include "engine/model/store/gradient_target.h"
 #include "engine/model/store/parameter_store.h"
 #include "engine/parallel/mesh/mesh.h"
@@ -58,15 +58,7 @@ class AdaptedWeights final : public WeightSource {
   std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients(bool of_experts) const;
 
  private:
-  struct Place {
-    AdaptedMatrix of;
-    std::int64_t begin, out, in;  // here, in the base's flat order
-    // In the adapter's; saved: what takes the place of the matrix; encoder: what makes it.
-    const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr, *saved = nullptr;
-    std::vector<const FlatParameter*> encoder;
-    std::int64_t elements() const { return out * in; }
-    std::vector<const FlatParameter*> own() const;  // those of them that are there
-  };
+  using Place = AdaptedPlace;
   struct Window {
     Tensor memory;
     int unit = -1;

@@ -337,7 +337,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   }
 }
 
-TEST_CASE("a model with embeddings before every text is evaluated on processors, and nothing else is made of it") {
+TEST_CASE("a model with embeddings before every text is evaluated on processors") {
   const std::string tuned =
       replace_all(pretrain_stage, "[stage.pretrain]\n",
                   "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
@@ -350,13 +350,6 @@ TEST_CASE("a model with embeddings before every text is evaluated on processors,
                  site, engine);
   CHECK(measured.problems == "");
   CHECK(measured.device("measure") == "cpu");
-  const std::string again =
-      "[stage.again]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@chat\", data = \"data\" }\n";
-  CHECK(device_text_has(decide_all(tuned + again, site, engine).problems,
-                        "stage.again: sft of a model with 20 embeddings before every text"));
-  const std::string aligned = replace_all(tuned, "[stage.chat]\nkind = \"sft\"", "[stage.chat]\nkind = \"align\"");
-  CHECK(
-      device_text_has(decide_all(aligned, site, engine).problems, "stage.chat: adapter.kind = \"prompt\" of the kind"));
 }
 
 TEST_CASE("trials of a tune stage are on the device that was decided for them") {

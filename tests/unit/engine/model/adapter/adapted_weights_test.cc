@@ -98,9 +98,9 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 }
 
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
-  for (const SetupOptions& options : {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"),
-                                       adapted_setup("prompt"), adapted_setup("p-tuning"), all_experts_setup("lora"),
-                                       all_experts_setup("dora"), all_experts_setup("ia3")}) {
+  for (const SetupOptions& options :
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), adapted_setup("prompt"),
+        adapted_setup("p-tuning"), all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
     CAPTURE(options.adapter.kind);
     CAPTURE(options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);

@@ -47,6 +47,11 @@ Value settings_of(const EngineCase& c) {
     s.method = c.weights, s.embedding = c.quantized_embedding;
     return quantize_fields().to_value(s);
   }
+  if (c.kind == "sft") {
+    SftSettings s;
+    take_shared(c, s);
+    return sft_fields().to_value(s);
+  }
   PretrainSettings s;
   take_shared(c, s);
   s.model = c.shape, s.moe = c.moe, s.pipeline = c.pipeline, s.recompute = c.recompute;
@@ -119,6 +124,14 @@ TEST_CASE(
   CHECK(problems_of(experts + served)
             .find("w.toml:10:10: error: stage.served: a model with experts: their operations are there on processors "
                   "only; use the device cpu, or a dense model") != std::string::npos);
+  const std::string prompted = tuned + "adapter = { kind = \"prompt\" }\n";
+  CHECK(problems_of(prompted).empty());
+  CHECK(problems_of(prompted + replace_all(replace_all(tuned, "@model", "@tuned"), "stage.tuned", "stage.again"))
+            .find("stage.again: sft of a model with 20 embeddings before every text") != std::string::npos);
+  CHECK(problems_of(prompted + replace_all(served, "@model", "@tuned"))
+            .find("stage.served: a model with embeddings before every text") != std::string::npos);
+  CHECK(problems_of(replace_all(prompted, "\"sft\"", "\"align\""))
+            .find("stage.tuned: adapter.kind = \"prompt\" of the kind align") != std::string::npos);
   const std::string small = "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@model\" }\n";
   CHECK(problems_of(small).empty());
   CHECK(problems_of("model = { architecture = \"gpt2\" }\n" + small)
