@@ -51,7 +51,7 @@ constexpr BorderEntry models[] = {
     {"a header with a key twice", refused, "the key '{}' stands twice in the header", "engine/interop/safetensors.cc"},
     {"a tensor of an unknown dtype", refused, "dtype {} is not supported", "engine/interop/safetensors.cc"},
     {"a tensor that is missing", refused, "the model has no tensor '{}'", "engine/interop/safetensors.cc"},
-    {"an adapter of PEFT (LoRA, rsLoRA, DoRA, IA3) as the input `adapter` of `convert`", taken,
+    {"an adapter of PEFT (LoRA, rsLoRA, DoRA, IA3), or of a training stage, as the input `adapter` of `convert`", taken,
      "merged into the weights", ""},
     {"of PEFT's prompt tuning and p-tuning the embeddings, in the same place", taken, "stand before every text", ""},
     {"any other `peft_type`", refused, " is no change of weights", adapter},

@@ -315,10 +315,11 @@ std::vector<StageKind> make_kinds() {
       kind_of("convert", 2, "to and from the Hugging Face layout",
               {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"},
                {"adapter",
-                {"command"},
+                {"pretrain", "sft", "align", "command"},
                 true,
                 false,
-                "an adapter of it that PEFT wrote, merged into the weights; a prompt stands before every text"}},
+                "an adapter of it in PEFT's files (\"@stage/adapter\" of a training), merged into the weights; a prompt "
+                "stands before every text"}},
               convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
                           {{"model", measured, true, true, "the model to serve; of a reward model its scores"}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/text/text.h"
 #include "base/value/json.h"
@@ -24,7 +25,11 @@ class FitCheck {
  public:
   FitCheck(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics)
       : files_(files), diagnostics_(diagnostics) {
-    for (const FittedStage& stage : stages) by_name_.emplace(stage.name, &stage);
+    for (const FittedStage& stage : stages) {
+      by_name_.emplace(stage.name, &stage);
+      const Value* adapter = stage.settings->find("adapter");
+      if (adapter && adapter->is_table() && adapter->get_string("kind") != "none") train_adapters_.insert(stage.name);
+    }
   }
 
   void check(const FittedStage& stage) {
@@ -35,6 +40,7 @@ class FitCheck {
     if (!stage.teacher_from.empty() || !stage.teacher_folder.empty()) check_teacher(stage);
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "sample") check_answers(stage);
+    if (stage.kind == "convert") check_taken_adapter(stage);
     if (stage.kind == "quantize" && has(stage, "tokens"))
       check_heldout(stage, {"inputs.tokens", "inputs"}, "measures the perplexity");
     if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
@@ -95,9 +101,14 @@ class FitCheck {
     std::optional<ModelShape> shape = first_shape_of(stage);
     for (auto from = by_name_.find(stage.model_from); shape && from != by_name_.end();
          from = by_name_.find(from->second->model_from))
-      if (const std::int64_t tokens = virtual_tokens_left(*from->second->settings); tokens > 0)
-        shape->virtual_tokens = tokens;
+      if (const std::int64_t tokens = virtual_tokens_behind(*from->second); tokens > 0) shape->virtual_tokens = tokens;
     return shape;
+  }
+
+  // What a stage itself puts before every text of its model, by its own adapter or one that it takes.
+  std::int64_t virtual_tokens_behind(const FittedStage& stage) const {
+    const auto from = by_name_.find(stage.adapter_from);
+    return virtual_tokens_left(from == by_name_.end() ? *stage.settings : *from->second->settings);
   }
 
   // The shape that it had before any tuning.
@@ -175,6 +186,21 @@ class FitCheck {
     add(stage, {"adapter." + written->as_table().front().key},
         format("adapter.{} is set, and no adapter.kind: all weights would be trained", written->as_table().front().key),
         "add kind = \"lora\"");
+  }
+
+  // Of the artifact of a training one folder is the adapter, where it trains one in any of its variants.
+  void check_taken_adapter(const FittedStage& stage) {
+    const auto from = by_name_.find(stage.adapter_from);
+    if (from == by_name_.end() || !trains(from->second->kind)) return;
+    if (!train_adapters_.contains(from->first))
+      return add(stage, {"inputs.adapter", "inputs"},
+                 format("stage.{} trains all weights and leaves no adapter", from->first),
+                 format("set adapter.kind there, or take its model: inputs = {{ model = \"@{}\" }}", from->first));
+    if (stage.adapter_within != "adapter")
+      add(stage, {"inputs.adapter", "inputs"},
+          format("inputs.adapter names {} of stage.{}, and not its adapter",
+                 stage.adapter_within.empty() ? "the model" : "the file " + stage.adapter_within, from->first),
+          format("its adapter is the folder adapter of its artifact: \"@{}/adapter\"", from->first));
   }
 
   // What the engine, which knows the model by then, would refuse of a stage that takes it.
@@ -284,6 +310,7 @@ class FitCheck {
   Diagnostics& diagnostics_;
   std::unordered_map<std::string, std::optional<ModelShape>> imported_;  // by folder
   std::unordered_map<std::string, const FittedStage*> by_name_;          // the first variant: the shape is that of all
+  std::unordered_set<std::string> train_adapters_;                       // stages of which a variant does
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
-// What can be known of a teacher before anything is submitted. The disk is made up.
+// What can be known of a teacher, and of an adapter, before anything is submitted. The disk is made up.
 #include "orchestrator/workflow/stage_fit.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -75,6 +76,47 @@ TEST_CASE("a teacher with another tokenizer or vocabulary than the model's is re
         std::string::npos);
   CHECK(said("a", "c").find("the teacher has a vocabulary of 320 tokens, and the model one of 300") !=
         std::string::npos);
+}
+
+TEST_CASE("an adapter is taken from the training that leaves it, by the folder that it is in") {
+  const auto planned = [](const std::string& settings, const std::string& adapter, const std::string& more = "") {
+    return outcome_of(
+        "[workflow]\nname = \"w\"\n[stage.base]\nkind = \"pretrain\"\ninputs = { tokens = \"/t\" }\n"
+        "[stage.tuned]\nkind = \"sft\"\ninputs = { model = \"@base\", data = \"rows.jsonl\" }\n" +
+            settings +
+            "\n[stage.merged]\nkind = \"convert\"\n"
+            "inputs = { model = \"@base\", adapter = \"" +
+            adapter + "\" }\n" + more,
+        ModelFiles());
+  };
+  const auto said = [&](const std::string& settings, const std::string& adapter, const std::string& more = "") {
+    return planned(settings, adapter, more).diagnostics.render("");
+  };
+  const std::string lora = "adapter = { kind = \"lora\" }\n";
+  const WorkflowOutcome well = planned(lora, "@tuned/adapter");
+  CHECK(well.diagnostics.render("") == "0 errors");
+  const PlannedStage* merged = well.plan.find("merged");
+  REQUIRE(merged);
+  const auto taken = std::ranges::find(merged->inputs, "adapter", &PlannedInput::name);
+  REQUIRE(taken != merged->inputs.end());
+  CHECK(taken->stages == std::vector<std::string>{"tuned"});
+  CHECK(taken->within == "adapter");
+  CHECK(std::ranges::find(merged->needs, "tuned") != merged->needs.end());
+  CHECK(said("steps = 9\nmilestone_every = 3\n" + lora, "@tuned@3/adapter") == "0 errors");
+  CHECK(said("matrix = { \"adapter.kind\" = [\"none\", \"lora\"] }\n"
+             "best = { metric = \"heldout_loss\", mode = \"min\" }\n",
+             "@tuned/adapter") == "0 errors");
+
+  CHECK(said(lora, "@tuned").find("stage.merged: inputs.adapter names the model of stage.tuned, and not its adapter; "
+                                  "its adapter is the folder adapter of its artifact: \"@tuned/adapter\"") !=
+        std::string::npos);
+  CHECK(said(lora, "@tuned/config.json").find("names the file config.json of stage.tuned") != std::string::npos);
+  CHECK(said("", "@tuned/adapter").find("stage.merged: stage.tuned trains all weights and leaves no adapter") !=
+        std::string::npos);
+  // Embeddings before a text are known to the stages behind it.
+  CHECK(said("adapter = { kind = \"prompt\" }\n", "@tuned/adapter",
+             "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@merged\" }\n")
+            .find("stage.small: quantize of a model with 20 embeddings before every text") != std::string::npos);
 }
 
 }  // namespace stage_fit_test
