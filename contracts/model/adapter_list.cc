@@ -64,6 +64,13 @@ bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   return adapter.kind != "ia3" || meant(of_ia3);
 }
 
+template <class Number>
+Number number_of(const ParameterSpec& spec, const std::map<std::string, Number>& patterns, Number otherwise) {
+  for (const auto& [pattern, number] : patterns)
+    if (is_meant(spec, pattern)) return number;
+  return otherwise;
+}
+
 // The matrix with what the adapter has for it.
 AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
   using Init = ParameterSpec::Init;
@@ -76,10 +83,14 @@ AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
     return m.own.back().name;
   };
   if (adapter.low_rank()) {
+    m.rank = number_of(matrix, adapter.ranks, adapter.rank);
+    m.alpha = number_of(matrix, adapter.alphas, adapter.alpha);
+    const auto r = static_cast<double>(m.rank);
+    m.factor = m.alpha / (adapter.rslora ? std::sqrt(r) : r);
     // As torch.nn.Linear begins (kaiming_uniform with a = sqrt 5): uniform within 1 / sqrt(in).
-    m.a = add(".lora_A.weight", {adapter.rank, in}, Init::uniform, 1 / std::sqrt(static_cast<double>(in)),
+    m.a = add(".lora_A.weight", {m.rank, in}, Init::uniform, 1 / std::sqrt(static_cast<double>(in)),
               matrix.tp_dim == 1 ? 1 : -1);
-    m.b = add(".lora_B.weight", {out, adapter.rank}, Init::zeros, 0, matrix.tp_dim == 0 ? 0 : -1);
+    m.b = add(".lora_B.weight", {out, m.rank}, Init::zeros, 0, matrix.tp_dim == 0 ? 0 : -1);
   }
   if (adapter.kind == "dora")  // begins as the rows' norms: engine/model/adapter/adapted_weights.h
     m.factors = add(".lora_magnitude_vector", {out}, Init::ones, 0, matrix.tp_dim == 0 ? 0 : -1);
@@ -119,6 +130,69 @@ std::int64_t encoder_workspace(const AdaptedMatrix& m) {
   return tokens * (2 * size + std::max(hidden, 2 * size));
 }
 
+// What is wrong with the names that an adapter's settings give, each with its key.
+class NameProblems {
+ public:
+  explicit NameProblems(const std::vector<AdaptedMatrix>& matrices) : matrices_(matrices) {}
+
+  // Of `names` those that mean nothing that `counts`: "adapter.KEY: "x", "y" mean no WHAT".
+  template <class Names, class Counts>
+  void hold_meant(const char* key, const Names& names, const char* what, const Counts& counts) {
+    std::vector<std::string> unknown;
+    for (const std::string& name : names)
+      if (std::ranges::none_of(matrices_,
+                               [&](const AdaptedMatrix& m) { return counts(m) && is_meant(m.matrix, name); }))
+        unknown.push_back("\"" + name + "\"");
+    if (!unknown.empty())
+      said_.push_back(
+          format("adapter.{}: {} {} no {}", key, join(unknown, ", "), unknown.size() == 1 ? "means" : "mean", what));
+  }
+
+  // Numbers of matrices: each name means one that has such a number, and no two the same.
+  template <class Number>
+  void hold_numbers(const char* key, const std::map<std::string, Number>& numbers) {
+    std::vector<std::string> names;
+    for (const auto& [name, number] : numbers) names.push_back(name);
+    hold_meant(key, names, "matrix that is adapted", [](const AdaptedMatrix& m) { return m.rank > 0; });
+    for (std::size_t i = 0; i < names.size(); ++i)
+      for (std::size_t j = i + 1; j < names.size(); ++j)
+        for (const AdaptedMatrix& m : matrices_)
+          if (m.rank > 0 && is_meant(m.matrix, names[i]) && is_meant(m.matrix, names[j])) {
+            said_.push_back(
+                format("adapter.{}: \"{}\" and \"{}\" both mean {}", key, names[i], names[j], m.matrix.name));
+            break;
+          }
+  }
+
+  const std::vector<std::string>& said() const { return said_; }
+
+ private:
+  const std::vector<AdaptedMatrix>& matrices_;
+  std::vector<std::string> said_;
+};
+
+// The last parts of the names of matrices that can be adapted.
+std::vector<std::string> adaptable_names(const std::vector<AdaptedMatrix>& of_model) {
+  std::vector<std::string> names;
+  for (const AdaptedMatrix& m : of_model)
+    if (const std::string name = can_be_adapted(m.matrix) ? last_part(m.matrix.name) : "";
+        !name.empty() && std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  return names;
+}
+
+Status check_names(const std::vector<AdaptedMatrix>& matrices, const std::vector<AdaptedMatrix>& of_model,
+                   const AdapterShape& adapter) {
+  NameProblems problems(matrices);
+  problems.hold_meant("targets", adapter.targets, "matrix that can be adapted",
+                      [](const AdaptedMatrix& m) { return !m.is_saved; });
+  problems.hold_numbers("ranks", adapter.ranks);
+  problems.hold_numbers("alphas", adapter.alphas);
+  if (problems.said().empty()) return {};
+  return make_error(ErrorCode::invalid_input, join(problems.said(), "; "),
+                    "those of this model: " + join(adaptable_names(of_model), ", "));
+}
+
 }  // namespace
 
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
@@ -135,20 +209,7 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   for (const AdaptedMatrix& m : of_model)
     if (is_adapted(m.matrix, adapter)) matrices.push_back(adapted(m, adapter));
   if (model.scalar_head) matrices.push_back(saved(of_model.back()));
-  std::vector<std::string> unknown, names;
-  for (const std::string& target : adapter.targets)
-    if (std::ranges::none_of(matrices,
-                             [&](const AdaptedMatrix& m) { return !m.is_saved && is_meant(m.matrix, target); }))
-      unknown.push_back("\"" + target + "\"");
-  for (const AdaptedMatrix& m : of_model)
-    if (const std::string name = can_be_adapted(m.matrix) ? last_part(m.matrix.name) : "";
-        !name.empty() && std::ranges::find(names, name) == names.end())
-      names.push_back(name);
-  if (!unknown.empty())
-    return make_error(ErrorCode::invalid_input,
-                      format("adapter.targets: {} {} no matrix that can be adapted", join(unknown, ", "),
-                             unknown.size() == 1 ? "means" : "mean"),
-                      "those of this model: " + join(names, ", "));
+  LH_CHECK(check_names(matrices, of_model, adapter));
   return matrices;
 }
 

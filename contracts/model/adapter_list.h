@@ -20,6 +20,8 @@ struct AdaptedMatrix {
   std::string first, last;         // the model's parameters that it is, which follow each other without gaps
   std::vector<ParameterSpec> own;  // in the order of the adapter's list
   std::string a, b;                // lora, dora: names among them; else empty
+  std::int64_t rank = 0;           // lora, dora: of both
+  double alpha = 0, factor = 0;    // lora, dora: what s is made of, and s
   std::string factors;             // dora: m [out]; ia3: l [out] or [in]
   bool of_columns = false;         // ia3: l [in]
   bool is_saved = false;           // trained itself: own is the matrix
@@ -30,7 +32,8 @@ struct AdaptedMatrix {
 FlatRange range_of(const AdaptedMatrix& matrix, const ParameterNames& model);
 
 // In the order of the forward pass. `shape.adapter` is looked at, `shape` else is the model's. Errors (invalid_input)
-// name targets that mean no matrix that can be adapted, all in one; none, where the adapter's kind is "none".
+// name targets that mean no matrix that can be adapted, and ranks and alphas that mean none that is, or one twice, all
+// in one that begins with the first one's key ("adapter.ranks: ..."); none, where the adapter's kind is "none".
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
 
 // The layers of which some ranks of an expert-parallel group of `ep`, but not all, hold experts that are adapted.

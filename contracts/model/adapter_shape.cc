@@ -1,15 +1,8 @@
 #include "contracts/model/adapter_shape.h"
 
-#include <cmath>
-
 #include "base/text/text.h"
 
 namespace longhaul {
-
-double AdapterShape::factor() const {
-  const auto r = static_cast<double>(rank);
-  return alpha / (rslora ? std::sqrt(r) : r);
-}
 
 const FieldTable<AdapterShape>& adapter_fields() {
   using A = AdapterShape;
@@ -29,6 +22,12 @@ const FieldTable<AdapterShape>& adapter_fields() {
               {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
                        "anything; empty: all of attention and of a feed-forward without experts (ia3: k_proj, v_proj, "
                        "down_proj); experts' are \"w1\", \"w2\" and \"w3\""})
+          .field("ranks", &A::ranks,
+                 {.help = "lora, dora: ranks of matrices that have another than `rank`, by names as in targets: "
+                          "{ q_proj = 4, \"model.layers.0.*\" = 16 }",
+                  .min = 1,
+                  .max = 8192})
+          .field("alphas", &A::alphas, {.help = "lora, dora: in the same way those with another alpha", .min = 0})
           .field("base_weights", &A::base_weights,
                  {.help = "what the matrices of the model's layers, which stay as they are, are held in: full is the "
                           "type that computes; with nf4 and lora this is QLoRA",
@@ -53,6 +52,8 @@ Status check_adapter(const AdapterShape& adapter) {
     hold(adapter.rank != plain.rank, "rank");
     hold(adapter.alpha != plain.alpha, "alpha");
     hold(adapter.rslora != plain.rslora, "rslora");
+    hold(adapter.ranks != plain.ranks, "ranks");
+    hold(adapter.alphas != plain.alphas, "alphas");
   }
   if (!adapter.on() || adapter.is_prompt()) hold(adapter.targets != plain.targets, "targets");
   if (!adapter.on()) hold(adapter.base_weights != plain.base_weights, "base_weights");

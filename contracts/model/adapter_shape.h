@@ -1,6 +1,6 @@
 // An adapter: a few numbers that are trained in place of a model's weights, which stay as they are. The kinds are those
 // that change weights, W [out, in], so that one model serves forward, backward and export; s = alpha / rank, or with
-// rslora alpha / sqrt(rank):
+// rslora alpha / sqrt(rank), of each matrix its own where `ranks` or `alphas` mean it:
 //   lora  W' = W + s B A, A [rank, in], B [out, rank] (Hu et al. 2021; rank-stabilised: Kalajdzievski 2023)
 //   dora  W' = m (W + s B A) / |W + s B A| of each row, m [out]; no gradient goes through the norm (Liu et al. 2024,
 //         section 4.3)
@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct AdapterShape {
   // anything. Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj. Those of
   // experts (w1, w2, w3) have to be named.
   std::vector<std::string> targets;
+  // Of matrices that patterns mean, which are like targets: no two of a table mean the same matrix.
+  std::map<std::string, std::int64_t> ranks;
+  std::map<std::string, double> alphas;
   // What the weights that stay as they are are held in (contracts/model/coded_weights.h): full, the type that computes;
   // int8, int4 or nf4.
   std::string base_weights = "full";
@@ -44,7 +48,6 @@ struct AdapterShape {
   bool low_rank() const { return kind == "lora" || kind == "dora"; }
   bool has_encoder() const { return kind == "p-tuning"; }
   bool is_prompt() const { return kind == "prompt" || has_encoder(); }  // what stands before every text
-  double factor() const;                                                // s
   bool operator==(const AdapterShape&) const = default;
 };
 const FieldTable<AdapterShape>& adapter_fields();

@@ -83,6 +83,21 @@ void store_list(const FieldInfo& info, const Value& value, const std::string& pa
   out = std::move(list);
 }
 
+template <class Number>
+void store_numbers(const FieldInfo& info, const Value& value, const std::string& path,
+                   std::map<std::string, Number>& out, Diagnostics& d) {
+  if (!value.is_table()) return wrong_type(info, value, path, d);
+  std::map<std::string, Number> map;
+  FieldInfo single = info;
+  single.type = type_name(static_cast<const Number*>(nullptr));
+  const std::size_t before = d.size();
+  for (const ValueMember& member : value.as_table()) {
+    single.name = member.key;
+    store(single, member.value, path + "." + member.key, map[member.key], d);
+  }
+  if (d.size() == before) out = std::move(map);
+}
+
 }  // namespace
 
 void store(const FieldInfo& info, const Value& value, const std::string& path, bool& out, Diagnostics& d) {
@@ -190,6 +205,14 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
   }
   out = std::move(map);
 }
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::map<std::string, std::int64_t>& out,
+           Diagnostics& d) {
+  store_numbers(info, value, path, out, d);
+}
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::map<std::string, double>& out,
+           Diagnostics& d) {
+  store_numbers(info, value, path, out, d);
+}
 
 Value load(bool b) {
   return b;
@@ -228,6 +251,16 @@ Value load(const std::map<std::string, std::string>& map) {
   for (const auto& [key, value] : map) table.set(key, value);
   return table;
 }
+Value load(const std::map<std::string, std::int64_t>& map) {
+  Value table = Value::make_table();
+  for (const auto& [key, value] : map) table.set(key, static_cast<long long>(value));
+  return table;
+}
+Value load(const std::map<std::string, double>& map) {
+  Value table = Value::make_table();
+  for (const auto& [key, value] : map) table.set(key, value);
+  return table;
+}
 
 const char* type_name(const bool*) {
   return "yes/no";
@@ -261,6 +294,12 @@ const char* type_name(const std::vector<double>*) {
 }
 const char* type_name(const std::map<std::string, std::string>*) {
   return "table of text";
+}
+const char* type_name(const std::map<std::string, std::int64_t>*) {
+  return "table of integers";
+}
+const char* type_name(const std::map<std::string, double>*) {
+  return "table of numbers";
 }
 
 std::string default_text(const Value& value) {

@@ -13,8 +13,8 @@
 //   }
 //
 // The default of a field is the member's value in a default-constructed struct. Member types: bool, int, int64, double,
-// string, vectors of string/int64/double, string map, Seconds, ByteCount, groups (structs with a table of their
-// own), and lists of such structs that the user names ([stage.x.step.NAME]).
+// string, vectors of string/int64/double and maps from a string to one of these, Seconds, ByteCount, groups (structs
+// with a table of their own), and lists of such structs that the user names ([stage.x.step.NAME]).
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ namespace longhaul {
 struct FieldOptions {
   std::string unit = {};  // "tokens", "steps", "" for pure numbers
   std::string help = {};  // one line
-  std::optional<double> min = {},
-                        max = {};  // inclusive bounds of a number, of each element of a list, of seconds or bytes
+  // Inclusive bounds of a number, of each element of a list or a map, of seconds or bytes.
+  std::optional<double> min = {}, max = {};
   std::vector<std::string> choices = {};  // for strings: the only values allowed
   bool required = false;
   bool speed_only = false;  // changes how fast, never what: not part of a stage's key
@@ -78,6 +78,8 @@ void store(const FieldInfo&, const Value&, const std::string&, std::vector<std::
 void store(const FieldInfo&, const Value&, const std::string&, std::vector<std::int64_t>&, Diagnostics&);
 void store(const FieldInfo&, const Value&, const std::string&, std::vector<double>&, Diagnostics&);
 void store(const FieldInfo&, const Value&, const std::string&, std::map<std::string, std::string>&, Diagnostics&);
+void store(const FieldInfo&, const Value&, const std::string&, std::map<std::string, std::int64_t>&, Diagnostics&);
+void store(const FieldInfo&, const Value&, const std::string&, std::map<std::string, double>&, Diagnostics&);
 Value load(bool);
 Value load(int);
 Value load(std::int64_t);
@@ -89,6 +91,8 @@ Value load(const std::vector<std::string>&);
 Value load(const std::vector<std::int64_t>&);
 Value load(const std::vector<double>&);
 Value load(const std::map<std::string, std::string>&);
+Value load(const std::map<std::string, std::int64_t>&);
+Value load(const std::map<std::string, double>&);
 const char* type_name(const bool*);
 const char* type_name(const int*);
 const char* type_name(const std::int64_t*);
@@ -100,6 +104,8 @@ const char* type_name(const std::vector<std::string>*);
 const char* type_name(const std::vector<std::int64_t>*);
 const char* type_name(const std::vector<double>*);
 const char* type_name(const std::map<std::string, std::string>*);
+const char* type_name(const std::map<std::string, std::int64_t>*);
+const char* type_name(const std::map<std::string, double>*);
 std::string default_text(const Value&);
 // The same fields where `defaults`, the table of a struct as it is by default, says what each is when it is not given.
 std::vector<FieldInfo> with_defaults(std::vector<FieldInfo> fields, const Value& defaults);

@@ -120,6 +120,8 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"lora_alpha", {"adapter.alpha"}, "with adapter.kind = \"lora\""},
       {"lora_target", {"adapter.targets"}, "with adapter.kind = \"lora\""},
       {"target_modules", {"adapter.targets"}, "with adapter.kind = \"lora\""},
+      {"rank_pattern", {"adapter.ranks"}, "by names as in adapter.targets"},
+      {"alpha_pattern", {"adapter.alphas"}, "by names as in adapter.targets"},
       {"lora_dropout", {"dropout"}, "adapters have none of their own"},
       {"lora_target_modules", {"adapter.targets"}, "with adapter.kind = \"lora\""},
       {"use_lora", {"adapter.kind"}, "\"lora\""},

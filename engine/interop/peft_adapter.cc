@@ -169,7 +169,7 @@ Status PeftAdapter::read_config() {
                            "names of modules are understood, or their last parts");
       if (!member.value.is_number())
         return make_error(ErrorCode::invalid_input, format("{}: alpha_pattern of {} is no number", path, member.key));
-      alphas_[member.key] = member.value.as_number();
+      alphas_.emplace_back(member.key, member.value.as_number());
     }
   return {};
 }

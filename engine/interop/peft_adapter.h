@@ -4,6 +4,7 @@
 //   of a table of tokens                               W' = W + s (B A)^T, A [r, vocabulary], B [hidden, r]
 //   DoRA (Liu et al. 2024, equation 5)                 W' = m (W + s B A) / |W + s B A|, of each row
 //   IA3 (Liu et al. 2022, section 3.3)                 W' = l W, rows (outputs) [out, 1] or columns (inputs) [1, in]
+// Ranks are those of the tensors; of alpha_pattern the first counts that means a module, as in PEFT from 0.14 on.
 // Tensors that stand under their own name, or under base_layer, take the place of the model's: modules_to_save, biases.
 // Embeddings that stand before every text (prompt tuning, Lester et al. 2021; of p-tuning, Liu et al. 2021, PEFT saves
 // what its encoder made) are read apart, for they change no weights. Other adapters that change a model's inputs or
@@ -14,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/interop/safetensors.h"
@@ -69,7 +71,7 @@ class PeftAdapter {
   SafetensorsFile file_;
   bool rslora_ = false, dora_ = false;
   double alpha_ = 0;
-  std::map<std::string, double> alphas_;  // of modules whose names end so
+  std::vector<std::pair<std::string, double>> alphas_;  // of modules whose names end so; the first that does counts
   std::map<std::string, Change> changes_;
 };
 

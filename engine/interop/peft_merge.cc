@@ -73,9 +73,9 @@ void multiply_by(const MergedRows& rows, const FloatValues& scale, bool by_rows)
 // A pattern is a module's name, or the last parts of it.
 double PeftAdapter::scale_of(const std::string& name, std::int64_t rank) const {
   const std::string module = name.substr(0, name.rfind('.'));
-  double alpha = alpha_;
-  for (const auto& [pattern, its] : alphas_)
-    if (module == pattern || ends_with(module, "." + pattern)) alpha = its;
+  const auto found = std::ranges::find_if(
+      alphas_, [&](const auto& one) { return module == one.first || ends_with(module, "." + one.first); });
+  const double alpha = found == alphas_.end() ? alpha_ : found->second;
   return alpha / (rslora_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
 }
 

@@ -40,12 +40,26 @@ Value prompt_config(const ModelShape& shape, const std::string& base_model) {
   return config;
 }
 
+std::string module_of(const AdaptedMatrix& m) {
+  return m.matrix.name.substr(0, m.matrix.name.size() - std::string(".weight").size());
+}
+
 // Modules by their whole names: the same matrices whatever else a model has.
 Value modules_of(const std::vector<AdaptedMatrix>& matrices, bool (*is_meant)(const AdaptedMatrix&)) {
   Value list = Value::make_array();
   for (const AdaptedMatrix& m : matrices)
-    if (is_meant(m)) list.push_back(m.matrix.name.substr(0, m.matrix.name.size() - std::string(".weight").size()));
+    if (is_meant(m)) list.push_back(module_of(m));
   return list;
+}
+
+// rank_pattern, or alpha_pattern: matrices whose number is another than the whole adapter's. By whole names, which
+// every version of PEFT finds: one regular expression or, before 0.14, where none ends a longer name, the name itself.
+template <class NumberOf>
+Value pattern_of(const std::vector<AdaptedMatrix>& matrices, const Value& otherwise, const NumberOf& number_of) {
+  Value pattern = Value::make_table();
+  for (const AdaptedMatrix& m : matrices)
+    if (const Value number = number_of(m); m.rank > 0 && number != otherwise) pattern.set(module_of(m), number);
+  return pattern;
 }
 
 Value config_of(const ModelShape& shape, const std::vector<AdaptedMatrix>& matrices, const std::string& base_model) {
@@ -63,14 +77,17 @@ Value config_of(const ModelShape& shape, const std::vector<AdaptedMatrix>& matri
     config.set("feedforward_modules", modules_of(matrices, [](const AdaptedMatrix& m) { return m.of_columns; }));
     return config;
   }
-  config.set("r", static_cast<long long>(adapter.rank));
+  const auto rank = static_cast<long long>(adapter.rank);
+  config.set("r", rank);
   config.set("lora_alpha", adapter.alpha);
   config.set("lora_dropout", 0.0);
   config.set("bias", "none");
   config.set("use_rslora", adapter.rslora);
   config.set("use_dora", adapter.kind == "dora");
-  config.set("rank_pattern", Value::make_table());
-  config.set("alpha_pattern", Value::make_table());
+  config.set("rank_pattern",
+             pattern_of(matrices, rank, [](const AdaptedMatrix& m) { return Value(static_cast<long long>(m.rank)); }));
+  config.set("alpha_pattern",
+             pattern_of(matrices, adapter.alpha, [](const AdaptedMatrix& m) { return Value(m.alpha); }));
   return config;
 }
 

@@ -213,8 +213,10 @@ class FitCheck {
     check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
     ModelShape adapted = *shape;
     adapted.adapter = asked->adapter;
-    if (const auto matrices = adapted_matrices(adapted); !matrices.ok())
-      add(stage, {"adapter.targets", "adapter"}, matrices.error().what, matrices.error().hint);
+    if (const auto matrices = adapted_matrices(adapted); !matrices.ok()) {
+      const std::string& what = matrices.error().what;  // it begins with the key
+      add(stage, {what.substr(0, what.find(':')), "adapter"}, what, matrices.error().hint);
+    }
     if (stage.kind != "sft") return;  // align has replicas alone, the others one rank
     for (const LayoutProblem& problem :
          layout_problems({*shape, stage.dims, stage.settings->get_integer("micro_batch_size"),

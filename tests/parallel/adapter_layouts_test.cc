@@ -51,6 +51,8 @@ TEST_CASE("an adapter follows the curve of one rank in every layout") {
       CAPTURE(layout.dims.to_string());
       SetupOptions options(training_shape(2, tied));
       options.adapter.kind = layout.kind, options.adapter.rank = 3, options.adapter.virtual_tokens = 5;
+      if (options.adapter.low_rank())
+        options.adapter.ranks = {{"k_proj", 2}, {"model.layers.1.mlp.*", 5}}, options.adapter.alphas = {{"o_proj", 2}};
       const RankRun one = train_one_rank(steps, DType::f32, options);
       options.pipeline.schedule = layout.schedule;
       for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
@@ -192,7 +194,7 @@ namespace {
 
 std::vector<SetupOptions> planned_setups() {
   std::vector<SetupOptions> all(4);
-  all[0].adapter.kind = "lora";
+  all[0].adapter.kind = "lora", all[0].adapter.ranks = {{"q_proj", 3}};
   all[1].adapter.kind = "ia3";
   all[2].adapter.kind = "lora", all[2].adapter.base_weights = "nf4";
   all[3].adapter.kind = "lora", all[3].adapter.base_weights = "int8";

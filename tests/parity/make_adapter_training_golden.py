@@ -42,6 +42,10 @@ ADAPTERS = {
     "dora": peft.LoraConfig(r=4, lora_alpha=4, use_dora=True, target_modules=LINEAR),
     "ia3": peft.IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"]),
 }
+PARTS = {  # adapters whose parts differ
+    "patterns": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"],
+                                rank_pattern={"v_proj": 2, "layers.1.mlp.down_proj": 6}, alpha_pattern={"q_proj": 9}),
+}
 
 
 def save(tuned, folder, base=BASE):
@@ -170,7 +174,7 @@ def write_reward():
 
 def main():
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *MIXTRAL, *PROMPTS, "reward", "nf4"]
+    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *MIXTRAL, *PARTS, *PROMPTS, "reward", "nf4"]
     if "reward" in wanted:
         write_reward()
     if "nf4" in wanted:
@@ -178,7 +182,7 @@ def main():
     for number, name in enumerate(PROMPTS):
         if name in wanted:
             write_prompt(name, 61 + number)
-    for number, (name, config) in enumerate((ADAPTERS | GPT2 | MIXTRAL).items()):
+    for number, (name, config) in enumerate((ADAPTERS | GPT2 | MIXTRAL | PARTS).items()):
         if name not in wanted:
             continue
         generator = torch.Generator().manual_seed(31 + number)

@@ -251,6 +251,10 @@ AdapterShape peft_shape(const std::string& folder) {
   const bool ia3 = config.get_string("peft_type") == "IA3";
   adapter.kind = ia3 ? "ia3" : config.get_bool("use_dora") ? "dora" : "lora";
   if (!ia3) adapter.rank = config.get_integer("r"), adapter.alpha = config.get_number("lora_alpha");
+  if (const Value* ranks = config.find("rank_pattern"))
+    for (const ValueMember& one : ranks->as_table()) adapter.ranks[one.key] = one.value.as_integer();
+  if (const Value* alphas = config.find("alpha_pattern"))
+    for (const ValueMember& one : alphas->as_table()) adapter.alphas[one.key] = one.value.as_number();
   adapter.rslora = config.get_bool("use_rslora");
   for (const Value& target : config.find("target_modules")->as_array()) adapter.targets.push_back(target.as_string());
   return adapter;

@@ -137,10 +137,11 @@ View AdaptedWeights::sum_of(const Place& place) {
   const View sum = values.reshaped(Shape{place.out, place.in});
   if (!place.a) return sum;
   GemmShape product;
-  product.m = place.out, product.n = place.in, product.k = adapter_.rank;
-  product.alpha = static_cast<float>(adapter_.factor()), product.beta = 1;
-  gemm(context_, product, trained_.vector(place.b->begin, place.out * adapter_.rank),
-       trained_.vector(place.a->begin, adapter_.rank * place.in), sum);
+  const std::int64_t r = place.of.rank;
+  product.m = place.out, product.n = place.in, product.k = r;
+  product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
+  gemm(context_, product, trained_.vector(place.b->begin, place.out * r), trained_.vector(place.a->begin, r * place.in),
+       sum);
   return sum;
 }
 
@@ -250,8 +251,8 @@ void AdaptedWeights::project_saved(const Place& place, View gradient, const Grad
 }
 
 void AdaptedWeights::project_low_rank(const Place& place, View gradient, const GradientTarget& trained) {
-  const std::int64_t r = adapter_.rank;
-  const float s = static_cast<float>(adapter_.factor()), beta = trained.overwrite ? 0.0F : 1.0F;
+  const std::int64_t r = place.of.rank;
+  const float s = static_cast<float>(place.of.factor), beta = trained.overwrite ? 0.0F : 1.0F;
   GemmShape of_a;  // [r, in] = B^T [r, out] dW [out, in]
   of_a.m = r, of_a.n = place.in, of_a.k = place.out, of_a.transpose_a = true, of_a.alpha = s, of_a.beta = beta;
   gemm(context_, of_a, trained_.vector(place.b->begin, place.out * r), gradient,

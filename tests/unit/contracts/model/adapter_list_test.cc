@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "contracts/plan/memory_plan.h"
 
 using namespace longhaul;
@@ -63,6 +65,43 @@ TEST_CASE("targets that mean nothing are named together, with those that there a
   CHECK(message.find("\"c_attn\", \"lm_head\" mean no matrix") != std::string::npos);
   CHECK(message.find("down_proj") != std::string::npos);
   CHECK(adapted_matrices(with_adapter(llama_7b(), "lora", {"*layers.3.*"}))->size() == 7);
+}
+
+TEST_CASE("matrices that ranks and alphas mean have their own, and others the adapter's") {
+  ModelShape shape = with_adapter(llama_7b(), "dora");
+  shape.adapter.rank = 8, shape.adapter.alpha = 16;
+  shape.adapter.ranks = {{"q_proj", 4}, {"model.layers.3.mlp.*", 32}}, shape.adapter.alphas = {{"self_attn.v_proj", 2}};
+  const auto of = [&](const std::string& name) {
+    const auto matrices = adapted_matrices(shape);
+    REQUIRE(matrices.ok());
+    const auto found =
+        std::ranges::find(*matrices, name + ".weight", [](const AdaptedMatrix& m) { return m.matrix.name; });
+    REQUIRE(found != matrices->end());
+    CHECK(found->own[0].shape[0] == found->rank);
+    CHECK(found->own[1].shape[1] == found->rank);
+    return *found;
+  };
+  CHECK(of("model.layers.0.self_attn.q_proj").rank == 4);
+  CHECK(of("model.layers.0.self_attn.q_proj").factor == 4);  // 16 / 4
+  CHECK(of("model.layers.3.mlp.up_proj").rank == 32);
+  CHECK(of("model.layers.3.mlp.up_proj").factor == 0.5);
+  CHECK(of("model.layers.31.mlp.up_proj").rank == 8);
+  CHECK(of("model.layers.5.self_attn.v_proj").factor == 0.25);
+  CHECK(of("model.layers.5.self_attn.k_proj").factor == 2);
+  shape.adapter.rslora = true;
+  CHECK(of("model.layers.0.self_attn.q_proj").factor == 8);  // 16 / sqrt(4)
+}
+
+TEST_CASE("names of settings of an adapter that mean nothing, or one matrix twice, are said in one error") {
+  ModelShape shape = with_adapter(llama_7b(), "lora", {"q_proj", "c_attn"});
+  shape.adapter.ranks = {{"q_proj", 4}, {"v_proj", 4}, {"*.layers.7.*", 2}}, shape.adapter.alphas = {{"lm_head", 1}};
+  const auto wrong = adapted_matrices(shape);
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.error().what ==
+        "adapter.targets: \"c_attn\" means no matrix that can be adapted; "
+        "adapter.ranks: \"v_proj\" means no matrix that is adapted; "
+        "adapter.ranks: \"*.layers.7.*\" and \"q_proj\" both mean model.layers.7.self_attn.q_proj.weight; "
+        "adapter.alphas: \"lm_head\" means no matrix that is adapted");
 }
 
 TEST_CASE("experts' matrices are adapted where targets name them, on the ranks of their expert and split by etp") {
@@ -177,11 +216,14 @@ TEST_CASE("keys of an adapter that say nothing to its kind are refused together"
   CHECK(check_adapter(adapter).error().message().find("adapter.rank, adapter.targets say nothing to") == 0);
   adapter.kind = "ia3";
   CHECK(check_adapter(adapter).error().message().find("adapter.rank says nothing to adapter.kind = \"ia3\"") == 0);
+  adapter.ranks = {{"q_proj", 4}}, adapter.alphas = {{"q_proj", 4}};
+  CHECK(check_adapter(adapter).error().message().find("adapter.rank, adapter.ranks, adapter.alphas say nothing to") ==
+        0);
   adapter.kind = "dora";
   CHECK(check_adapter(adapter).ok());
   adapter.virtual_tokens = 8;
   CHECK(check_adapter(adapter).error().message().find("adapter.virtual_tokens says nothing to") == 0);
-  adapter.kind = "prompt";
+  adapter.kind = "prompt", adapter.ranks.clear(), adapter.alphas.clear();
   CHECK(check_adapter(adapter).error().message().find("adapter.rank, adapter.targets say nothing to") == 0);
   adapter.rank = AdapterShape().rank, adapter.targets.clear();
   CHECK(check_adapter(adapter).ok());

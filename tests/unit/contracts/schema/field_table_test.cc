@@ -24,6 +24,8 @@ struct ProbeSettings {
   Seconds wait{90};
   ByteCount limit{1024};
   std::vector<std::string> names;
+  std::map<std::string, std::int64_t> sizes;
+  std::map<std::string, double> shares;
   InnerSettings inner;
 };
 const FieldTable<ProbeSettings>& probe_fields() {
@@ -35,6 +37,8 @@ const FieldTable<ProbeSettings>& probe_fields() {
                                 .field("wait", &S::wait, {.help = "a wait"})
                                 .field("limit", &S::limit, {.help = "a limit"})
                                 .field("names", &S::names, {.help = "names"})
+                                .field("sizes", &S::sizes, {.help = "sizes", .min = 1, .max = 64})
+                                .field("shares", &S::shares, {.help = "shares", .min = 0})
                                 .group("inner", &S::inner, inner_fields(), "a group");
   return table;
 }
@@ -77,6 +81,23 @@ TEST_CASE("all problems of a table are reported together, each at its place") {
   CHECK(text.find("sample.inner.depth = 0 is out of bounds") != std::string::npos);
   CHECK(text.find("sample.count is missing") != std::string::npos);
   CHECK(text.find("7 errors; nothing was submitted") != std::string::npos);
+}
+
+TEST_CASE("a table of numbers keeps its names, and each number that is none or out of bounds is said at its place") {
+  Diagnostics d;
+  const auto s = probe_fields().parse(
+      parse_toml("count = 1\nsizes = { q_proj = 4, \"mlp.*\" = 8 }\nshares = { a = 2, b = 0.5 }", "s.toml").value(),
+      "sample", d);
+  CHECK(d.empty());
+  CHECK(s.sizes == std::map<std::string, std::int64_t>{{"mlp.*", 8}, {"q_proj", 4}});
+  CHECK(s.shares == std::map<std::string, double>{{"a", 2}, {"b", 0.5}});
+  const std::string said =
+      problems_of("count = 1\nsizes = { a = 0, b = 1.5, c = 3 }\nshares = { a = \"x\" }").render("");
+  CHECK(said.find("sample.sizes.a = 0 is out of bounds; expected between 1 and 64") != std::string::npos);
+  CHECK(said.find("sample.sizes.b is 1.5, expected integer") != std::string::npos);
+  CHECK(said.find("sample.shares.a is ") != std::string::npos);
+  CHECK(said.find("sample.sizes.c") == std::string::npos);
+  CHECK(problems_of("count = 1\nsizes = 3").render("").find("expected table of integers") != std::string::npos);
 }
 
 TEST_CASE("settings written as a value read back equal") {

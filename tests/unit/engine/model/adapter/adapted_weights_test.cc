@@ -34,6 +34,14 @@ SetupOptions adapted_setup(const std::string& kind) {
   return options;
 }
 
+// Some matrices have ranks and alphas of their own.
+SetupOptions patterned_setup(const std::string& kind) {
+  SetupOptions options = adapted_setup(kind);
+  options.adapter.ranks = {{"q_proj", 1}, {"model.layers.1.mlp.*", 6}};
+  options.adapter.alphas = {{"v_proj", 2}, {"model.layers.1.mlp.up_proj", 9}};
+  return options;
+}
+
 // Of experts, a shared one, and one matrix of attention. No loss but that of the tokens.
 SetupOptions experts_setup(const std::string& kind) {
   SetupOptions options(training_mixtral_shape());
@@ -98,9 +106,9 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 }
 
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
-  for (const SetupOptions& options :
-       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), adapted_setup("prompt"),
-        adapted_setup("p-tuning"), all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
+  for (const SetupOptions& options : {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"),
+                                      adapted_setup("prompt"), adapted_setup("p-tuning"), patterned_setup("lora"),
+                                      all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
     CAPTURE(options.adapter.kind);
     CAPTURE(options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
@@ -162,8 +170,8 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
   SetupOptions gpt2 = adapted_setup("lora"), gpt2_dora = adapted_setup("dora");
   gpt2.shape = gpt2_dora.shape = training_gpt2_shape();
   for (const SetupOptions& setup_options :
-       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), gpt2, gpt2_dora, experts_setup("lora"),
-        experts_setup("dora"), experts_setup("ia3")}) {
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), patterned_setup("lora"),
+        patterned_setup("dora"), gpt2, gpt2_dora, experts_setup("lora"), experts_setup("dora"), experts_setup("ia3")}) {
     CAPTURE(setup_options.adapter.kind);
     CAPTURE(setup_options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, setup_options);
@@ -184,6 +192,27 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     REQUIRE(load_model_weights(merged.context, scratch.file("merged"), merged.store).ok());
     CHECK(JudgedBatch(merged).loss(merged) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
   }
+}
+
+TEST_CASE("PEFT's configuration has each rank and alpha that is not the adapter's, by the whole name of its module") {
+  const SetupOptions options = patterned_setup("lora");
+  ModelShape shape = options.shape;
+  shape.adapter = options.adapter;
+  const testing::Scratch scratch;
+  auto writer = PeftWriter::create(scratch.file("adapter"), shape, "model");
+  REQUIRE(writer.ok());
+  for (const ParameterSpec& spec : parameter_list(shape))
+    REQUIRE(writer->add(spec.name, std::vector<float>(static_cast<std::size_t>(spec.elements()))).ok());
+  REQUIRE(writer->finish().ok());
+  const Value config = parse_json(read_file(scratch.file("adapter") + "/adapter_config.json").value(), "").value();
+  CHECK(config.get_integer("r") == 3);
+  CHECK(to_json(*config.find("rank_pattern")) ==
+        R"({"model.layers.0.self_attn.q_proj":1,"model.layers.1.self_attn.q_proj":1,"model.layers.1.mlp.gate_proj":6,)"
+        R"("model.layers.1.mlp.up_proj":6,"model.layers.1.mlp.down_proj":6})");
+  const Value& alphas = *config.find("alpha_pattern");
+  CHECK(alphas.size() == 3);
+  CHECK(alphas.get_number("model.layers.1.self_attn.v_proj") == 2);
+  CHECK(alphas.get_number("model.layers.1.mlp.up_proj") == 9);
 }
 
 TEST_CASE("a prompt that was learnt stands before every text of the model that it leaves, and in PEFT's files") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -131,6 +132,31 @@ TEST_CASE("what an adapter's configuration asks for and nobody merges is refused
   CHECK(said("adapter-lora", "alpha_pattern", std::move(pattern)).find("regular expression") != std::string::npos);
   CHECK(said("adapter-lora", "something_new", true).find("something_new") != std::string::npos);
   CHECK(said("adapter-lora", "something_new", false).empty());
+}
+
+TEST_CASE("the first of an adapter's alpha patterns that means a module counts, by its whole name or the end of it") {
+  const testing::Scratch scratch;
+  const std::string base = adapters_golden("model-untied"), name = "model.layers.0.self_attn.q_proj.weight";
+  const ModelShape shape = load_model_config(base).value().shape;
+  const auto reader = ModelFolderReader::open(base, shape).value();
+  const std::vector<ParameterSpec> all = parameter_list(shape);
+  const ParameterSpec& spec = *std::ranges::find(all, name, &ParameterSpec::name);
+  const auto moved_by = [&](std::initializer_list<std::pair<const char*, double>> alphas) {
+    Value pattern = Value::make_table();
+    for (const auto& [key, alpha] : alphas) pattern.set(key, alpha);
+    const auto merge = AdapterMerge::open(with_key(scratch, "adapter-lora", "alpha_pattern", pattern), shape).value();
+    std::vector<float> values(static_cast<std::size_t>(spec.elements()));
+    REQUIRE(reader.read(spec, whole_box(spec.shape), values).ok());
+    const float before = values[5];
+    REQUIRE(merge.merge(spec, values).ok());
+    return static_cast<double>(values[5] - before) * 4;  // of rank 4
+  };
+  const double of_one = moved_by({{"q_proj", 1}});
+  CHECK(std::abs(of_one) > 1e-3);
+  CHECK(moved_by({{"layers.0.self_attn.q_proj", 2}, {"q_proj", 1}}) == doctest::Approx(2 * of_one).epsilon(1e-4));
+  CHECK(moved_by({{"q_proj", 1}, {"layers.0.self_attn.q_proj", 2}}) == doctest::Approx(of_one).epsilon(1e-4));
+  CHECK(moved_by({{"layers.1.self_attn.q_proj", 2}}) == doctest::Approx(6 * of_one).epsilon(1e-4));  // lora_alpha
+  CHECK(moved_by({{"model.layers.0.self_attn.q_proj", 3}}) == doctest::Approx(3 * of_one).epsilon(1e-4));
 }
 
 TEST_CASE("embeddings that PEFT puts before every text are read, of p-tuning those that its encoder made") {
