@@ -17,7 +17,7 @@ namespace {
 
 // "q_proj" of "model.layers.0.self_attn.q_proj.weight".
 std::string last_part(const std::string& name) {
-  const std::string module = name.substr(0, name.size() - std::string(".weight").size());
+  const std::string module = name.substr(0, name.rfind('.'));
   return module.substr(module.rfind('.') + 1);
 }
 
@@ -47,8 +47,13 @@ bool can_be_adapted(const ParameterSpec& spec) {
   return spec.layer >= 0 && spec.shape.size() == 2 && (spec.tp_dim >= 0 || is_of_shared_experts(spec));
 }
 
+// What can be trained itself: tables, the output layer, norms.
+bool can_be_saved(const ParameterSpec& spec) {
+  return is_norm(spec) || (spec.layer < 0 && spec.shape.size() == 2 && spec.name != prompt_name);
+}
+
 bool is_meant(const ParameterSpec& spec, const std::string& target) {
-  const std::string module = spec.name.substr(0, spec.name.size() - std::string(".weight").size());
+  const std::string module = spec.name.substr(0, spec.name.rfind('.'));  // without .weight or .bias
   if (target.find('*') == std::string::npos) return module == target || ends_with(module, "." + target);
   return ::fnmatch(target.c_str(), module.c_str(), 0) == 0;
 }
@@ -62,6 +67,12 @@ bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   if (!adapter.targets.empty()) return meant(adapter.targets);
   if (spec.expert >= 0 || is_of_shared_experts(spec)) return false;
   return adapter.kind != "ia3" || meant(of_ia3);
+}
+
+bool is_saved(const ParameterSpec& spec, const AdapterShape& adapter) {
+  if (spec.name == scalar_head_name) return true;
+  return can_be_saved(spec) &&
+         std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) { return is_meant(spec, name); });
 }
 
 template <class Number>
@@ -164,33 +175,56 @@ class NameProblems {
           }
   }
 
+  // What is trained itself: each name means something, and none a table that is the output as well.
+  void hold_saved(const char* key, const std::vector<std::string>& names, const ModelShape& model) {
+    std::vector<std::string> others;
+    for (const std::string& name : names)
+      if (model.tie_word_embeddings && (is_meant(named(embedding_name(model)), name) || is_meant(named(output_), name)))
+        said_.push_back(
+            format("adapter.{}: \"{}\" means a table that looks tokens up and makes the output as well (tied): PEFT "
+                   "would train a copy of one of the two",
+                   key, name));
+      else
+        others.push_back(name);
+    hold_meant(key, others, "table, output layer or norm", [](const AdaptedMatrix& m) { return m.is_saved; });
+  }
+
   const std::vector<std::string>& said() const { return said_; }
 
  private:
+  static constexpr const char* output_ = "lm_head.weight";  // where it is not the table of tokens
+  static ParameterSpec named(const std::string& name) {
+    ParameterSpec spec;
+    spec.name = name;
+    return spec;
+  }
+
   const std::vector<AdaptedMatrix>& matrices_;
   std::vector<std::string> said_;
 };
 
-// The last parts of the names of matrices that can be adapted.
-std::vector<std::string> adaptable_names(const std::vector<AdaptedMatrix>& of_model) {
+// The last parts of the names of modules that can be so.
+std::string names_that(bool (*can_be)(const ParameterSpec&), const std::vector<AdaptedMatrix>& of_model) {
   std::vector<std::string> names;
   for (const AdaptedMatrix& m : of_model)
-    if (const std::string name = can_be_adapted(m.matrix) ? last_part(m.matrix.name) : "";
+    if (const std::string name = can_be(m.matrix) ? last_part(m.matrix.name) : "";
         !name.empty() && std::ranges::find(names, name) == names.end())
       names.push_back(name);
-  return names;
+  return join(names, ", ");
 }
 
 Status check_names(const std::vector<AdaptedMatrix>& matrices, const std::vector<AdaptedMatrix>& of_model,
-                   const AdapterShape& adapter) {
+                   const ModelShape& model, const AdapterShape& adapter) {
   NameProblems problems(matrices);
   problems.hold_meant("targets", adapter.targets, "matrix that can be adapted",
                       [](const AdaptedMatrix& m) { return !m.is_saved; });
   problems.hold_numbers("ranks", adapter.ranks);
   problems.hold_numbers("alphas", adapter.alphas);
+  problems.hold_saved("modules_to_save", adapter.modules_to_save, model);
   if (problems.said().empty()) return {};
-  return make_error(ErrorCode::invalid_input, join(problems.said(), "; "),
-                    "those of this model: " + join(adaptable_names(of_model), ", "));
+  std::string hint = "those of this model: " + names_that(can_be_adapted, of_model);
+  if (!adapter.modules_to_save.empty()) hint += "; of modules_to_save: " + names_that(can_be_saved, of_model);
+  return make_error(ErrorCode::invalid_input, join(problems.said(), "; "), hint);
 }
 
 }  // namespace
@@ -207,9 +241,11 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
     return matrices;
   }
   for (const AdaptedMatrix& m : of_model)
-    if (is_adapted(m.matrix, adapter)) matrices.push_back(adapted(m, adapter));
-  if (model.scalar_head) matrices.push_back(saved(of_model.back()));
-  LH_CHECK(check_names(matrices, of_model, adapter));
+    if (is_adapted(m.matrix, adapter))
+      matrices.push_back(adapted(m, adapter));
+    else if (is_saved(m.matrix, adapter))
+      matrices.push_back(saved(m));
+  LH_CHECK(check_names(matrices, of_model, model, adapter));
   return matrices;
 }
 
@@ -241,6 +277,11 @@ std::int64_t written_of(std::span<const FlatParameter> unit, std::span<const Fla
 
 }  // namespace
 
+bool has_addends(const ParameterSpec& own, const ParallelDims& dims) {
+  if (own.tp_dim >= 0 || (own.expert >= 0 ? dims.etp : dims.tp) == 1) return false;
+  return !is_norm(own) || dims.sp;
+}
+
 std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matrices, const ModelShape& shape, int ep) {
   std::map<int, std::set<std::int64_t>> ranks;  // of each layer
   for (const AdaptedMatrix& m : matrices)
@@ -266,7 +307,8 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
   for (const AdaptedMatrix& matrix : matrices)
     if (const FlatRange here = range_of(matrix, names); here.size() > 0) {
       adapted.push_back(here);
-      space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
+      if (!matrix.is_saved)
+        space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
     }
   std::ranges::sort(adapted, {}, &FlatRange::begin);
   std::int64_t units = 0;

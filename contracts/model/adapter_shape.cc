@@ -24,10 +24,14 @@ const FieldTable<AdapterShape>& adapter_fields() {
                        "down_proj); experts' are \"w1\", \"w2\" and \"w3\""})
           .field("ranks", &A::ranks,
                  {.help = "lora, dora: ranks of matrices that have another than `rank`, by names as in targets: "
-                          "{ q_proj = 4, \"model.layers.0.*\" = 16 }",
+                          "{ q_proj = 4, \"*.layers.0.mlp.*\" = 16 }",
                   .min = 1,
                   .max = 8192})
           .field("alphas", &A::alphas, {.help = "lora, dora: in the same way those with another alpha", .min = 0})
+          .field(
+              "modules_to_save", &A::modules_to_save,
+              {.help = "lora, dora, ia3: what is trained itself beside the adapter, by names as in targets: "
+                       "\"embed_tokens\", \"lm_head\" (of a model whose output is not tied to its embedding), norms"})
           .field("base_weights", &A::base_weights,
                  {.help = "what the matrices of the model's layers, which stay as they are, are held in: full is the "
                           "type that computes; with nf4 and lora this is QLoRA",
@@ -55,7 +59,10 @@ Status check_adapter(const AdapterShape& adapter) {
     hold(adapter.ranks != plain.ranks, "ranks");
     hold(adapter.alphas != plain.alphas, "alphas");
   }
-  if (!adapter.on() || adapter.is_prompt()) hold(adapter.targets != plain.targets, "targets");
+  if (!adapter.on() || adapter.is_prompt()) {
+    hold(adapter.targets != plain.targets, "targets");
+    hold(adapter.modules_to_save != plain.modules_to_save, "modules_to_save");
+  }
   if (!adapter.on()) hold(adapter.base_weights != plain.base_weights, "base_weights");
   if (!adapter.is_prompt()) hold(adapter.virtual_tokens != plain.virtual_tokens, "virtual_tokens");
   if (!adapter.has_encoder()) hold(adapter.encoder_size != plain.encoder_size, "encoder_size");

@@ -38,6 +38,9 @@ struct AdapterShape {
   // Of matrices that patterns mean, which are like targets: no two of a table mean the same matrix.
   std::map<std::string, std::int64_t> ranks;
   std::map<std::string, double> alphas;
+  // What is trained itself beside the adapter, by names like targets: the table of tokens and the output layer, unless
+  // these are one, learned positions, norms.
+  std::vector<std::string> modules_to_save;
   // What the weights that stay as they are are held in (contracts/model/coded_weights.h): full, the type that computes;
   // int8, int4 or nf4.
   std::string base_weights = "full";

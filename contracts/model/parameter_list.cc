@@ -180,6 +180,11 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   return list;
 }
 
+bool is_norm(const ParameterSpec& parameter) {
+  return parameter.shape.size() == 1 &&
+         (parameter.name.find("norm.") != std::string::npos || parameter.name.find(".ln_") != std::string::npos);
+}
+
 std::vector<int> stages_of(const ParameterSpec& parameter, const ModelShape& shape, const StageLayout& stages) {
   if (parameter.layer >= 0) return {stage_of_layer(stages, parameter.layer)};
   const int last = stages.stages() - 1;

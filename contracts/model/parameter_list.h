@@ -55,6 +55,9 @@ inline constexpr const char* scalar_head_name = "score.weight";
 // Of what stands before every text (ModelShape::virtual_tokens), as PEFT names it.
 inline constexpr const char* prompt_name = "prompt_embeddings";
 
+// The weight of a norm, or its bias.
+bool is_norm(const ParameterSpec& parameter);
+
 // Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0. Without a stage layout
 // the layers are split evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.
 Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,

@@ -19,18 +19,14 @@ PartialGradients partial_gradient_elements(const TrainingOutline& o, const RankO
     return sum;
   };
   const auto add = [&](std::int64_t begin, std::int64_t end) { elements.tensor += owned(begin, end); };
-  const auto is_norm = [](const FlatParameter& p) {
-    return p.spec.name.find("norm") != std::string::npos || p.spec.name.find(".ln_") != std::string::npos;
-  };
   const FlatParameter* before = nullptr;  // of a router with its shared experts: one range, padding included
   for (const FlatParameter& p : rank.layout.parameters()) {
-    if (o.adapter.on()) {  // engine/model/adapter: what every rank of tp, or etp, has whole
-      const bool of_expert = p.spec.expert >= 0;
-      if (p.spec.tp_dim < 0 && (of_expert ? o.dims.etp : o.dims.tp) > 1)
-        (of_expert ? elements.experts : elements.tensor) += owned(p.begin, p.end);
+    if (o.adapter.on()) {
+      if (has_addends(p.spec, o.dims))
+        (p.spec.expert >= 0 ? elements.experts : elements.tensor) += owned(p.begin, p.end);
       continue;
     }
-    if (o.dims.sp && is_norm(p)) add(p.begin, p.end);
+    if (o.dims.sp && is_norm(p.spec)) add(p.begin, p.end);
     const bool of_router =
         o.dims.tp > 1 && p.spec.expert < 0 && p.spec.name.find(".block_sparse_moe.") != std::string::npos;
     if (of_router) add(before ? before->end : p.begin, p.end);

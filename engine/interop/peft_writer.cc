@@ -41,15 +41,15 @@ Value prompt_config(const ModelShape& shape, const std::string& base_model) {
 }
 
 std::string module_of(const AdaptedMatrix& m) {
-  return m.matrix.name.substr(0, m.matrix.name.size() - std::string(".weight").size());
+  return m.matrix.name.substr(0, m.matrix.name.rfind('.'));  // without .weight or .bias
 }
 
-// Modules by their whole names: the same matrices whatever else a model has.
+// Modules by their whole names: the same matrices whatever else a model has. A norm of GPT-2 has two parameters.
 Value modules_of(const std::vector<AdaptedMatrix>& matrices, bool (*is_meant)(const AdaptedMatrix&)) {
-  Value list = Value::make_array();
+  std::vector<std::string> names;
   for (const AdaptedMatrix& m : matrices)
-    if (is_meant(m)) list.push_back(module_of(m));
-  return list;
+    if (is_meant(m) && (names.empty() || names.back() != module_of(m))) names.push_back(module_of(m));
+  return ValueArray(names.begin(), names.end());
 }
 
 // rank_pattern, or alpha_pattern: matrices whose number is another than the whole adapter's. By whole names, which

@@ -81,19 +81,18 @@ void Block::backward(const ComputeContext& context, int slot_index, const Gradie
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
   Workspace& w = activations_.workspace();
   const View dx = first_rows(w.dx, r), branch = first_rows(w.branch, r);
-  if (target.overwrite) {
-    input_norm_.clear(context, target);
-    post_norm_.clear(context, target);
-  }
   feed_forward_->backward_input(context, slot_index,
                                 reaches(context, slot.batch, ModelDropout::feed_forward_place(layer_), w.dx), branch);
   if (weights) feed_forward_->backward_weight(context, slot_index, target);
   feed_forward_->finish_input(context, slot_index);
+  // Norms are cleared here and not before: the memory of an adapter's gradient has been the experts' meanwhile.
+  if (target.overwrite) post_norm_.clear(context, target);
   post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
   attention_.backward_input(context, slot_index,
                             reaches(context, slot.batch, ModelDropout::attention_place(layer_), w.dx), branch);
   if (weights) attention_.backward_weight(context, slot_index, target);
   attention_.finish_input(context);
+  if (target.overwrite) input_norm_.clear(context, target);
   input_norm_.backward(context, r, branch, first_rows(a.x, r), a.input_inv_rms, dx, target, true);
   post_norm_.say_ready(target);
   input_norm_.say_ready(target);

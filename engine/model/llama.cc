@@ -109,7 +109,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
   link_.set_overlap(options.overlap);
   if (experts_) experts_->exchange().set_overlap(options.overlap_experts);
-  if (link_.first()) embedding_.emplace(parameters, tensor_, activations_, batches_);
+  if (link_.first()) embedding_.emplace(parameters, tensor_, activations_, batches_, link_.last());
   if (link_.last()) output_.emplace(parameters, tensor_, activations_, link_.first());
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
@@ -253,12 +253,8 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 // From the loss, or from what the next stage says of this one's output.
 void Llama::backward_to_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
                               std::span<float> loss, const GradientTarget& target) {
-  if (link_.last()) {
-    if (target.overwrite && link_.first()) embedding_->clear(context, target, !output_->shares_embedding());
-    return output_->backward(context, activations_.slot(slot_index), weights, loss, target);
-  }
+  if (link_.last()) return output_->backward(context, activations_.slot(slot_index), weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward()) embedding_->clear(context, target, true);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -288,8 +284,6 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   LH_ASSERT(activations_.split_backward(), "made for joint backward");
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
-  // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) embedding_->clear(context, target, true);
   const ActivationSlot& slot = activations_.slot(slot_index);
   embedding_->backward_weight(context, slot.batch, slot.embedding_gradient, target);
 }

@@ -20,8 +20,6 @@ class OutputLayer {
 
   const Norm& norm() const { return norm_; }
   const VocabularyPart& table() const { return table_; }
-  // The embedding of this stage is the output's table as well: who clears and completes its gradient has to know.
-  bool shares_embedding() const { return shares_embedding_; }
 
   // Of a slot whose final norm is there. loss [tokens], where operations work.
   void losses(const ComputeContext& context, const ActivationSlot& slot, std::span<float> loss);
@@ -44,7 +42,7 @@ class OutputLayer {
   Activations& activations_;
   Norm norm_;
   VocabularyPart table_;
-  bool shares_embedding_, is_scalar_;
+  bool shares_embedding_, is_scalar_;  // the first: the embedding of this stage, which completes the table's gradient
   std::int64_t hidden_;
 };
 

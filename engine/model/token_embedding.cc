@@ -6,7 +6,7 @@
 namespace longhaul {
 
 TokenEmbedding::TokenEmbedding(const ParameterStore& parameters, TensorParallel& tensor, Activations& activations,
-                               StageBatches& batches)
+                               StageBatches& batches, bool output_here)
     : parameters_(parameters),
       tensor_(tensor),
       activations_(activations),
@@ -14,7 +14,8 @@ TokenEmbedding::TokenEmbedding(const ParameterStore& parameters, TensorParallel&
       table_(parameters, embedding_name(parameters.shape())),
       hidden_(parameters.shape().hidden_size),
       places_(parameters.shape().max_position_embeddings),
-      prompt_size_(parameters.shape().virtual_tokens) {
+      prompt_size_(parameters.shape().virtual_tokens),
+      follows_output_(output_here && parameters.shape().tie_word_embeddings) {
   if (parameters.shape().is_gpt2()) positions_ = parameters.layout().find("transformer.wpe.weight").begin;
   if (prompt_size_ > 0) prompt_ = parameters.layout().find(prompt_name).begin;
 }
@@ -51,29 +52,37 @@ void TokenEmbedding::forward(const ComputeContext& context, const MicroBatch& ba
   if (positions_ >= 0) add_rows_of(context, positions_, places_, batches_.positions_of(batch), out);
 }
 
+// Cleared where they are written and not before the pass: the memory of an adapter's gradient has been another unit's
+// meanwhile.
 void TokenEmbedding::backward_weight(const ComputeContext& context, const MicroBatch& batch, View dx,
                                      const GradientTarget& target) {
   const bool of_table = target.wants(table_.begin), of_prompt = prompt_ >= 0 && target.wants(prompt_);
-  if (!of_table && !of_prompt) return;
+  const bool of_positions = positions_ >= 0 && target.wants(positions_);
+  if (!of_table && !of_prompt && !of_positions) return;
   const View all = all_rows(tensor_, activations_, dx, batch.tokens(), hidden_);
   if (of_prompt) backward_prompt(context, batch, all, target);
+  if (of_positions) backward_positions(context, batch, all, target);
   if (of_table) backward_table(context, batch, all, target);
 }
 
 void TokenEmbedding::backward_table(const ComputeContext& context, const MicroBatch& batch, View all,
                                     const GradientTarget& target) {
-  const std::int64_t h = hidden_;
-  embedding_backward(context, {batch.tokens(), table_.rows, h}, ids_of(context, batch), all,
-                     target.vector(table_.begin, table_.rows * h));
-  if (positions_ >= 0) {
-    embedding_backward(context, {batch.tokens(), places_, h}, batches_.positions_of(batch), all,
-                       target.vector(positions_, places_ * h));
-    target.say_ready(positions_, positions_ + places_ * h);
-  }
-  target.say_ready(table_.begin, table_.begin + table_.rows * h);
+  const std::int64_t end = table_.begin + table_.rows * hidden_;
+  if (target.overwrite && !follows_output_) target.clear(context, table_.begin, end);
+  embedding_backward(context, {batch.tokens(), table_.rows, hidden_}, ids_of(context, batch), all,
+                     target.vector(table_.begin, end - table_.begin));
+  target.say_ready(table_.begin, end);
 }
 
-// Cleared here and not before the pass: the memory of an adapter's gradient has been another unit's meanwhile.
+void TokenEmbedding::backward_positions(const ComputeContext& context, const MicroBatch& batch, View all,
+                                        const GradientTarget& target) {
+  const std::int64_t end = positions_ + places_ * hidden_;
+  if (target.overwrite) target.clear(context, positions_, end);
+  embedding_backward(context, {batch.tokens(), places_, hidden_}, batches_.positions_of(batch), all,
+                     target.vector(positions_, end - positions_));
+  target.say_ready(positions_, end);
+}
+
 void TokenEmbedding::backward_prompt(const ComputeContext& context, const MicroBatch& batch, View all,
                                      const GradientTarget& target) {
   const std::int64_t end = prompt_ + prompt_size_ * hidden_;
@@ -82,11 +91,6 @@ void TokenEmbedding::backward_prompt(const ComputeContext& context, const MicroB
     embedding_backward(context, {batch.tokens(), prompt_size_, hidden_}, batches_.prompt_rows(batch), all,
                        target.vector(prompt_, end - prompt_));
   target.say_ready(prompt_, end);
-}
-
-void TokenEmbedding::clear(const ComputeContext& context, const GradientTarget& target, bool tokens) const {
-  if (tokens) target.clear(context, table_.begin, table_.begin + table_.rows * hidden_);
-  if (positions_ >= 0) target.clear(context, positions_, positions_ + places_ * hidden_);
 }
 
 }  // namespace longhaul

@@ -13,17 +13,16 @@ namespace longhaul {
 
 class TokenEmbedding {
  public:
-  // All are the model's, and outlive it.
+  // All are the model's, and outlive it. `output_here`: so is the output, whose backward comes first, and writes the
+  // table's gradient where the two are one.
   TokenEmbedding(const ParameterStore& parameters, TensorParallel& tensor, Activations& activations,
-                 StageBatches& batches);
+                 StageBatches& batches, bool output_here);
 
   const VocabularyPart& table() const { return table_; }
   // out [r, hidden]: the rows of this rank. Collective over tp where the vocabulary is split.
   void forward(const ComputeContext& context, const MicroBatch& batch, View out);
-  // The tables' gradients accumulate: dx [r, hidden].
+  // dx [r, hidden]
   void backward_weight(const ComputeContext& context, const MicroBatch& batch, View dx, const GradientTarget& target);
-  // Zeroes the gradient of what is looked up by place, and with `tokens` of what is looked up by id.
-  void clear(const ComputeContext& context, const GradientTarget& target, bool tokens) const;
 
  private:
   std::span<const std::int32_t> ids_of(const ComputeContext& context, const MicroBatch& batch) const;
@@ -32,6 +31,8 @@ class TokenEmbedding {
   void add_rows_of(const ComputeContext& context, std::int64_t begin, std::int64_t table_rows,
                    std::span<const std::int32_t> rows, View out);
   void backward_table(const ComputeContext& context, const MicroBatch& batch, View all, const GradientTarget& target);
+  void backward_positions(const ComputeContext& context, const MicroBatch& batch, View all,
+                          const GradientTarget& target);
   void backward_prompt(const ComputeContext& context, const MicroBatch& batch, View all, const GradientTarget& target);
 
   const ParameterStore& parameters_;
@@ -42,6 +43,7 @@ class TokenEmbedding {
   // Where the learned positions and the embeddings before a text begin in the flat arrays; -1: there are none.
   std::int64_t positions_ = -1, prompt_ = -1;
   std::int64_t hidden_, places_, prompt_size_;
+  bool follows_output_;  // which has written the table's gradient
 };
 
 }  // namespace longhaul

@@ -53,6 +53,8 @@ TEST_CASE("an adapter follows the curve of one rank in every layout") {
       options.adapter.kind = layout.kind, options.adapter.rank = 3, options.adapter.virtual_tokens = 5;
       if (options.adapter.low_rank())
         options.adapter.ranks = {{"k_proj", 2}, {"model.layers.1.mlp.*", 5}}, options.adapter.alphas = {{"o_proj", 2}};
+      if (!tied && !options.adapter.is_prompt())
+        options.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
       const RankRun one = train_one_rank(steps, DType::f32, options);
       options.pipeline.schedule = layout.schedule;
       for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
@@ -73,6 +75,7 @@ SetupOptions experts_setup(const char* kind) {
   options.adam_eps = 1e-6;  // tests/parallel/expert_curves.h
   options.adapter.kind = kind, options.adapter.rank = 3;
   options.adapter.targets = {"w1", "w2", "w3", "*.shared_experts.*", "q_proj"};
+  options.adapter.modules_to_save = {"post_attention_layernorm", "norm"};
   return options;
 }
 
@@ -151,6 +154,7 @@ TEST_CASE("an adapter of a GPT-2, whose q, k and v are one matrix, follows the c
       CAPTURE(dims.to_string());
       SetupOptions options(training_gpt2_shape());
       options.adapter.kind = kind, options.adapter.virtual_tokens = 5;
+      if (!options.adapter.is_prompt()) options.adapter.modules_to_save = {"wpe", "ln_1", "ln_f"};
       const RankRun one = train_one_rank(3, DType::f32, options);
       for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
         REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
@@ -199,6 +203,8 @@ std::vector<SetupOptions> planned_setups() {
   all[2].adapter.kind = "lora", all[2].adapter.base_weights = "nf4";
   all[3].adapter.kind = "lora", all[3].adapter.base_weights = "int8";
   all.push_back(experts_setup("lora"));
+  all.emplace_back(training_shape(2, false));
+  all.back().adapter.kind = "lora", all.back().adapter.modules_to_save = {"embed_tokens", "lm_head", "norm"};
   all.push_back(experts_setup("dora"));
   all.back().adapter.targets = {"w2"};
   all.push_back(experts_setup("lora"));

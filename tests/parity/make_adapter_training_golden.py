@@ -45,6 +45,8 @@ ADAPTERS = {
 PARTS = {  # adapters whose parts differ
     "patterns": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"],
                                 rank_pattern={"v_proj": 2, "layers.1.mlp.down_proj": 6}, alpha_pattern={"q_proj": 9}),
+    "modules": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "down_proj"],
+                               modules_to_save=["embed_tokens", "lm_head", "norm", "input_layernorm"]),
 }
 
 
@@ -82,7 +84,7 @@ def of_ids(tuned, ids):
 def train(tuned, batches, judge=of_ids):
     trained = {name: p for name, p in tuned.named_parameters() if p.requires_grad}
     is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "score")) or (
-        "prompt_encoder" in name and trained[name].dim() > 1)
+        ("prompt_encoder" in name or "modules_to_save" in name) and trained[name].dim() > 1)
     decayed = [p for name, p in trained.items() if is_matrix(name)]
     others = [p for name, p in trained.items() if not is_matrix(name)]
     groups = [{"params": decayed, "weight_decay": ADAMW["weight_decay"]}, {"params": others, "weight_decay": 0.0}]

@@ -255,6 +255,9 @@ AdapterShape peft_shape(const std::string& folder) {
     for (const ValueMember& one : ranks->as_table()) adapter.ranks[one.key] = one.value.as_integer();
   if (const Value* alphas = config.find("alpha_pattern"))
     for (const ValueMember& one : alphas->as_table()) adapter.alphas[one.key] = one.value.as_number();
+  const Value* saved = config.find("modules_to_save");  // of a reward model its output layer, by all of its names
+  if (saved && saved->is_array() && config.get_string("task_type") == "CAUSAL_LM")
+    for (const Value& module : saved->as_array()) adapter.modules_to_save.push_back(module.as_string());
   adapter.rslora = config.get_bool("use_rslora");
   for (const Value& target : config.find("target_modules")->as_array()) adapter.targets.push_back(target.as_string());
   return adapter;

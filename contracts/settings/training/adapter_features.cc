@@ -97,6 +97,30 @@ void add_base_weights(std::vector<EngineFeature>& rows) {
                   .keys = {"adapter.base_weights", "adapter", "device"}});
 }
 
+void add_saved_modules(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.modules_to_save`",
+                  .families = {F::llama, F::mistral, F::mixtral},
+                  .processor = runs("norms; the table of tokens and the output where they are two; by every layout"),
+                  .gpu = refused,
+                  .ask =
+                      [](EngineCase& c) {
+                        c.shape.tie_word_embeddings = false;
+                        c.adapter.kind = "lora", c.dims.tp = 2, c.dims.sp = true;
+                        c.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
+                      },
+                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && !c.adapter.modules_to_save.empty(); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "device = \"gpu\" with adapter.modules_to_save = [\"{}\"], which are trained on "
+                            "processors",
+                            join(c.adapter.modules_to_save, "\", \""));
+                      },
+                  .hint = "leave adapter.modules_to_save out, or use device = \"cpu\"",
+                  .keys = {"adapter.modules_to_save", "adapter", "device"}});
+}
+
 void add_layouts(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"ia3\"` of GPT-2",
@@ -258,6 +282,7 @@ void add_adapter_features(std::vector<EngineFeature>& rows) {
       [](const EngineCase& c) { return c.adapter.has_encoder(); });
   add_prompt_stages(rows);
   add_base_weights(rows);
+  add_saved_modules(rows);
   add_layouts(rows);
   add_adapted_experts(rows);
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 
-#include "engine/core/tensor/transfer.h"
 #include "engine/model/adapter/matrix_rows.h"
 #include "engine/model/adapter/prompt_encoder.h"
 #include "engine/ops/linear/gemm.h"
@@ -43,7 +42,8 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
   const ParameterNames own(trained.layout()), model(base.layout());
   for (const AdaptedMatrix& m : *matrices)
     if (const FlatRange here = range_of(m, model); here.size() > 0) {
-      const std::int64_t in = model.find_if_held(m.first)->box.extent[1];
+      const std::vector<std::int64_t>& extent = model.find_if_held(m.first)->box.extent;
+      const std::int64_t in = extent.size() > 1 ? extent[1] : 1;
       Place& place = places_.emplace_back();
       place.of = m, place.begin = here.begin, place.out = here.size() / in, place.in = in;
       place.a = own.find_if_held(m.a), place.b = own.find_if_held(m.b), place.factors = own.find_if_held(m.factors);
@@ -114,8 +114,7 @@ void AdaptedWeights::begin_as_base() {
   for (const Place& place : places_) {
     if (place.saved) {
       values.resize(static_cast<std::size_t>(place.elements()));
-      base_.widen(context_, {place.begin, place.begin + place.elements()}, scratch_.view().rows(0, place.elements()));
-      copy_out(context_, scratch_.view().rows(0, place.elements()), View(values.data(), Shape{place.elements()}));
+      base_.widen(context_, {place.begin, place.begin + place.elements()}, View(values));
       trained_.put(context_, *place.saved, values);
     }
     if (adapter_.kind != "dora" || place.saved) continue;
@@ -290,10 +289,9 @@ void AdaptedWeights::project_scale(const Place& place, View gradient, const Grad
 std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradients(bool of_experts) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   const ParallelDims& dims = base_.layout().place().dims;
-  if ((of_experts ? dims.etp : dims.tp) == 1) return ranges;
   for (const Place& place : places_)
     for (const FlatParameter* p : place.own())
-      if (p->spec.tp_dim < 0 && (p->spec.expert >= 0) == of_experts) ranges.emplace_back(p->begin, p->end);
+      if (has_addends(p->spec, dims) && (p->spec.expert >= 0) == of_experts) ranges.emplace_back(p->begin, p->end);
   return ranges;
 }
 

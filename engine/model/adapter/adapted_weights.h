@@ -10,9 +10,10 @@
 //   ia3   dl = rows' (columns') sums of dW' W
 //   p-tuning  through the encoder (prompt_encoder.h)
 // W' is made a block (or its experts) at a time where it is used, and dW' is kept until its matrix is done: neither is
-// there for the whole model. Where W is held in codes, it is widened there, adapted or not. Where matrices are split
-// over tp, an expert's over etp, a matrix of the adapter that every rank of the group has whole gets an addend of its
-// gradient on each (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are
+// there for the whole model. Where W is held in codes, it is widened there, adapted or not. What is trained itself (a
+// table, a norm) takes the place of W, and dW' is its gradient. Where matrices are split over tp, an expert's over etp,
+// a matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
+// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are
 // sums over the group: all of its ranks have to ask for the same weights in the same order. Where micro-batches that
 // meet in an expert are kept apart, so are the adapter's gradients, one after the other out of the same memory. One
 // thread; on GPUs lora alone, which is products.
@@ -96,7 +97,7 @@ class AdaptedWeights final : public WeightSource {
   std::vector<Place> places_;             // in the order of the base
   std::vector<std::size_t> first_place_;  // of each unit; and the end
   std::vector<Window> windows_;
-  Tensor scratch_, gradient_;  // f32: of the largest matrix, of the largest block
+  Tensor scratch_, gradient_;  // f32: of the largest matrix that is adapted, of the largest block or table
   std::int64_t uses_ = 0;
 };
 

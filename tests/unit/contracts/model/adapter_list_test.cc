@@ -104,6 +104,46 @@ TEST_CASE("names of settings of an adapter that mean nothing, or one matrix twic
         "adapter.alphas: \"lm_head\" means no matrix that is adapted");
 }
 
+TEST_CASE("modules to save are trained themselves, in the order of the model, each whole") {
+  ModelShape shape = with_adapter(llama_7b(), "ia3", {"model.layers.0.*"});
+  shape.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "model.layers.0.post_attention_layernorm"};
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : parameter_list(shape))
+    if (!spec.name.ends_with(".ia3_l")) names.push_back(spec.name);
+  CHECK(names == std::vector<std::string>{"model.embed_tokens.weight", "model.layers.0.post_attention_layernorm.weight",
+                                          "model.norm.weight", "lm_head.weight"});
+  CHECK(parameter_list(shape).front().shape == std::vector<std::int64_t>{32000, 4096});
+  CHECK(parameter_list(shape).front().tp_dim == 0);
+  ParallelDims dims;
+  dims.tp = 2;
+  const ParameterSpec& norm = parameter_list(shape)[parameter_list(shape).size() - 2];
+  CHECK_FALSE(has_addends(norm, dims));  // all ranks have the same gradient
+  dims.sp = true;
+  CHECK(has_addends(norm, dims));
+  CHECK_FALSE(has_addends(parameter_list(shape).front(), dims));  // each has rows of its own
+}
+
+TEST_CASE("modules to save that mean nothing, or a table that is the output as well, are refused") {
+  ModelShape shape = with_adapter(llama_7b(), "lora");
+  shape.adapter.modules_to_save = {"norm", "q_proj", "wte"};
+  const auto wrong = adapted_matrices(shape);
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.error().what == "adapter.modules_to_save: \"q_proj\", \"wte\" mean no table, output layer or norm");
+  CHECK(wrong.error().hint.find("embed_tokens, input_layernorm, post_attention_layernorm, norm, lm_head") !=
+        std::string::npos);
+  shape.tie_word_embeddings = true;
+  for (const char* name : {"lm_head", "embed_tokens", "model.*"}) {
+    shape.adapter.modules_to_save = {"norm", name};
+    const auto tied = adapted_matrices(shape);
+    REQUIRE_FALSE(tied.ok());
+    CHECK(tied.error().what.find("makes the output as well (tied)") != std::string::npos);
+  }
+  shape.adapter.modules_to_save = {"norm"};
+  CHECK(adapted_matrices(shape).ok());
+  shape.adapter.kind = "prompt", shape.adapter.targets.clear();
+  CHECK(check_adapter(shape.adapter).error().message().find("adapter.modules_to_save says nothing to") == 0);
+}
+
 TEST_CASE("experts' matrices are adapted where targets name them, on the ranks of their expert and split by etp") {
   CHECK(adapted_matrices(with_adapter(mixtral_8x7b(), "lora"))->size() == 4 * 32);  // attention
   CHECK(adapted_matrices(with_adapter(mixtral_8x7b(), "lora", {"*.experts.3.*"}))->size() == 3 * 32);

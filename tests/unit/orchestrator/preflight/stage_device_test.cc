@@ -299,6 +299,8 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
       {"`adapter.kind = \"prompt\"`", chat + "adapter = { kind = \"prompt\" }\n", "adapter.kind = \"prompt\""},
       {"`adapter.base_weights` of fewer bits (QLoRA)", chat + "adapter = { kind = \"lora\", base_weights = \"nf4\" }\n",
        "adapter.base_weights = \"nf4\""},
+      {"`adapter.modules_to_save`", chat + "adapter = { kind = \"lora\", modules_to_save = [\"norm\"] }\n",
+       "adapter.modules_to_save = [\"norm\"]"},
       {"adapters with ZeRO 3",
        chat + "ranks = 2\nadapter = { kind = \"lora\" }\nparallel = { dp_shard = 2, zero = 3 }\n", "parallel.zero = 3"},
       {"adapters of reward models",

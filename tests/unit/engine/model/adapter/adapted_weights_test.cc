@@ -42,6 +42,18 @@ SetupOptions patterned_setup(const std::string& kind) {
   return options;
 }
 
+// Tables, the output layer and norms are trained themselves; of a GPT-2 learned positions, too.
+SetupOptions saved_setup(const std::string& kind, ModelShape shape = training_shape(2, false)) {
+  SetupOptions options = adapted_setup(kind);
+  shape.tie_word_embeddings = false, options.shape = shape;
+  options.adapter.modules_to_save = {"lm_head"};
+  for (const char* name : {"embed_tokens", "norm", "input_layernorm", "model.layers.1.post_attention_layernorm"})
+    if (!shape.is_gpt2()) options.adapter.modules_to_save.emplace_back(name);
+  for (const char* name : {"wte", "wpe", "ln_f", "ln_1"})
+    if (shape.is_gpt2()) options.adapter.modules_to_save.emplace_back(name);
+  return options;
+}
+
 // Of experts, a shared one, and one matrix of attention. No loss but that of the tokens.
 SetupOptions experts_setup(const std::string& kind) {
   SetupOptions options(training_mixtral_shape());
@@ -49,6 +61,14 @@ SetupOptions experts_setup(const std::string& kind) {
   options.moe.balance = "none";
   options.adapter = adapter_of(kind);
   options.adapter.targets = {"w1", "w2", "w3", "*.shared_experts.*", "k_proj"};
+  return options;
+}
+
+// The gradients of experts have been where those of norms are written.
+SetupOptions experts_saved_setup(const std::string& kind) {
+  SetupOptions options = experts_setup(kind);
+  options.shape.num_experts_per_tok = options.shape.num_local_experts, options.shape.tie_word_embeddings = false;
+  options.adapter.modules_to_save = {"embed_tokens", "input_layernorm", "post_attention_layernorm"};
   return options;
 }
 
@@ -96,9 +116,10 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
   const SetupOptions plain_options(training_shape(2, false));
   TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, plain_options);
   const double wanted = JudgedBatch(plain).loss(plain);
-  for (const char* kind : {"lora", "dora", "ia3"}) {
-    CAPTURE(kind);
-    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, adapted_setup(kind));
+  for (const SetupOptions& options :
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), saved_setup("lora")}) {
+    CAPTURE(options.adapter.kind);
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
     CHECK(JudgedBatch(setup).loss(setup) == doctest::Approx(wanted).epsilon(1e-6));
     spread_adapter(setup.store);
     CHECK(std::abs(JudgedBatch(setup).loss(setup) - wanted) > 1e-3);
@@ -106,9 +127,11 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 }
 
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
-  for (const SetupOptions& options : {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"),
-                                      adapted_setup("prompt"), adapted_setup("p-tuning"), patterned_setup("lora"),
-                                      all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
+  for (const SetupOptions& options :
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), adapted_setup("prompt"),
+        adapted_setup("p-tuning"), patterned_setup("lora"), saved_setup("lora"), saved_setup("ia3"),
+        saved_setup("lora", training_gpt2_shape()), experts_saved_setup("lora"), all_experts_setup("lora"),
+        all_experts_setup("dora"), all_experts_setup("ia3")}) {
     CAPTURE(options.adapter.kind);
     CAPTURE(options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
@@ -171,7 +194,9 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
   gpt2.shape = gpt2_dora.shape = training_gpt2_shape();
   for (const SetupOptions& setup_options :
        {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), patterned_setup("lora"),
-        patterned_setup("dora"), gpt2, gpt2_dora, experts_setup("lora"), experts_setup("dora"), experts_setup("ia3")}) {
+        patterned_setup("dora"), saved_setup("lora"), saved_setup("ia3"), saved_setup("dora", training_gpt2_shape()),
+        experts_saved_setup("lora"), gpt2, gpt2_dora, experts_setup("lora"), experts_setup("dora"),
+        experts_setup("ia3")}) {
     CAPTURE(setup_options.adapter.kind);
     CAPTURE(setup_options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, setup_options);
@@ -192,6 +217,25 @@ TEST_CASE("the files of an adapter, merged into the model's, are the model that 
     REQUIRE(load_model_weights(merged.context, scratch.file("merged"), merged.store).ok());
     CHECK(JudgedBatch(merged).loss(merged) == doctest::Approx(JudgedBatch(setup).loss(setup)).epsilon(1e-6));
   }
+}
+
+TEST_CASE("PEFT's configuration names what is trained itself, a norm with a bias once") {
+  const SetupOptions options = saved_setup("lora", training_gpt2_shape());
+  ModelShape shape = options.shape;
+  shape.adapter = options.adapter;
+  const testing::Scratch scratch;
+  REQUIRE(PeftWriter::create(scratch.file("adapter"), shape, "model").ok());
+  auto writer = PeftWriter::create(scratch.file("adapter"), shape, "model");
+  for (const ParameterSpec& spec : parameter_list(shape))
+    REQUIRE(writer->add(spec.name, std::vector<float>(static_cast<std::size_t>(spec.elements()))).ok());
+  REQUIRE(writer->finish().ok());
+  const Value config = parse_json(read_file(scratch.file("adapter") + "/adapter_config.json").value(), "").value();
+  CHECK(to_json(*config.find("modules_to_save")) ==
+        R"(["transformer.wte","transformer.wpe","transformer.h.0.ln_1","transformer.h.1.ln_1","transformer.ln_f",)"
+        R"("lm_head"])");
+  const SafetensorsFile file = SafetensorsFile::open(scratch.file("adapter") + "/adapter_model.safetensors").value();
+  CHECK(file.find("base_model.model.transformer.ln_f.bias").ok());
+  CHECK(file.find("base_model.model.lm_head.weight")->shape == std::vector<std::int64_t>{37, 32});
 }
 
 TEST_CASE("PEFT's configuration has each rank and alpha that is not the adapter's, by the whole name of its module") {
