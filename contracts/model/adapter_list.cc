@@ -58,6 +58,18 @@ bool is_meant(const ParameterSpec& spec, const std::string& target) {
   return ::fnmatch(target.c_str(), module.c_str(), 0) == 0;
 }
 
+// A pattern that means all of a model would mean its table as well: that has to be named.
+bool names_table(const std::string& target, const ModelShape& model) {
+  ParameterSpec table;
+  table.name = embedding_name(model);
+  return target.find('*') == std::string::npos && is_meant(table, target);
+}
+
+// Only lora has a form for a table, and PEFT would part one that is the output as well.
+bool can_adapt_table(const AdapterShape& adapter, const ModelShape& model) {
+  return adapter.kind == "lora" && !model.tie_word_embeddings;
+}
+
 bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   if (!can_be_adapted(spec)) return false;
   const auto meant = [&](const auto& targets) {
@@ -82,6 +94,13 @@ Number number_of(const ParameterSpec& spec, const std::map<std::string, Number>&
   return otherwise;
 }
 
+void set_numbers(AdaptedMatrix& m, const AdapterShape& adapter) {
+  m.rank = number_of(m.matrix, adapter.ranks, adapter.rank);
+  m.alpha = number_of(m.matrix, adapter.alphas, adapter.alpha);
+  const auto r = static_cast<double>(m.rank);
+  m.factor = m.alpha / (adapter.rslora ? std::sqrt(r) : r);
+}
+
 // The matrix with what the adapter has for it.
 AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
   using Init = ParameterSpec::Init;
@@ -94,10 +113,7 @@ AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
     return m.own.back().name;
   };
   if (adapter.low_rank()) {
-    m.rank = number_of(matrix, adapter.ranks, adapter.rank);
-    m.alpha = number_of(matrix, adapter.alphas, adapter.alpha);
-    const auto r = static_cast<double>(m.rank);
-    m.factor = m.alpha / (adapter.rslora ? std::sqrt(r) : r);
+    set_numbers(m, adapter);
     // As torch.nn.Linear begins (kaiming_uniform with a = sqrt 5): uniform within 1 / sqrt(in).
     m.a = add(".lora_A.weight", {m.rank, in}, Init::uniform, 1 / std::sqrt(static_cast<double>(in)),
               matrix.tp_dim == 1 ? 1 : -1);
@@ -110,6 +126,19 @@ AdaptedMatrix adapted(AdaptedMatrix m, const AdapterShape& adapter) {
     m.of_columns = matrix.tp_dim == 1 || ends_with(matrix.name, "shared_experts.down_proj.weight");
     m.factors = add(".ia3_l", {m.of_columns ? in : out}, Init::ones, 0, matrix.tp_dim < 0 ? -1 : 0);
   }
+  return m;
+}
+
+// A table of tokens [vocabulary, hidden], as torch.nn.Embedding is adapted by PEFT: Embedding.update_layer.
+AdaptedMatrix adapted_table(AdaptedMatrix m, const AdapterShape& adapter) {
+  using Init = ParameterSpec::Init;
+  const ParameterSpec& table = m.matrix;
+  const std::string module = table.name.substr(0, table.name.rfind('.'));
+  m.is_table = true;
+  set_numbers(m, adapter);
+  m.a = module + ".lora_embedding_A", m.b = module + ".lora_embedding_B";
+  m.own.push_back({m.a, {m.rank, table.shape[0]}, Init::zeros, 0, true, table.layer, 1});
+  m.own.push_back({m.b, {table.shape[1], m.rank}, Init::normal, 1, true, table.layer, -1});
   return m;
 }
 
@@ -175,15 +204,29 @@ class NameProblems {
           }
   }
 
-  // What is trained itself: each name means something, and none a table that is the output as well.
+  // Each means a matrix that can be adapted; the table of tokens only so far as it can be.
+  void hold_targets(const AdapterShape& adapter, const ModelShape& model) {
+    std::vector<std::string> others;
+    for (const std::string& name : adapter.targets)
+      if (!names_table(name, model) || can_adapt_table(adapter, model))
+        others.push_back(name);
+      else if (model.tie_word_embeddings)
+        say_tied("targets", name);
+      else
+        said_.push_back(format(
+            "adapter.targets: \"{}\" means the table of tokens, which adapter.kind = \"lora\" alone adapts", name));
+    hold_meant("targets", others, "matrix that can be adapted", [](const AdaptedMatrix& m) { return !m.is_saved; });
+  }
+
+  // What is trained itself: each name means something, and none a table that is the output as well, or adapted.
   void hold_saved(const char* key, const std::vector<std::string>& names, const ModelShape& model) {
     std::vector<std::string> others;
     for (const std::string& name : names)
       if (model.tie_word_embeddings && (is_meant(named(embedding_name(model)), name) || is_meant(named(output_), name)))
-        said_.push_back(
-            format("adapter.{}: \"{}\" means a table that looks tokens up and makes the output as well (tied): PEFT "
-                   "would train a copy of one of the two",
-                   key, name));
+        say_tied(key, name);
+      else if (std::ranges::any_of(matrices_,
+                                   [&](const AdaptedMatrix& m) { return m.is_table && is_meant(m.matrix, name); }))
+        said_.push_back(format("adapter.{}: \"{}\" means a table that is adapted, too", key, name));
       else
         others.push_back(name);
     hold_meant(key, others, "table, output layer or norm", [](const AdaptedMatrix& m) { return m.is_saved; });
@@ -197,6 +240,13 @@ class NameProblems {
     ParameterSpec spec;
     spec.name = name;
     return spec;
+  }
+
+  void say_tied(const char* key, const std::string& name) {
+    said_.push_back(
+        format("adapter.{}: \"{}\" means a table that looks tokens up and makes the output as well (tied): PEFT would "
+               "train a copy of one of the two",
+               key, name));
   }
 
   const std::vector<AdaptedMatrix>& matrices_;
@@ -216,13 +266,13 @@ std::string names_that(bool (*can_be)(const ParameterSpec&), const std::vector<A
 Status check_names(const std::vector<AdaptedMatrix>& matrices, const std::vector<AdaptedMatrix>& of_model,
                    const ModelShape& model, const AdapterShape& adapter) {
   NameProblems problems(matrices);
-  problems.hold_meant("targets", adapter.targets, "matrix that can be adapted",
-                      [](const AdaptedMatrix& m) { return !m.is_saved; });
+  problems.hold_targets(adapter, model);
   problems.hold_numbers("ranks", adapter.ranks);
   problems.hold_numbers("alphas", adapter.alphas);
   problems.hold_saved("modules_to_save", adapter.modules_to_save, model);
   if (problems.said().empty()) return {};
   std::string hint = "those of this model: " + names_that(can_be_adapted, of_model);
+  if (can_adapt_table(adapter, model)) hint += ", " + last_part(embedding_name(model));
   if (!adapter.modules_to_save.empty()) hint += "; of modules_to_save: " + names_that(can_be_saved, of_model);
   return make_error(ErrorCode::invalid_input, join(problems.said(), "; "), hint);
 }
@@ -243,6 +293,8 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   for (const AdaptedMatrix& m : of_model)
     if (is_adapted(m.matrix, adapter))
       matrices.push_back(adapted(m, adapter));
+    else if (m.first == embedding_name(model) && means_table(adapter, model) && can_adapt_table(adapter, model))
+      matrices.push_back(adapted_table(m, adapter));
     else if (is_saved(m.matrix, adapter))
       matrices.push_back(saved(m));
   LH_CHECK(check_names(matrices, of_model, model, adapter));
@@ -276,6 +328,10 @@ std::int64_t written_of(std::span<const FlatParameter> unit, std::span<const Fla
 }
 
 }  // namespace
+
+bool means_table(const AdapterShape& adapter, const ModelShape& model) {
+  return std::ranges::any_of(adapter.targets, [&](const std::string& target) { return names_table(target, model); });
+}
 
 bool has_addends(const ParameterSpec& own, const ParallelDims& dims) {
   if (own.tp_dim >= 0 || (own.expert >= 0 ? dims.etp : dims.tp) == 1) return false;

@@ -1,11 +1,12 @@
 // Which matrices of a model an adapter changes, and the parameters that it has for each. Names are the matrix's with
 // another ending ("model.layers.0.self_attn.q_proj.lora_A.weight"); each lies on the ranks of its matrix and is split
 // over tp (of an expert: etp) as far as the dim that it shares with it. Matrices of experts, shared ones too, are
-// adapted where a target means them; routers never. What modules_to_save names is trained itself beside the adapter,
-// under its own name: tables, the output layer, norms; and so is the output layer of a reward model, which nobody has
-// trained before. A table that is the output as well cannot be named: PEFT trains a copy of one of the two, or, with
-// its ensure_weight_tying, both. An adapter of the kind "prompt" is trained itself, too: the one parameter that
-// frozen_shape() has more than the model; of "p-tuning" that parameter is made by the adapter's.
+// adapted where a target means them, and so is the table of tokens by lora; routers never. What modules_to_save names
+// is trained itself beside the adapter, under its own name: tables, the output layer, norms; and so is the output layer
+// of a reward model, which nobody has trained before. A table that is the output as well cannot be named: PEFT trains a
+// copy of one of the two, or, with its ensure_weight_tying, both. An adapter of the kind "prompt" is trained itself,
+// too: the one parameter that frozen_shape() has more than the model; of "p-tuning" that parameter is made by the
+// adapter's.
 #pragma once
 
 #include <string>
@@ -25,6 +26,7 @@ struct AdaptedMatrix {
   double alpha = 0, factor = 0;    // lora, dora: what s is made of, and s
   std::string factors;             // dora: m [out]; ia3: l [out] or [in]
   bool of_columns = false;         // ia3: l [in]
+  bool is_table = false;           // lora: of tokens, W' = W + s (B A)^T
   bool is_saved = false;           // trained itself: own is the matrix, or a vector
   bool is_encoded = false;         // p-tuning: made of own: E, W1, b1, W2, b2, W3, b3
 };
@@ -33,10 +35,13 @@ struct AdaptedMatrix {
 FlatRange range_of(const AdaptedMatrix& matrix, const ParameterNames& model);
 
 // In the order of the forward pass. `shape.adapter` is looked at, `shape` else is the model's. Errors (invalid_input)
-// name targets that mean no matrix that can be adapted, ranks and alphas that mean none that is, or one twice, and
+// name targets that mean no matrix that can be adapted so, ranks and alphas that mean none that is, or one twice, and
 // modules_to_save that mean nothing or a table that is the output as well, all in one that begins with the first one's
 // key ("adapter.ranks: ..."); none, where the adapter's kind is "none".
 Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
+
+// Does a target mean the model's table of tokens, by its name or the end of it? Patterns with * never do.
+bool means_table(const AdapterShape& adapter, const ModelShape& model);
 
 // Does each rank of a tp group (of an expert's: of an etp group) have an addend of the gradient of one of the adapter's
 // parameters? Of what every rank of the group has whole beside a matrix that is split, and of norms where each has some

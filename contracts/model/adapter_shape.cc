@@ -21,7 +21,8 @@ const FieldTable<AdapterShape>& adapter_fields() {
               "targets", &A::targets,
               {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
                        "anything; empty: all of attention and of a feed-forward without experts (ia3: k_proj, v_proj, "
-                       "down_proj); experts' are \"w1\", \"w2\" and \"w3\""})
+                       "down_proj); experts' are \"w1\", \"w2\" and \"w3\", with lora the table of tokens "
+                       "\"embed_tokens\""})
           .field("ranks", &A::ranks,
                  {.help = "lora, dora: ranks of matrices that have another than `rank`, by names as in targets: "
                           "{ q_proj = 4, \"*.layers.0.mlp.*\" = 16 }",

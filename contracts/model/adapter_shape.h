@@ -1,7 +1,9 @@
 // An adapter: a few numbers that are trained in place of a model's weights, which stay as they are. The kinds are those
 // that change weights, W [out, in], so that one model serves forward, backward and export; s = alpha / rank, or with
 // rslora alpha / sqrt(rank), of each matrix its own where `ranks` or `alphas` mean it:
-//   lora  W' = W + s B A, A [rank, in], B [out, rank] (Hu et al. 2021; rank-stabilised: Kalajdzievski 2023)
+//   lora  W' = W + s B A, A [rank, in], B [out, rank] (Hu et al. 2021; rank-stabilised: Kalajdzievski 2023); of a
+//         table of tokens [vocabulary, hidden], as PEFT has it, W' = W + s (B A)^T, A [rank, vocabulary] begins as
+//         zeros and B [hidden, rank] as N(0, 1)
 //   dora  W' = m (W + s B A) / |W + s B A| of each row, m [out]; no gradient goes through the norm (Liu et al. 2024,
 //         section 4.3)
 //   ia3   W' = l W, of rows for q, k, v, gate and up (l [out]), of columns for o and down (l [in]) (Liu et al. 2022)
@@ -33,7 +35,8 @@ struct AdapterShape {
   bool rslora = false;
   // Matrices that are adapted: the last parts of a name ("q_proj", "mlp.c_proj"), or a whole name in which * stands for
   // anything. Empty: all of attention and of a dense feed-forward; with ia3 k_proj, v_proj and down_proj. Those of
-  // experts (w1, w2, w3) have to be named.
+  // experts (w1, w2, w3) have to be named, and with lora the table of tokens may be ("embed_tokens"), without *, unless
+  // it is the output as well.
   std::vector<std::string> targets;
   // Of matrices that patterns mean, which are like targets: no two of a table mean the same matrix.
   std::map<std::string, std::int64_t> ranks;

@@ -66,6 +66,21 @@ TEST_CASE("an adapter follows the curve of one rank in every layout") {
     }
 }
 
+TEST_CASE("an adapter of the table of tokens, which tp splits by rows, follows the curve of one rank") {
+  SetupOptions options(training_shape(2, false));
+  options.adapter.kind = "lora", options.adapter.rank = 3, options.adapter.targets = {"embed_tokens", "q_proj"};
+  const RankRun one = train_one_rank(3, DType::f32, options);
+  for (const ParallelDims& dims : {layout_of(1, 2, true, 1, 2, 1), layout_of(2, 2, false, 1, 1, 0),
+                                   layout_of(2, 1, false, 1, 2, 3), layout_of(1, 1, false, 2, 2, 2)}) {
+    CAPTURE(dims.to_string());
+    for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
+      REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+      CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+      CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+    }
+  }
+}
+
 namespace {
 
 // Experts, a shared one, and a matrix of attention are adapted.
@@ -205,6 +220,8 @@ std::vector<SetupOptions> planned_setups() {
   all.push_back(experts_setup("lora"));
   all.emplace_back(training_shape(2, false));
   all.back().adapter.kind = "lora", all.back().adapter.modules_to_save = {"embed_tokens", "lm_head", "norm"};
+  all.emplace_back(training_shape(2, false));
+  all.back().adapter.kind = "lora", all.back().adapter.targets = {"embed_tokens"};
   all.push_back(experts_setup("dora"));
   all.back().adapter.targets = {"w2"};
   all.push_back(experts_setup("lora"));

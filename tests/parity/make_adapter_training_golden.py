@@ -47,11 +47,12 @@ PARTS = {  # adapters whose parts differ
                                 rank_pattern={"v_proj": 2, "layers.1.mlp.down_proj": 6}, alpha_pattern={"q_proj": 9}),
     "modules": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "down_proj"],
                                modules_to_save=["embed_tokens", "lm_head", "norm", "input_layernorm"]),
+    "table": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["embed_tokens", "q_proj"]),
 }
 
 
 def save(tuned, folder, base=BASE):
-    tuned.save_pretrained(folder)
+    tuned.save_pretrained(folder, save_embedding_layers=False)  # of a table that is adapted the base is not wanted
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     written = json.loads(path.read_text())
@@ -83,7 +84,7 @@ def of_ids(tuned, ids):
 
 def train(tuned, batches, judge=of_ids):
     trained = {name: p for name, p in tuned.named_parameters() if p.requires_grad}
-    is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "score")) or (
+    is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "lora_embedding", "score")) or (
         ("prompt_encoder" in name or "modules_to_save" in name) and trained[name].dim() > 1)
     decayed = [p for name, p in trained.items() if is_matrix(name)]
     others = [p for name, p in trained.items() if not is_matrix(name)]

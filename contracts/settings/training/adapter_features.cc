@@ -97,6 +97,28 @@ void add_base_weights(std::vector<EngineFeature>& rows) {
                   .keys = {"adapter.base_weights", "adapter", "device"}});
 }
 
+void add_table(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Adapters",
+                  .name = "an adapter of the table of tokens (`embed_tokens` in `adapter.targets`)",
+                  .families = {F::llama, F::mistral, F::mixtral},
+                  .processor = runs("with `lora`, of a model whose output is not the same table; by every layout"),
+                  .gpu = refused,
+                  .ask =
+                      [](EngineCase& c) {
+                        c.shape.tie_word_embeddings = false;
+                        c.adapter.kind = "lora", c.adapter.targets = {"embed_tokens", "q_proj"}, c.dims.tp = 2;
+                      },
+                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && means_table(c.adapter, c.shape); },
+                  .refusal =
+                      [](const EngineCase&) {
+                        return std::string(
+                            "device = \"gpu\" with the table of tokens in adapter.targets, which is "
+                            "adapted on processors");
+                      },
+                  .hint = "leave it out of adapter.targets, or use device = \"cpu\"",
+                  .keys = {"adapter.targets", "adapter", "device"}});
+}
+
 void add_saved_modules(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.modules_to_save`",
@@ -282,6 +304,7 @@ void add_adapter_features(std::vector<EngineFeature>& rows) {
       [](const EngineCase& c) { return c.adapter.has_encoder(); });
   add_prompt_stages(rows);
   add_base_weights(rows);
+  add_table(rows);
   add_saved_modules(rows);
   add_layouts(rows);
   add_adapted_experts(rows);

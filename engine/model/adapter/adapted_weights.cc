@@ -139,6 +139,12 @@ View AdaptedWeights::sum_of(const Place& place) {
   const std::int64_t r = place.of.rank;
   product.m = place.out, product.n = place.in, product.k = r;
   product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
+  if (place.of.is_table) {  // A^T [rows, r] B^T [r, hidden]
+    product.transpose_a = product.transpose_b = true;
+    gemm(context_, product, trained_.vector(place.a->begin, r * place.out),
+         trained_.vector(place.b->begin, place.in * r), sum);
+    return sum;
+  }
   gemm(context_, product, trained_.vector(place.b->begin, place.out * r), trained_.vector(place.a->begin, r * place.in),
        sum);
   return sum;
@@ -237,6 +243,7 @@ void AdaptedWeights::project(const Place& place, View gradient, const GradientTa
     return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder, gradient, trained,
                            scratch_.view());
   if (!place.a) return project_scale(place, gradient, trained);
+  if (place.of.is_table) return project_table(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
   project_low_rank(place, gradient, trained);
 }
@@ -247,6 +254,21 @@ void AdaptedWeights::project_saved(const Place& place, View gradient, const Grad
     cast(context_, gradient, out);
   else
     add(context_, out, gradient, out);
+}
+
+void AdaptedWeights::project_table(const Place& place, View gradient, const GradientTarget& trained) {
+  const std::int64_t r = place.of.rank;
+  const float s = static_cast<float>(place.of.factor), beta = trained.overwrite ? 0.0F : 1.0F;
+  GemmShape of_a;  // [r, rows] = B^T [r, hidden] dW^T [hidden, rows]
+  of_a.m = r, of_a.n = place.out, of_a.k = place.in, of_a.alpha = s, of_a.beta = beta;
+  of_a.transpose_a = of_a.transpose_b = true;
+  gemm(context_, of_a, trained_.vector(place.b->begin, place.in * r), gradient,
+       trained.matrix(place.a->begin, r, place.out));
+  GemmShape of_b;  // [hidden, r] = dW^T [hidden, rows] A^T [rows, r]
+  of_b.m = place.in, of_b.n = r, of_b.k = place.out, of_b.alpha = s, of_b.beta = beta;
+  of_b.transpose_a = of_b.transpose_b = true;
+  gemm(context_, of_b, gradient, trained_.vector(place.a->begin, r * place.out),
+       trained.matrix(place.b->begin, place.in, r));
 }
 
 void AdaptedWeights::project_low_rank(const Place& place, View gradient, const GradientTarget& trained) {

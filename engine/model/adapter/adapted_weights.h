@@ -5,7 +5,7 @@
 //
 // A model whose weights stay as they are while an adapter of it is trained (contracts/model/adapter_shape.h). The model
 // computes with W'; its backward gives dW', from which the adapter's gradients follow:
-//   lora  dA = s B^T dW', dB = s dW' A^T
+//   lora  dA = s B^T dW', dB = s dW' A^T; of a table of tokens dA = s (dW' B)^T, dB = s (A dW')^T
 //   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
 //   ia3   dl = rows' (columns') sums of dW' W
 //   p-tuning  through the encoder (prompt_encoder.h)
@@ -40,9 +40,9 @@ class AdaptedWeights final : public WeightSource {
   AdaptedWeights(const AdaptedWeights&) = delete;
   AdaptedWeights& operator=(const AdaptedWeights&) = delete;
 
-  // The adapter as it begins, which changes nothing of the model: random A, B = 0, l = 1, m the norms of W's rows, and
-  // what is trained itself as it stands in the base. After the base has its weights; collective with dora and tp, etp
-  // or ZeRO 3.
+  // The adapter as it begins, which changes nothing of the model: random A, B = 0 (of a table the other way), l = 1, m
+  // the norms of W's rows, and what is trained itself as it stands in the base. After the base has its weights;
+  // collective with dora and tp, etp or ZeRO 3.
   void initialize(std::uint64_t seed);
 
   ConstView weights(std::int64_t begin, std::int64_t elements) override;
@@ -73,7 +73,7 @@ class AdaptedWeights final : public WeightSource {
   ConstView window_of(int unit);
   void begin_as_base();
   void make(const Place& place, View out);
-  // W + s B A in f32 [out, in], in the scratch memory; W alone with ia3.
+  // W + s B A, of a table W + s (B A)^T, in f32 [out, in], in the scratch memory; W alone with ia3.
   View sum_of(const Place& place);
   std::span<const float> factors_of(const Place& place) const;
   // Of the rows of [out, in], of which tp may have left this rank some columns.
@@ -84,6 +84,7 @@ class AdaptedWeights final : public WeightSource {
   void project_all(std::int64_t begin, std::int64_t end, const GradientTarget& trained);
   void project(const Place& place, View gradient, const GradientTarget& trained);
   void project_saved(const Place& place, View gradient, const GradientTarget& trained);
+  void project_table(const Place& place, View gradient, const GradientTarget& trained);
   void project_low_rank(const Place& place, View gradient, const GradientTarget& trained);
   void project_magnitude(const Place& place, View gradient, const GradientTarget& trained);
   void project_scale(const Place& place, View gradient, const GradientTarget& trained);

@@ -123,6 +123,41 @@ TEST_CASE("modules to save are trained themselves, in the order of the model, ea
   CHECK_FALSE(has_addends(parameter_list(shape).front(), dims));  // each has rows of its own
 }
 
+TEST_CASE("the table of tokens is adapted where its name is a target, by lora, where it is not the output") {
+  ModelShape shape = with_adapter(llama_7b(), "lora", {"q_proj", "embed_tokens"});
+  shape.adapter.ranks = {{"embed_tokens", 2}};
+  const auto matrices = adapted_matrices(shape);
+  REQUIRE(matrices.ok());
+  CHECK(matrices->size() == 33);
+  const AdaptedMatrix& table = matrices->front();
+  CHECK(table.is_table);
+  CHECK(table.a == "model.embed_tokens.lora_embedding_A");
+  CHECK(table.own[0].shape == std::vector<std::int64_t>{2, 32000});
+  CHECK(table.own[0].init == ParameterSpec::Init::zeros);
+  CHECK(table.own[1].shape == std::vector<std::int64_t>{4096, 2});
+  CHECK(table.own[1].init_std == 1);
+  ParallelDims dims;
+  dims.tp = 2;
+  CHECK(shard_of(table.own[0], shape, dims, coordinates_of(dims, 1)).offset == std::vector<std::int64_t>{0, 16000});
+  CHECK(has_addends(table.own[1], dims));
+  CHECK(adapted_matrices(with_adapter(llama_7b(), "lora", {"model.*"}))->size() == 7 * 32);  // it has to be named
+
+  const auto refused = [](ModelShape model) {
+    const auto wrong = adapted_matrices(model);
+    REQUIRE_FALSE(wrong.ok());
+    return wrong.error().what;
+  };
+  CHECK(refused(with_adapter(llama_7b(), "dora", {"embed_tokens"})) ==
+        "adapter.targets: \"embed_tokens\" means the table of tokens, which adapter.kind = \"lora\" alone adapts");
+  ModelShape tied = with_adapter(llama_7b(), "lora", {"embed_tokens"});
+  tied.tie_word_embeddings = true;
+  CHECK(refused(tied).find(
+            "adapter.targets: \"embed_tokens\" means a table that looks tokens up and makes the output") == 0);
+  ModelShape both = with_adapter(llama_7b(), "lora", {"embed_tokens"});
+  both.adapter.modules_to_save = {"embed_tokens"};
+  CHECK(refused(both) == "adapter.modules_to_save: \"embed_tokens\" means a table that is adapted, too");
+}
+
 TEST_CASE("modules to save that mean nothing, or a table that is the output as well, are refused") {
   ModelShape shape = with_adapter(llama_7b(), "lora");
   shape.adapter.modules_to_save = {"norm", "q_proj", "wte"};

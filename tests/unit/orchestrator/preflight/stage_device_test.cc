@@ -299,6 +299,10 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
       {"`adapter.kind = \"prompt\"`", chat + "adapter = { kind = \"prompt\" }\n", "adapter.kind = \"prompt\""},
       {"`adapter.base_weights` of fewer bits (QLoRA)", chat + "adapter = { kind = \"lora\", base_weights = \"nf4\" }\n",
        "adapter.base_weights = \"nf4\""},
+      {"an adapter of the table of tokens (`embed_tokens` in `adapter.targets`)",
+       replace_all(chat, "model = { ", "model = { tie_word_embeddings = false, ") +
+           "adapter = { kind = \"lora\", targets = [\"embed_tokens\"] }\n",
+       "the table of tokens in adapter.targets"},
       {"`adapter.modules_to_save`", chat + "adapter = { kind = \"lora\", modules_to_save = [\"norm\"] }\n",
        "adapter.modules_to_save = [\"norm\"]"},
       {"adapters with ZeRO 3",

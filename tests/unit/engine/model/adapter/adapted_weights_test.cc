@@ -54,6 +54,13 @@ SetupOptions saved_setup(const std::string& kind, ModelShape shape = training_sh
   return options;
 }
 
+// The table of tokens and a matrix of attention.
+SetupOptions table_setup() {
+  SetupOptions options = adapted_setup("lora");
+  options.adapter.targets = {"embed_tokens", "o_proj"}, options.adapter.ranks = {{"embed_tokens", 4}};
+  return options;
+}
+
 // Of experts, a shared one, and one matrix of attention. No loss but that of the tokens.
 SetupOptions experts_setup(const std::string& kind) {
   SetupOptions options(training_mixtral_shape());
@@ -117,7 +124,7 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
   TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, plain_options);
   const double wanted = JudgedBatch(plain).loss(plain);
   for (const SetupOptions& options :
-       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), saved_setup("lora")}) {
+       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), saved_setup("lora"), table_setup()}) {
     CAPTURE(options.adapter.kind);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
     CHECK(JudgedBatch(setup).loss(setup) == doctest::Approx(wanted).epsilon(1e-6));
@@ -130,8 +137,8 @@ TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micr
   for (const SetupOptions& options :
        {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), adapted_setup("prompt"),
         adapted_setup("p-tuning"), patterned_setup("lora"), saved_setup("lora"), saved_setup("ia3"),
-        saved_setup("lora", training_gpt2_shape()), experts_saved_setup("lora"), all_experts_setup("lora"),
-        all_experts_setup("dora"), all_experts_setup("ia3")}) {
+        saved_setup("lora", training_gpt2_shape()), table_setup(), experts_saved_setup("lora"),
+        all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
     CAPTURE(options.adapter.kind);
     CAPTURE(options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
