@@ -110,7 +110,7 @@ HEADERS = [
     (r"pcre2\.h$", ["engine/data/*"]),
     (r"simdjson\.h$", ["engine/curate/*", "engine/data/*"]),
     (r"sqlite3\.h$", ["orchestrator/index/sqlite.cc"]),
-    (r"curl/", ["orchestrator/notify/*"]),
+    (r"curl/", ["base/http/http_post.cc"]),
     (r"doctest/", []),
     (r"elfutils/|dwarf\.h$", ["worker/stacks/native_stacks.cc"]),
     (r"slurm/", ["orchestrator/slurm_helper/*"]),

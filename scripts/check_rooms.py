@@ -17,6 +17,7 @@ INSIDE = {
     "base/digest": ["base/error"],
     "base/error": ["base/text"],
     "base/files": ["base/digest", "base/error", "base/system", "base/text"],
+    "base/http": ["base/error", "base/files", "base/text"],
     "base/options": ["base/error", "base/text"],
     "base/process": ["base/digest", "base/error", "base/files", "base/system", "base/text"],
     "base/system": ["base/error", "base/text"],

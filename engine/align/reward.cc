@@ -83,8 +83,16 @@ std::optional<double> last_number(std::string_view text) {
   return std::nullopt;
 }
 
-Result<RewardFunction> RewardFunction::create(const RewardSettings& settings) {
+Value question_value(const RewardQuestion& question) {
+  Value row = Value::make_table();
+  row.set("prompt", question.prompt), row.set("completion", question.completion), row.set("answer", question.answer);
+  return row;
+}
+
+Result<RewardFunction> RewardFunction::create(const RewardSettings& settings,
+                                              std::shared_ptr<const RewardBackend> backend) {
   RewardFunction made(settings);
+  made.backend_ = std::move(backend);
   if (settings.kind == "regex") {
     LH_TRY(AnswerPattern pattern, AnswerPattern::compile(settings.pattern).with_context("reward.pattern"));
     made.pattern_ = std::make_shared<const AnswerPattern>(std::move(pattern));
@@ -118,11 +126,7 @@ Reward RewardFunction::judge_one(const RewardQuestion& q) const {
 
 std::vector<Reward> RewardFunction::ask_command(std::span<const RewardQuestion> questions) const {
   std::string lines;
-  for (const RewardQuestion& q : questions) {
-    Value row = Value::make_table();
-    row.set("prompt", q.prompt), row.set("completion", q.completion), row.set("answer", q.answer);
-    lines += to_json(row) + "\n";
-  }
+  for (const RewardQuestion& question : questions) lines += to_json(question_value(question)) + "\n";
   const auto all = [&](const std::string& why) { return std::vector<Reward>(questions.size(), {std::nullopt, why}); };
   const auto input = input_of(lines);
   if (!input.ok()) return all(input.error().message());
@@ -151,6 +155,7 @@ std::vector<Reward> RewardFunction::ask_command(std::span<const RewardQuestion> 
 
 std::vector<Reward> RewardFunction::judge(std::span<const RewardQuestion> questions) const {
   if (questions.empty()) return {};
+  if (backend_) return backend_->judge(questions);
   if (settings_.kind == "command") return ask_command(questions);
   std::vector<Reward> rewards;
   for (const RewardQuestion& question : questions) rewards.push_back(judge_one(question));

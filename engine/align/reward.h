@@ -4,6 +4,7 @@
 //   regex    1 where the pattern matches somewhere and its first group, where it has one, is the row's answer
 //   json     1 where the answer is JSON, and the same value as the row's answer where the row has one
 //   command  what a program of the user prints: a line for each answer, in their order
+//   http     what an endpoint of the user answers: a RewardBackend, made in engine/tasks/rewards
 // What a reward model says (model) is not asked here: engine/tasks/rewards.
 // A reward that is missing says why; it ends nothing.
 #pragma once
@@ -30,10 +31,23 @@ struct Reward {
   std::string problem;          // where there is none
 };
 
+// The form in which programs and endpoints are asked: {"prompt": ..., "completion": ..., "answer": ...}.
+Value question_value(const RewardQuestion& question);
+
+// Judges answers where no rule of this file does: what takes parts of the engine that this room does not know.
+class RewardBackend {
+ public:
+  virtual ~RewardBackend() = default;
+  // One for each question, in their order.
+  virtual std::vector<Reward> judge(std::span<const RewardQuestion> questions) const = 0;
+};
+
 class RewardFunction {
  public:
-  // Of settings that check_alignment passes. A pattern that cannot be used is refused (invalid_input).
-  static Result<RewardFunction> create(const RewardSettings& settings);
+  // Of settings that check_alignment passes. A pattern that cannot be used is refused (invalid_input). `backend`: of
+  // the kinds that have one; null for the others.
+  static Result<RewardFunction> create(const RewardSettings& settings,
+                                       std::shared_ptr<const RewardBackend> backend = nullptr);
 
   // Needs the answer of its row: exact and number always, regex where the pattern has a group.
   bool needs_answer() const;
@@ -48,6 +62,7 @@ class RewardFunction {
 
   RewardSettings settings_;
   std::shared_ptr<const AnswerPattern> pattern_;
+  std::shared_ptr<const RewardBackend> backend_;
 };
 
 // The last number in a text, as written in decimal; nothing where there is none.

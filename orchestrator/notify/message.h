@@ -1,7 +1,7 @@
 // Room orchestrator/notify
 // Messages to people about a run: made of facts, kept as files, sent by HTTP.
 // message.h makes them, outbox.h keeps them, notify_config.h is [notify] of a site file; message_format.h has a row for
-// each kind of receiver. http_post.h alone calls libcurl; secret.h reads an address that must not be written down.
+// each kind of receiver. base/http sends; secret.h reads an address that must not be written down.
 // It lies below the site, whose files configure it, and knows neither runs nor the ledger.
 //
 // From what happened in a run to the messages that people get. Pure: the same facts give the same messages with the

@@ -13,8 +13,8 @@
 #include <functional>
 #include <string>
 
+#include "base/http/http_post.h"
 #include "base/system/clock.h"
-#include "orchestrator/notify/http_post.h"
 #include "orchestrator/notify/message.h"
 #include "orchestrator/notify/notify_config.h"
 #include "orchestrator/notify/secret.h"

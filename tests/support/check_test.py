@@ -78,7 +78,7 @@ CASES = [
     ("ICU only where text is cleaned", "engine/model/a.cc", "#include <unicode/uchar.h>\n", "headers", 1),
     ("PCRE2 only in data", "engine/curate/a.cc", "#include <pcre2.h>\n", "headers", 1),
     ("SQLite only in state", "orchestrator/cli/a.cc", "#include <sqlite3.h>\n", "headers", 1),
-    ("curl only in notify", "orchestrator/web/a.cc", "#include <curl/curl.h>\n", "headers", 1),
+    ("curl only in its wrapper", "orchestrator/notify/a.cc", "#include <curl/curl.h>\n", "headers", 1),
     ("doctest only in tests", "base/a.cc", "#include <doctest/doctest.h>\n", "headers", 1),
     ("MPI only in three rooms", "engine/train/a.cc", "#include <mpi.h>\n", "headers", 1),
     ("CUDA only in three rooms", "engine/train/a.cc", "#include <cuda_runtime.h>\n", "headers", 1),

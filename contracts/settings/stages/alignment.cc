@@ -49,17 +49,41 @@ namespace {
 
 using Unless = std::function<void(bool fine, const char* key, std::string what, std::string hint)>;
 
+// A key of the reward that goes with some kinds alone.
+struct RewardKey {
+  const char* name;
+  std::vector<std::string_view> kinds;
+  bool given;
+  const char* missing = nullptr;  // the hint where one of those kinds is without it; null: it may be
+};
+
+// What may be written into files that others read, and a program elsewhere can be asked by.
+void check_reward_url(const std::string& url, const Unless& unless) {
+  const bool secure = url.starts_with("https://"), known = secure || url.starts_with("http://");
+  const std::string rest = url.substr(known ? (secure ? 8 : 7) : 0);
+  const bool blank = std::ranges::any_of(url, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; });
+  unless(known && !blank && !rest.empty() && rest.front() != '/', "reward", "reward.url is no address of an endpoint",
+         "https://HOST:PORT/PATH, or http:// where nobody else is on the way");
+  unless(rest.substr(0, rest.find('/')).find('@') == std::string::npos, "reward",
+         "reward.url has a name or a password in it, which files of the run would show",
+         "leave it out; an endpoint that asks for one is asked by a program, with reward.kind = \"command\"");
+}
+
 void check_reward(const RewardSettings& reward, const Unless& unless) {
-  const bool regex = reward.kind == "regex", command = reward.kind == "command";
-  unless(!regex || !reward.pattern.empty(), "reward", "reward.kind = \"regex\" without a reward.pattern",
-         "give the regular expression");
-  unless(regex || reward.pattern.empty(), "reward",
-         format("reward.pattern means nothing with reward.kind = \"{}\"", reward.kind), "leave it out");
-  unless(!command || !reward.command.empty(), "reward", "reward.kind = \"command\" without a reward.command",
-         "give the program and its arguments");
-  unless(command || reward.command.empty(), "reward",
-         format("reward.command means nothing with reward.kind = \"{}\"", reward.kind),
-         "leave it out, or set reward.kind = \"command\"");
+  const RewardSettings plain;
+  const RewardKey keys[] = {{"pattern", {"regex"}, !reward.pattern.empty(), "give the regular expression"},
+                            {"command", {"command"}, !reward.command.empty(), "give the program and its arguments"},
+                            {"url", {"http"}, !reward.url.empty(), "give the address of the endpoint"},
+                            {"deadline_s", {"command", "http"}, reward.deadline_s != plain.deadline_s}};
+  for (const RewardKey& key : keys) {
+    const bool meant = std::ranges::find(key.kinds, reward.kind) != key.kinds.end();
+    unless(!meant || key.given || key.missing == nullptr, "reward",
+           format("reward.kind = \"{}\" without a reward.{}", reward.kind, key.name), key.missing ? key.missing : "");
+    unless(meant || !key.given, "reward",
+           format("reward.{} means nothing with reward.kind = \"{}\"", key.name, reward.kind),
+           format("leave it out, or set reward.kind = \"{}\"", key.kinds.front()));
+  }
+  if (!reward.url.empty()) check_reward_url(reward.url, unless);
 }
 
 // What is said of pairs, where there are none.

@@ -17,27 +17,6 @@ const FieldTable<JudgeSettings>& judge_fields() {
   return table;
 }
 
-// The keys of align's reward, and one kind more.
-const FieldTable<RewardSettings>& sample_reward_fields() {
-  using R = RewardSettings;
-  static const auto table =
-      FieldTable<R>()
-          .field("kind", &R::kind,
-                 {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last "
-                          "one in the text (number), what the pattern finds (regex), the same JSON (json); or what a "
-                          "program of yours says (command), the reward model of inputs.reward (model), or how likely "
-                          "the language model of inputs.judge prefers it to the other answers (judge)",
-                  .choices = {"exact", "number", "regex", "json", "command", "model", "judge"}})
-          .field("pattern", &R::pattern,
-                 {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
-          .field("command", &R::command,
-                 {.help = "command: reads a line of JSON for each answer (prompt, completion, answer) and prints a "
-                          "number for each"})
-          .field("deadline_s", &R::deadline_s,
-                 {.help = "command: it is ended after so many seconds", .min = 1, .max = 86'400});
-  return table;
-}
-
 bool has_text(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
@@ -92,6 +71,10 @@ void check_judge(const SampleSettings& s, const SampleInputs& inputs, const Unle
 
 const FieldTable<SampleSettings>& sample_fields() {
   using S = SampleSettings;
+  static const FieldTable<RewardSettings> rewards = reward_fields(
+      "the reward model of inputs.reward (model), or how likely the language model of inputs.judge "
+      "prefers it to the other answers (judge)",
+      {"model", "judge"});
   static const auto table =
       FieldTable<S>()
           .field("samples", &S::samples, {.help = "answers to each prompt", .min = 1, .max = 4096})
@@ -112,7 +95,7 @@ const FieldTable<SampleSettings>& sample_fields() {
                  {.help = "best: an answer is kept where its reward is above this", .min = -1e30, .max = 1e30})
           .field("margin_above", &S::margin_above,
                  {.help = "pairs: kept where the rewards are further apart than this", .min = 0, .max = 1e30})
-          .group("reward", &S::reward, sample_reward_fields(), "what an answer is worth")
+          .group("reward", &S::reward, rewards, "what an answer is worth")
           .group("judge", &S::judge, judge_fields(), "reward.kind = \"judge\": how it is asked")
           .field("precision", &S::precision, {.help = "type of the matrix products", .choices = {"bf16", "f32"}})
           .field("seed", &S::seed, {.help = "of the draws", .min = 0})

@@ -326,29 +326,38 @@ const FieldTable<PpoSettings>& ppo_fields() {
   return table;
 }
 
-const FieldTable<RewardSettings>& reward_fields() {
-  using R = RewardSettings;
-  static const auto table =
-      FieldTable<R>()
-          .field("kind", &R::kind,
-                 {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last "
-                          "one in the text (number), what the pattern finds (regex), the same JSON (json); or what a "
-                          "program of yours says (command), or the reward model of inputs.reward (model)",
-                  .choices = {"exact", "number", "regex", "json", "command", "model"}})
-          .field("pattern", &R::pattern,
-                 {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
-          .field("command", &R::command,
-                 {.help = "command: reads a line of JSON for each answer (prompt, completion, answer) and prints a "
-                          "number for each"})
-          .field("deadline_s", &R::deadline_s,
-                 {.help = "command: it is ended after so many seconds", .min = 1, .max = 86'400});
-  return table;
-}
-
 }  // namespace
+
+FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::vector<std::string>& kinds) {
+  using R = RewardSettings;
+  std::vector<std::string> choices = {"exact", "number", "regex", "json", "command", "http"};
+  choices.insert(choices.end(), kinds.begin(), kinds.end());
+  return FieldTable<R>()
+      .field("kind", &R::kind,
+             {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last one "
+                      "in the text (number), what the pattern finds (regex), the same JSON (json); or what a program "
+                      "of yours says "
+                      "(command), an endpoint of yours (http), " +
+                      judged,
+              .choices = choices})
+      .field("pattern", &R::pattern,
+             {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
+      .field("command", &R::command,
+             {.help = "command: reads a line of JSON for each answer (prompt, completion, answer) and prints a number "
+                      "for each"})
+      .field("url", &R::url,
+             {.help = "http: gets a POST of {\"items\": [...]}, the lines of `command`, and answers {\"rewards\": "
+                      "[...]}, a number or null for each; https:// or http://"})
+      .field("deadline_s", &R::deadline_s,
+             {.help = "command: it is ended after so many seconds; http: the answer has to be there by then",
+              .min = 1,
+              .max = 86'400});
+}
 
 const FieldTable<AlignSettings>& align_fields() {
   using A = AlignSettings;
+  static const FieldTable<RewardSettings> rewards =
+      reward_fields("or the reward model of inputs.reward (model)", {"model"});
   static const auto table =
       FieldTable<A>()
           .include(common_fields({"pairs", "pairs", left_out_if_longer, "of the data order"}))
@@ -361,7 +370,7 @@ const FieldTable<AlignSettings>& align_fields() {
                               "ppo", "distill"}})
           .group("rollout", &A::rollout, rollout_fields(),
                  "grpo, rloo, reinforce++, ppo, distill: answers of the model itself")
-          .group("reward", &A::reward, reward_fields(), "grpo, rloo, reinforce++, ppo: what an answer is worth")
+          .group("reward", &A::reward, rewards, "grpo, rloo, reinforce++, ppo: what an answer is worth")
           .group("ppo", &A::ppo, ppo_fields(), "ppo: critic, advantages, and the divergence in the reward")
           .field(
               "beta", &A::beta,

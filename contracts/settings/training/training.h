@@ -162,14 +162,18 @@ struct RewardModelSettings : TrainingCommon, RewardForm {
 };
 const FieldTable<RewardModelSettings>& reward_model_fields();
 
-// What an answer is worth: engine/align/reward.h.
+// What an answer is worth: engine/align/reward.h, engine/tasks/rewards.
 struct RewardSettings {
-  std::string kind = "exact";        // | number | regex | json | command
+  std::string kind = "exact";        // | number | regex | json | command | http | model
   std::string pattern;               // of regex
   std::vector<std::string> command;  // program and arguments
-  std::int64_t deadline_s = 60;      // of the command, for all answers of a step on a rank
+  std::string url;                   // of http
+  std::int64_t deadline_s = 60;      // of command and http, for all answers of a step on a rank
   bool operator==(const RewardSettings&) const = default;
 };
+
+// The keys of a reward, for `align` and `sample`: `kinds` are those that judge by a model, `judged` says what they do.
+FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::vector<std::string>& kinds);
 
 // What goes with which method: contracts/settings/stages/alignment.h.
 struct AlignSettings : TrainingCommon {

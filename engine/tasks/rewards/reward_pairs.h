@@ -2,8 +2,9 @@
 // Reward models in stages: pairs as batches, and what a trained model says of texts.
 // reward_pairs.h makes batches of pairs, rated_answers.h of answers with values of attributes or labels of steps;
 // reward_accuracy.h and rating_figures.h judge a model by held-out ones; reward_model.h is one that judges the answers
-// of another model's training. The loss is in engine/align/scores, engine/train/step/sequence_rewards.h asks a model;
-// it knows no stage.
+// of another model's training. stage_reward.h makes the reward of a stage's settings, with endpoint_reward.h, which
+// asks a program elsewhere. The loss is in engine/align/scores,
+// engine/train/step/sequence_rewards.h asks a model; it knows no stage.
 //
 // Pairs of answers as a reward model reads them: each text ends with the answer's last token, which is the one that
 // ends the assistant's turn. What a template writes behind it is left out, so that an answer that has just been

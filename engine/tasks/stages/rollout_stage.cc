@@ -4,6 +4,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/alignment.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/rewards/stage_reward.h"
 #include "engine/tasks/rollouts/critic.h"
 #include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
@@ -119,7 +120,7 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const std::string reference, reference_folder(run, settings, model, config.shape));
   std::optional<RewardFunction> reward;
   if (!has_teacher(settings.method)) {
-    LH_TRY(reward, RewardFunction::create(settings.reward));
+    LH_TRY(reward, stage_reward(settings.reward));
   }
   const bool needs_answer = reward && reward->needs_answer();
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},

@@ -82,6 +82,25 @@ TEST_CASE("rewards: JSON, and the same value as the row's") {
   CHECK(reward_of(json, "{\"a\": [2,1]}", "{\"a\": [1, 2]}") == 0);
 }
 
+TEST_CASE("rewards: a backend judges all answers of its kind at once") {
+  struct Lengths final : RewardBackend {
+    std::vector<Reward> judge(std::span<const RewardQuestion> questions) const override {
+      std::vector<Reward> rewards;
+      for (const RewardQuestion& q : questions) rewards.push_back({static_cast<double>(q.completion.size()), ""});
+      return rewards;
+    }
+  };
+  RewardSettings http = kind_of_reward("http");
+  http.url = "http://localhost/";
+  const auto made = RewardFunction::create(http, std::make_shared<Lengths>());
+  REQUIRE(made.ok());
+  const std::vector<Reward> rewards = made->judge(std::vector<RewardQuestion>{{"p", "ab", 1}, {"p", "", 2}});
+  REQUIRE(rewards.size() == 2);
+  CHECK(rewards[0].value == 2);
+  CHECK(rewards[1].value == 0);
+  CHECK(!made->needs_answer());
+}
+
 TEST_CASE("rewards: a command prints a number for each answer; what is none is a fault of that answer alone") {
   const std::vector<RewardQuestion> three = {{"p", "a", 1}, {"p", "b", 2}, {"p", "c", 3}};
   std::vector<Reward> rewards = rewards_of(

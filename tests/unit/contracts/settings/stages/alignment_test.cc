@@ -75,6 +75,32 @@ TEST_CASE("methods with rewards refuse what belongs to pairs, and the others wha
   CHECK(keys_of(s) == Keys{"reward", "reward"});
 }
 
+TEST_CASE("keys of a reward go with the kinds that read them, and an address that is none is refused") {
+  const auto said = [](const RewardSettings& reward) {
+    const Status status = as_one_error(reward_problems(reward));
+    return status.ok() ? std::string() : status.error().what;
+  };
+  RewardSettings s;
+  s.kind = "http";
+  CHECK(said(s) == "reward.kind = \"http\" without a reward.url");
+  for (const char* url : {"https://judge.example.org:8443/reward", "http://[::1]:8080", "http://judge/a?b=c@d"}) {
+    s.url = url;
+    CHECK(said(s).empty());
+  }
+  for (const char* url :
+       {"judge:8080", "ftp://judge/", "https:///reward", "http://", "http://jud ge/", "http://a\n/"}) {
+    CAPTURE(url);
+    s.url = url;
+    CHECK(said(s) == "reward.url is no address of an endpoint");
+  }
+  s.url = "https://me:secret@judge/";
+  CHECK(said(s) == "reward.url has a name or a password in it, which files of the run would show");
+  s = {}, s.url = "http://judge/", s.deadline_s = 5;
+  for (const char* key : {"url", "deadline_s"})
+    CHECK(said(s).find(std::string("reward.") + key + " means nothing with reward.kind = \"exact\"") !=
+          std::string::npos);
+}
+
 TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {
   const auto keys_of = [](const AlignSettings& s) {
     std::vector<std::string> keys;

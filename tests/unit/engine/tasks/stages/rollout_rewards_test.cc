@@ -1,0 +1,40 @@
+// What a training makes of rewards, as a stage: endpoints.
+#include <doctest/doctest.h>
+
+#include "tests/unit/engine/tasks/rewards/reward_server.h"
+#include "tests/unit/engine/tasks/stages/rollout_folder.h"
+
+namespace longhaul {
+
+namespace {
+
+// Right answers and wrong ones in turn; the first has no reward.
+HttpResponse in_turn(const HttpRequest& request) {
+  const std::size_t answers = parse_json(request.body)->find("items")->size();
+  std::string rewards = "null";
+  for (std::size_t i = 1; i < answers; ++i) rewards += i % 2 == 1 ? ", 1" : ", 0";
+  return endpoint_says("{\"rewards\": [" + rewards + "]}");
+}
+
+Value endpoint_reward(const RewardServer& server) {
+  Value reward = Value::make_table();
+  reward.set("kind", "http"), reward.set("url", server.url());
+  return reward;
+}
+
+}  // namespace
+
+TEST_CASE("learning from rewards: an endpoint judges the answers of a step") {
+  const RolloutFolder folder;
+  RewardServer server([](std::size_t, const HttpRequest& request) { return in_turn(request); });
+  Task task = folder.grpo();
+  task.settings.set("steps", 1), task.inputs.pop_back(), task.settings.set("reward", endpoint_reward(server));
+  folder.run_well(task, "judged");
+  CHECK(server.requests().size() == 1);
+  const Value step = folder.metrics("judged").at(0);
+  CHECK(step.get_number("reward") == 0.5);
+  CHECK(step.get_number("reward_faults") == 1);
+  CHECK(step.get_number("grad_norm") > 0);
+}
+
+}  // namespace longhaul
