@@ -50,6 +50,15 @@ pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
 pkg_check_modules(LZMA IMPORTED_TARGET liblzma)
 find_package(BZip2)
 
+# Rewards by JSON schemas (headers alone): without valijson such a reward is refused by name.
+find_path(VALIJSON_INCLUDE_DIR valijson/adapters/nlohmann_json_adapter.hpp)
+set(LONGHAUL_HAVE_VALIJSON OFF)
+if(VALIJSON_INCLUDE_DIR)
+  set(LONGHAUL_HAVE_VALIJSON ON)
+else()
+  message(STATUS "valijson was not found; rewards with a JSON schema will say so when they are asked for")
+endif()
+
 # Native stacks of ranks that hang: without libdw a dump holds what the kernel says of the threads, and says so.
 option(LONGHAUL_LIBDW "Native stacks in dumps of ranks, by libdw, where it is found" ON)
 set(LONGHAUL_HAVE_LIBDW OFF)

@@ -1,6 +1,7 @@
 // Room base/value
 // One tree type for everything that is read from or written to TOML and JSON, with positions where it has them.
-// value.h is the tree, json.h parser and writer; json_limits.h bounds the memory of JSON from other people.
+// value.h is the tree, json.h parser and writer; json_limits.h bounds the memory of JSON from other people;
+// json_schema.h says whether a value is as a JSON schema wants it.
 // It opens no files; TOML is base/toml.h, because that reads files as well.
 //
 // One tree type for everything that is read from or written to TOML and JSON: scalars, arrays, and tables that keep

@@ -97,6 +97,10 @@ Result<RewardFunction> RewardFunction::create(const RewardSettings& settings,
     LH_TRY(AnswerPattern pattern, AnswerPattern::compile(settings.pattern).with_context("reward.pattern"));
     made.pattern_ = std::make_shared<const AnswerPattern>(std::move(pattern));
   }
+  if (!settings.schema.empty()) {
+    LH_TRY(JsonSchema schema, JsonSchema::compile(settings.schema).with_context("reward.schema"));
+    made.schema_ = std::make_shared<const JsonSchema>(std::move(schema));
+  }
   return made;
 }
 
@@ -114,6 +118,7 @@ Reward RewardFunction::judge_one(const RewardQuestion& q) const {
   }
   if (settings_.kind == "json") {
     const Result<Value> given = parse_json(without_space(q.completion));
+    if (schema_) return right_if(given.ok() && schema_->holds(*given));
     if (!given.ok() || q.answer.is_null()) return right_if(given.ok());
     const Result<Value> written = q.answer.is_string() ? parse_json(q.answer.as_string()) : Result<Value>(q.answer);
     return right_if(to_json(*given) == to_json(written.ok() ? *written : q.answer));

@@ -2,7 +2,8 @@
 //   exact    1 where the answer, without white space around it, is the row's
 //   number   1 where the last number in the answer is the row's; commas between thousands do not count
 //   regex    1 where the pattern matches somewhere and its first group, where it has one, is the row's answer
-//   json     1 where the answer is JSON, and the same value as the row's answer where the row has one
+//   json     1 where the answer is JSON, and the same value as the row's answer where the row has one; with a schema
+//            where it satisfies that, whatever the row has
 //   command  what a program of the user prints: a line for each answer, in their order
 //   http     what an endpoint of the user answers: a RewardBackend, made in engine/tasks/rewards
 // What a reward model says (model) is not asked here: engine/tasks/rewards.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/error/result.h"
+#include "base/value/json_schema.h"
 #include "base/value/value.h"
 #include "contracts/settings/training/training.h"
 #include "engine/data/patterns/answer_pattern.h"
@@ -44,8 +46,8 @@ class RewardBackend {
 
 class RewardFunction {
  public:
-  // Of settings that check_alignment passes. A pattern that cannot be used is refused (invalid_input). `backend`: of
-  // the kinds that have one; null for the others.
+  // Of settings that check_alignment passes. A pattern or a schema that cannot be used is refused (invalid_input;
+  // schemas in a build without them: unsupported). `backend`: of the kinds that have one; null for the others.
   static Result<RewardFunction> create(const RewardSettings& settings,
                                        std::shared_ptr<const RewardBackend> backend = nullptr);
 
@@ -62,6 +64,7 @@ class RewardFunction {
 
   RewardSettings settings_;
   std::shared_ptr<const AnswerPattern> pattern_;
+  std::shared_ptr<const JsonSchema> schema_;  // null: there is none
   std::shared_ptr<const RewardBackend> backend_;
 };
 

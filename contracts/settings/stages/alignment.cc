@@ -6,6 +6,7 @@
 
 #include "base/error/result.h"
 #include "base/text/text.h"
+#include "base/value/json_schema.h"
 
 namespace longhaul {
 
@@ -74,6 +75,7 @@ void check_reward(const RewardSettings& reward, const Unless& unless) {
   const RewardKey keys[] = {{"pattern", {"regex"}, !reward.pattern.empty(), "give the regular expression"},
                             {"command", {"command"}, !reward.command.empty(), "give the program and its arguments"},
                             {"url", {"http"}, !reward.url.empty(), "give the address of the endpoint"},
+                            {"schema", {"json"}, !reward.schema.empty()},
                             {"deadline_s", {"command", "http"}, reward.deadline_s != plain.deadline_s}};
   for (const RewardKey& key : keys) {
     const bool meant = std::ranges::find(key.kinds, reward.kind) != key.kinds.end();
@@ -84,6 +86,10 @@ void check_reward(const RewardSettings& reward, const Unless& unless) {
            format("leave it out, or set reward.kind = \"{}\"", key.kinds.front()));
   }
   if (!reward.url.empty()) check_reward_url(reward.url, unless);
+  if (reward.schema.empty()) return;
+  if (const auto schema = JsonSchema::compile(reward.schema); !schema.ok())
+    unless(false, "reward", format("reward.schema: {}", schema.error().what),
+           schema.error().hint.empty() ? "the text of the schema itself stands here, no path" : schema.error().hint);
 }
 
 // What is said of pairs, where there are none.

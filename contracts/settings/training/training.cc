@@ -333,15 +333,18 @@ FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::v
   std::vector<std::string> choices = {"exact", "number", "regex", "json", "command", "http"};
   choices.insert(choices.end(), kinds.begin(), kinds.end());
   return FieldTable<R>()
-      .field("kind", &R::kind,
-             {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last one "
-                      "in the text (number), what the pattern finds (regex), the same JSON (json); or what a program "
-                      "of yours says "
-                      "(command), an endpoint of yours (http), " +
-                      judged,
-              .choices = choices})
+      .field(
+          "kind", &R::kind,
+          {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last one "
+                   "in the text (number), what the pattern finds (regex), JSON (json); or what a program of yours says "
+                   "(command), an endpoint of yours (http), " +
+                   judged,
+           .choices = choices})
       .field("pattern", &R::pattern,
              {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
+      .field("schema", &R::schema,
+             {.help = "json: the text of a JSON schema (draft 7, without regular expressions), which the answer has to "
+                      "satisfy; without one the answer has to be the row's, where the row has one"})
       .field("command", &R::command,
              {.help = "command: reads a line of JSON for each answer (prompt, completion, answer) and prints a number "
                       "for each"})

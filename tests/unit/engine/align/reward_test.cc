@@ -82,6 +82,25 @@ TEST_CASE("rewards: JSON, and the same value as the row's") {
   CHECK(reward_of(json, "{\"a\": [2,1]}", "{\"a\": [1, 2]}") == 0);
 }
 
+TEST_CASE("rewards: JSON that satisfies a schema, whatever the row has, and a schema that is none is refused") {
+  RewardSettings json = kind_of_reward("json");
+  json.schema = R"({"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}})";
+  if (const auto made = RewardFunction::create(json); !made.ok() && made.error().code == ErrorCode::unsupported) {
+    MESSAGE("skipped: " << made.error().message());
+    return;
+  }
+  CHECK(reward_of(json, " {\"a\": 1}\n", Value()) == 1);
+  CHECK(reward_of(json, "{\"a\": 1}", "{\"a\": 2}") == 1);
+  CHECK(reward_of(json, "{\"a\": \"1\"}", Value()) == 0);
+  CHECK(reward_of(json, "{\"a\": 1", Value()) == 0);
+  CHECK(reward_of(json, "Here: {\"a\": 1}", Value()) == 0);
+  json.schema = R"({"type": "object", "patternProperties": {}})";
+  const auto refused = RewardFunction::create(json);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message().find("reward.schema") != std::string::npos);
+  CHECK(refused.error().message().find("patternProperties") != std::string::npos);
+}
+
 TEST_CASE("rewards: a backend judges all answers of its kind at once") {
   struct Lengths final : RewardBackend {
     std::vector<Reward> judge(std::span<const RewardQuestion> questions) const override {

@@ -75,7 +75,7 @@ TEST_CASE("methods with rewards refuse what belongs to pairs, and the others wha
   CHECK(keys_of(s) == Keys{"reward", "reward"});
 }
 
-TEST_CASE("keys of a reward go with the kinds that read them, and an address that is none is refused") {
+TEST_CASE("keys of a reward go with the kinds that read them, and an address or a schema that is none is refused") {
   const auto said = [](const RewardSettings& reward) {
     const Status status = as_one_error(reward_problems(reward));
     return status.ok() ? std::string() : status.error().what;
@@ -95,8 +95,10 @@ TEST_CASE("keys of a reward go with the kinds that read them, and an address tha
   }
   s.url = "https://me:secret@judge/";
   CHECK(said(s) == "reward.url has a name or a password in it, which files of the run would show");
-  s = {}, s.url = "http://judge/", s.deadline_s = 5;
-  for (const char* key : {"url", "deadline_s"})
+  s = {}, s.kind = "json", s.schema = "{\"properties\": {\"a\": {\"pattern\": \"x\"}}}";
+  CHECK(said(s).find("reward.schema: the JSON schema at /properties/a: the keyword \"pattern\"") == 0);
+  s = {}, s.url = "http://judge/", s.schema = "{", s.deadline_s = 5;
+  for (const char* key : {"url", "schema", "deadline_s"})
     CHECK(said(s).find(std::string("reward.") + key + " means nothing with reward.kind = \"exact\"") !=
           std::string::npos);
 }
