@@ -135,7 +135,7 @@ INSIDE = {
     "engine/tasks/commands": ["engine/tasks/common", "engine/tasks/rows", "engine/tasks/stages"],
     "engine/tasks/common": ["engine/tasks/scores", "engine/tasks/training"],
     "engine/tasks/harness": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
-    "engine/tasks/rewards": ["engine/tasks/common", "engine/tasks/scores"],
+    "engine/tasks/rewards": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
     "engine/tasks/rollouts": ["engine/tasks/common", "engine/tasks/rewards"],
     "engine/tasks/rows": [],
     "engine/tasks/sampling": ["engine/tasks/common", "engine/tasks/rewards", "engine/tasks/scores"],

@@ -105,7 +105,8 @@ Result<RewardFunction> RewardFunction::create(const RewardSettings& settings,
 }
 
 bool RewardFunction::needs_answer() const {
-  return settings_.kind == "exact" || settings_.kind == "number" || (pattern_ && pattern_->has_group());
+  const bool always = settings_.kind == "exact" || settings_.kind == "number" || settings_.kind == "tests";
+  return always || (pattern_ && pattern_->has_group());
 }
 
 Reward RewardFunction::judge_one(const RewardQuestion& q) const {

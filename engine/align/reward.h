@@ -5,7 +5,8 @@
 //   json     1 where the answer is JSON, and the same value as the row's answer where the row has one; with a schema
 //            where it satisfies that, whatever the row has
 //   command  what a program of the user prints: a line for each answer, in their order
-//   http     what an endpoint of the user answers: a RewardBackend, made in engine/tasks/rewards
+//   tests    1 where the answer is a program that passes the row's tests  } RewardBackend, made
+//   http     what an endpoint of the user answers                         } in engine/tasks/rewards
 // What a reward model says (model) is not asked here: engine/tasks/rewards.
 // A reward that is missing says why; it ends nothing.
 #pragma once
@@ -51,7 +52,7 @@ class RewardFunction {
   static Result<RewardFunction> create(const RewardSettings& settings,
                                        std::shared_ptr<const RewardBackend> backend = nullptr);
 
-  // Needs the answer of its row: exact and number always, regex where the pattern has a group.
+  // Needs the answer of its row: exact, number and tests always, regex where the pattern has a group.
   bool needs_answer() const;
   // One for each question, in their order. The command runs once for all of them and is ended, with what it has
   // started in its process group, at its deadline.

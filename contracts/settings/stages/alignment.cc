@@ -76,6 +76,7 @@ void check_reward(const RewardSettings& reward, const Unless& unless) {
                             {"command", {"command"}, !reward.command.empty(), "give the program and its arguments"},
                             {"url", {"http"}, !reward.url.empty(), "give the address of the endpoint"},
                             {"schema", {"json"}, !reward.schema.empty()},
+                            {"python", {"tests"}, reward.python != plain.python},
                             {"deadline_s", {"command", "http"}, reward.deadline_s != plain.deadline_s}};
   for (const RewardKey& key : keys) {
     const bool meant = std::ranges::find(key.kinds, reward.kind) != key.kinds.end();

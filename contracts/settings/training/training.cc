@@ -330,16 +330,16 @@ const FieldTable<PpoSettings>& ppo_fields() {
 
 FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::vector<std::string>& kinds) {
   using R = RewardSettings;
-  std::vector<std::string> choices = {"exact", "number", "regex", "json", "command", "http"};
+  std::vector<std::string> choices = {"exact", "number", "regex", "json", "command", "http", "tests"};
   choices.insert(choices.end(), kinds.begin(), kinds.end());
   return FieldTable<R>()
-      .field(
-          "kind", &R::kind,
-          {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last one "
-                   "in the text (number), what the pattern finds (regex), JSON (json); or what a program of yours says "
-                   "(command), an endpoint of yours (http), " +
-                   judged,
-           .choices = choices})
+      .field("kind", &R::kind,
+             {.help = "1 for a right answer, else 0: the row's answer as it stands (exact), its number as the last one "
+                      "in the text (number), what the pattern finds (regex), JSON (json), a Python program that passes "
+                      "the row's tests (tests); or what a program of yours says (command), an endpoint of yours "
+                      "(http), " +
+                      judged,
+              .choices = choices})
       .field("pattern", &R::pattern,
              {.help = "regex: has to match; its first group, where it has one, has to be the row's answer"})
       .field("schema", &R::schema,
@@ -351,6 +351,8 @@ FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::v
       .field("url", &R::url,
              {.help = "http: gets a POST of {\"items\": [...]}, the lines of `command`, and answers {\"rewards\": "
                       "[...]}, a number or null for each; https:// or http://"})
+      .field("python", &R::python,
+             {.help = "tests: the interpreter, a path, or a name in /usr/local/bin, /usr/bin or /bin"})
       .field("deadline_s", &R::deadline_s,
              {.help = "command: it is ended after so many seconds; http: the answer has to be there by then",
               .min = 1,

@@ -164,11 +164,12 @@ const FieldTable<RewardModelSettings>& reward_model_fields();
 
 // What an answer is worth: engine/align/reward.h, engine/tasks/rewards.
 struct RewardSettings {
-  std::string kind = "exact";        // | number | regex | json | command | http | model
+  std::string kind = "exact";        // | number | regex | json | command | http | tests | model
   std::string pattern;               // of regex
   std::string schema;                // of json: the text of a JSON schema; "": any JSON will do
   std::vector<std::string> command;  // program and arguments
   std::string url;                   // of http
+  std::string python = "python3";    // of tests: the interpreter
   std::int64_t deadline_s = 60;      // of command and http, for all answers of a step on a rank
   bool operator==(const RewardSettings&) const = default;
 };

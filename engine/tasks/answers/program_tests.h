@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/process/confined_program.h"
+#include "contracts/events/event.h"
 
 namespace longhaul {
 
@@ -39,5 +40,8 @@ class ProgramTests {
   std::string python_;
   ConfinedLimits limits_;
 };
+
+// An event `not_limited` for each limit of programs that this kernel does not enforce.
+void report_missing_limits(EventWriter& events);
 
 }  // namespace longhaul

@@ -3,7 +3,7 @@
 // reward_pairs.h makes batches of pairs, rated_answers.h of answers with values of attributes or labels of steps;
 // reward_accuracy.h and rating_figures.h judge a model by held-out ones; reward_model.h is one that judges the answers
 // of another model's training. stage_reward.h makes the reward of a stage's settings, with endpoint_reward.h, which
-// asks a program elsewhere. The loss is in engine/align/scores,
+// asks a program elsewhere, and program_reward.h, which runs tests. The loss is in engine/align/scores,
 // engine/train/step/sequence_rewards.h asks a model; it knows no stage.
 //
 // Pairs of answers as a reward model reads them: each text ends with the answer's last token, which is the one that

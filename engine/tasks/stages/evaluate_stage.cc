@@ -247,13 +247,9 @@ Result<std::vector<ProgramVerdict>> judge_on_ranks(TaskRun& run, const ProgramTe
 Result<ScoringTools> scoring_tools(TaskRun& run, const EvaluateSettings& settings, const AskedTasks& asked) {
   ScoringTools tools;
   if (!std::ranges::any_of(asked.described, &EvaluationTask::runs_code)) return tools;
-  const auto tests = ProgramTests::create(settings.python);
+  const auto tests = ProgramTests::create(settings.python).with_context("run_code");
   LH_CHECK(run.group.agree(tests.ok() ? Status() : Status(tests.error())));
-  for (const std::string& missing : limits_not_enforced()) {
-    Value fields = Value::make_table();
-    fields.set("what", missing);
-    run.events.write("not_limited", std::move(fields));
-  }
+  report_missing_limits(run.events);
   tools.judge = [&run, tests = *tests](const std::vector<TestedProgram>& programs) {
     return judge_on_ranks(run, tests, programs);
   };

@@ -120,7 +120,7 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const std::string reference, reference_folder(run, settings, model, config.shape));
   std::optional<RewardFunction> reward;
   if (!has_teacher(settings.method)) {
-    LH_TRY(reward, stage_reward(settings.reward));
+    LH_TRY(reward, stage_reward(run, settings.reward));
   }
   const bool needs_answer = reward && reward->needs_answer();
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},

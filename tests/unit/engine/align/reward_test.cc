@@ -101,7 +101,7 @@ TEST_CASE("rewards: JSON that satisfies a schema, whatever the row has, and a sc
   CHECK(refused.error().message().find("patternProperties") != std::string::npos);
 }
 
-TEST_CASE("rewards: a backend judges all answers of its kind at once") {
+TEST_CASE("rewards: a backend judges all answers of its kind at once, and tests need the answers of rows") {
   struct Lengths final : RewardBackend {
     std::vector<Reward> judge(std::span<const RewardQuestion> questions) const override {
       std::vector<Reward> rewards;
@@ -118,6 +118,7 @@ TEST_CASE("rewards: a backend judges all answers of its kind at once") {
   CHECK(rewards[0].value == 2);
   CHECK(rewards[1].value == 0);
   CHECK(!made->needs_answer());
+  CHECK(RewardFunction::create(kind_of_reward("tests"), std::make_shared<Lengths>())->needs_answer());
 }
 
 TEST_CASE("rewards: a command prints a number for each answer; what is none is a fault of that answer alone") {

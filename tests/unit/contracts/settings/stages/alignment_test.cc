@@ -97,10 +97,12 @@ TEST_CASE("keys of a reward go with the kinds that read them, and an address or 
   CHECK(said(s) == "reward.url has a name or a password in it, which files of the run would show");
   s = {}, s.kind = "json", s.schema = "{\"properties\": {\"a\": {\"pattern\": \"x\"}}}";
   CHECK(said(s).find("reward.schema: the JSON schema at /properties/a: the keyword \"pattern\"") == 0);
-  s = {}, s.url = "http://judge/", s.schema = "{", s.deadline_s = 5;
-  for (const char* key : {"url", "schema", "deadline_s"})
+  s = {}, s.url = "http://judge/", s.schema = "{", s.python = "python3.11", s.deadline_s = 5;
+  for (const char* key : {"url", "schema", "python", "deadline_s"})
     CHECK(said(s).find(std::string("reward.") + key + " means nothing with reward.kind = \"exact\"") !=
           std::string::npos);
+  s = {}, s.kind = "tests", s.python = "python3.11";
+  CHECK(said(s).empty());
 }
 
 TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {

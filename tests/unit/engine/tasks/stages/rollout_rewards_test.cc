@@ -24,7 +24,7 @@ Value endpoint_reward(const RewardServer& server) {
 
 }  // namespace
 
-TEST_CASE("learning from rewards: an endpoint judges the answers of a step") {
+TEST_CASE("learning from rewards: an endpoint judges the answers of a step, and tests that cannot be run are refused") {
   const RolloutFolder folder;
   RewardServer server([](std::size_t, const HttpRequest& request) { return in_turn(request); });
   Task task = folder.grpo();
@@ -35,6 +35,13 @@ TEST_CASE("learning from rewards: an endpoint judges the answers of a step") {
   CHECK(step.get_number("reward") == 0.5);
   CHECK(step.get_number("reward_faults") == 1);
   CHECK(step.get_number("grad_norm") > 0);
+
+  Value reward = Value::make_table();
+  reward.set("kind", "tests"), reward.set("python", "/no/python");
+  task.settings.set("reward", reward);
+  const std::string refused = folder.refusal(task);
+  CHECK(refused.find("reward.kind = \"tests\"") != std::string::npos);
+  CHECK(refused.find("/no/python") != std::string::npos);
 }
 
 }  // namespace longhaul
