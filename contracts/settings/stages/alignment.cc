@@ -127,6 +127,30 @@ void check_no_groups(const AlignSettings& s, const Unless& unless) {
   no_group(s.rollout.ratio != "token", "rollout.ratio = \"sequence\"");
 }
 
+// Answers near the longest one.
+void check_overlong(const AlignSettings& s, const Unless& unless) {
+  const RolloutSettings& rollout = s.rollout;
+  const RolloutSettings plain;
+  const bool shape = rollout.overlong == "shape";
+  unless(rollout.overlong == "none" || !has_teacher(s.method), "rollout",
+         format("rollout.overlong = \"{}\" with method = \"{}\", which has no rewards", rollout.overlong, s.method),
+         "leave it out; a teacher judges every token of an answer that was cut, too");
+  unless(shape || rollout.overlong_tokens == plain.overlong_tokens, "rollout",
+         format("rollout.overlong_tokens means nothing with rollout.overlong = \"{}\"", rollout.overlong),
+         "write overlong = \"shape\" beside it");
+  unless(shape || rollout.overlong_penalty == plain.overlong_penalty, "rollout",
+         format("rollout.overlong_penalty means nothing with rollout.overlong = \"{}\"", rollout.overlong),
+         "write overlong = \"shape\" beside it");
+  unless(!shape || (rollout.overlong_tokens >= 1 && rollout.overlong_tokens <= rollout.max_new_tokens), "rollout",
+         format("rollout.overlong = \"shape\" with rollout.overlong_tokens = {}, which is not from 1 to "
+                "rollout.max_new_tokens = {}",
+                rollout.overlong_tokens, rollout.max_new_tokens),
+         format("{} would be DAPO's fifth", std::max<std::int64_t>(1, rollout.max_new_tokens / 5)));
+  unless(!shape || rollout.overlong_penalty > 0, "rollout",
+         "rollout.overlong = \"shape\" with rollout.overlong_penalty = 0, which costs nothing",
+         "1 is usual, or leave overlong out");
+}
+
 // Of ppo, and that others say nothing of it.
 void check_critic(const AlignSettings& s, const Unless& unless) {
   if (!has_critic(s.method)) {
@@ -187,6 +211,7 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          "rollout.clip_low means nothing with surrogate = \"cispo\"", "leave it out: ratios have no lower bound there");
   unless(s.rollout.dual_clip == 0 || s.rollout.dual_clip > 1, "rollout",
          format("rollout.dual_clip = {:g} is no bound above 1", s.rollout.dual_clip), "3 is usual, 0 has none");
+  check_overlong(s, unless);
   check_critic(s, unless);
   if (has_teacher(s.method)) return check_teacher(s, unless);
   check_reward(s.reward, unless);

@@ -290,7 +290,17 @@ const FieldTable<RolloutSettings>& rollout_fields() {
               "dual_clip", &R::dual_clip,
               {.help = "ratios of answers with a negative advantage count up to this (3 is usual); 0 has no such bound",
                .min = 0,
-               .max = 1000});
+               .max = 1000})
+          .field("overlong", &R::overlong,
+                 {.help = "answers near max_new_tokens: their reward is less by a penalty that grows with their length "
+                          "(shape: DAPO), or those that were cut there are not learnt from (filter); or neither (none)",
+                  .choices = {"none", "shape", "filter"}})
+          .field("overlong_tokens", &R::overlong_tokens,
+                 {.unit = "tokens",
+                  .help = "shape: the penalty begins so many tokens before max_new_tokens (DAPO: a fifth of it)",
+                  .min = 0})
+          .field("overlong_penalty", &R::overlong_penalty,
+                 {.help = "shape: the penalty of an answer of max_new_tokens", .min = 0, .max = 1e6});
   return table;
 }
 

@@ -114,7 +114,10 @@ struct RolloutSettings {
   std::string average = "answer";     // | token | longest: what the loss is a mean over
   std::string surrogate = "clipped";  // | cispo: what is made of a ratio and an advantage
   double clip_low = 0.2, clip_high = 0.2;
-  double dual_clip = 0;  // the bound of ratios of answers that were worse than expected; 0: none
+  double dual_clip = 0;              // the bound of ratios of answers that were worse than expected; 0: none
+  std::string overlong = "none";     // | shape | filter: what is made of answers near max_new_tokens, or cut there
+  std::int64_t overlong_tokens = 0;  // of shape: so many tokens before max_new_tokens an answer begins to cost
+  double overlong_penalty = 1;       // of shape: what it costs at max_new_tokens
   std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
   bool operator==(const RolloutSettings&) const = default;
 };

@@ -11,7 +11,7 @@ namespace longhaul {
 class AnswerRows {
  public:
   explicit AnswerRows(BatchStorage& out) : out_(out) { out.per_sequence.clear(); }
-  // Borrowed. `scale`: of each of its tokens' losses.
+  // Borrowed. `scale`: of each of its tokens' losses. The reward that is reported is that without the penalty.
   void add(const Rollout& rollout, double advantage, double scale);
   void put(std::int64_t sequence_length);
   // Where the answer of a row begins in arrays of the batch: the places that predict its tokens.

@@ -15,6 +15,7 @@ void RolloutFigures::count(const Rollout& rollout) {
   const double reward = rollout.reward.value.value_or(0);
   all_answers += 1, all_rewards += reward;
   rewards += reward, reward_squares += reward * reward;
+  shaped += rollout.penalty > 0 ? 1 : 0, penalties += rollout.penalty;
   for (const double logprob : rollout.drawn) log_probability += logprob;
 }
 
@@ -33,12 +34,13 @@ Status take_slowest(CollectiveGroup& group, RolloutTimes& times) {
 
 Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times) {
   using F = RolloutFigures;
-  constexpr double F::* summed[] = {&F::answers,         &F::tokens,      &F::cut,
-                                    &F::faults,          &F::groups,      &F::equal_groups,
-                                    &F::log_probability, &F::redrawn,     &F::redrawn_faults,
-                                    &F::all_answers,     &F::all_rewards, &F::rewards,
-                                    &F::reward_squares,  &F::divergence,  &F::drafted,
-                                    &F::accepted,        &F::decode_steps};
+  constexpr double F::* summed[] = {&F::answers,         &F::tokens,       &F::cut,
+                                    &F::faults,          &F::groups,       &F::equal_groups,
+                                    &F::log_probability, &F::redrawn,      &F::redrawn_faults,
+                                    &F::all_answers,     &F::all_rewards,  &F::rewards,
+                                    &F::reward_squares,  &F::divergence,   &F::drafted,
+                                    &F::accepted,        &F::decode_steps, &F::shaped,
+                                    &F::penalties};
   constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
   constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
   std::vector<double> own;
@@ -69,6 +71,10 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
   if (settings.rollout.redraws > 0) {
     fields.set("redrawn_groups", figures.redrawn / figures.groups);
     fields.set("drawn_reward", figures.all_rewards / figures.all_answers);
+  }
+  if (settings.rollout.overlong == "shape") {
+    fields.set("answers_shaped", figures.shaped / figures.answers);
+    fields.set("overlong_penalty", figures.penalties / figures.answers);
   }
   if (settings.rollout.speculate != "none") {
     fields.set("draft_tokens", figures.drafted / figures.answers);

@@ -20,11 +20,12 @@ struct RolloutFigures {
   double redrawn = 0;                       // groups that were replaced
   double redrawn_faults = 0;                // answers without a reward in them
   double all_answers = 0, all_rewards = 0;  // those of replaced groups included
-  double rewards = 0, reward_squares = 0;   // of answers that have one
+  double rewards = 0, reward_squares = 0;   // of answers that have one, as they were judged
+  double shaped = 0, penalties = 0;         // answers with a penalty of their length, and these
   AdvantageSums advantages;                 // of tokens
   AdvantageSums returns;                    // with a critic
   double divergence = 0;                    // with a critic: estimates of all tokens
-  std::vector<double> batch_tokens;         // of each minibatch
+  std::vector<double> batch_tokens;         // of each minibatch, of answers that are learnt from
   double without_fault() const { return answers - faults; }
   void count(const Rollout& rollout);
 };

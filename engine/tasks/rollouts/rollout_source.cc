@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/alignment.h"
 #include "engine/align/group_advantage.h"
+#include "engine/align/overlong.h"
 #include "engine/data/samples/instruct_data.h"
 #include "engine/tasks/rollouts/answer_rows.h"
 #include "engine/tasks/rollouts/token_credit.h"
@@ -49,10 +50,14 @@ void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vec
   }
 }
 
+bool RolloutSource::is_left_out(const Rollout& rollout) const {
+  return rollout.cut && settings_.rollout.overlong == "filter";
+}
+
 std::vector<std::optional<double>> RolloutSource::rewards_of(std::size_t group) const {
   const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
   std::vector<std::optional<double>> rewards;
-  for (std::size_t i = group * size; i < (group + 1) * size; ++i) rewards.push_back(held_[i].reward.value);
+  for (std::size_t i = group * size; i < (group + 1) * size; ++i) rewards.push_back(held_[i].shaped_reward());
   return rewards;
 }
 
@@ -70,6 +75,7 @@ Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::size_t place = open[i / size] * size + i % size;
     held_[place] = std::move(drawn[i]), lines_[place] = prompts_.examples[tasks[i].prompt].line;
+    held_[place].penalty = overlong_penalty(settings_.rollout, static_cast<std::int64_t>(held_[place].drawn.size()));
   }
   return {};
 }
@@ -87,8 +93,9 @@ void RolloutSource::compare_groups(const std::vector<std::size_t>& equal) {
 
 Status RolloutSource::roll_own() {
   const auto count = static_cast<std::size_t>(schedule_.minibatches * share());
+  const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
   held_.assign(count, {}), lines_.assign(count, 0), advantages_.clear();
-  std::vector<std::size_t> open(count / static_cast<std::size_t>(settings_.rollout.group_size));
+  std::vector<std::size_t> open(count / size);
   std::iota(open.begin(), open.end(), 0);
   figures_ = {};
   figures_.groups = static_cast<double>(open.size());
@@ -97,15 +104,16 @@ Status RolloutSource::roll_own() {
     std::erase_if(open, [&](std::size_t group) { return !rewards_are_equal(rewards_of(group)); });
     if (draw == settings_.rollout.redraws) break;
     for (const std::size_t group : open)
-      for (const std::optional<double>& reward : rewards_of(group)) {
-        figures_.all_answers += 1, figures_.all_rewards += reward.value_or(0);
-        figures_.redrawn_faults += reward ? 0 : 1;
+      for (std::size_t i = group * size; i < (group + 1) * size; ++i) {
+        figures_.all_answers += 1, figures_.all_rewards += held_[i].reward.value.value_or(0);
+        figures_.redrawn_faults += held_[i].reward.value ? 0 : 1;
       }
     figures_.redrawn += static_cast<double>(open.size());
   }
   figures_.batch_tokens.assign(static_cast<std::size_t>(schedule_.minibatches), 0.0);
   for (std::size_t i = 0; i < held_.size(); ++i) {
     figures_.count(held_[i]);
+    if (is_left_out(held_[i])) continue;
     figures_.batch_tokens[i / static_cast<std::size_t>(share())] += static_cast<double>(held_[i].drawn.size());
   }
   if (has_teacher(settings_.method)) return compare_with_teacher();
@@ -199,7 +207,7 @@ Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStora
     if (settings_.rollout.average == "token")
       scale = static_cast<double>(schedule_.batch) / figures_.batch_tokens[static_cast<std::size_t>(batch)];
     if (settings_.rollout.average == "longest") scale = 1 / static_cast<double>(settings_.rollout.max_new_tokens);
-    if (critic_ && !held_[i].reward.value) scale = 0;
+    if ((critic_ && !held_[i].reward.value) || is_left_out(held_[i])) scale = 0;
     filled.add(held_[i], advantages_[i], scale);
   }
   filled.put(settings_.sequence_length);

@@ -50,7 +50,9 @@ class RolloutSource final : public BatchSource {
   void add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const;
   // Answers of the groups `open` (of those held here) take their places.
   Status draw_groups(const std::vector<std::size_t>& open, std::int64_t draw);
-  std::vector<std::optional<double>> rewards_of(std::size_t group) const;
+  // Was cut at its longest, and adds nothing to the loss for that (rollout.overlong = "filter").
+  bool is_left_out(const Rollout& rollout) const;
+  std::vector<std::optional<double>> rewards_of(std::size_t group) const;  // shaped
   void compare_groups(const std::vector<std::size_t>& equal);
   Status credit();
   Status compare_with_teacher();

@@ -30,8 +30,13 @@ struct Rollout {
   std::vector<double> drawn, reference;             // of the answer's tokens; reference: empty where there is none
   std::vector<double> values, advantages, returns;  // with a critic; advantages with a teacher, too
   Reward reward;                                    // 0 where nothing judges
+  double penalty = 0;                               // of its length (engine/align/overlong.h), where it is learnt from
   bool cut = false;
   std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // GenerationUsage
+  // What is learnt from: the reward less the penalty; nothing where there is none.
+  std::optional<double> shaped_reward() const {
+    return reward.value ? std::optional(*reward.value - penalty) : std::nullopt;
+  }
 };
 
 struct RolloutTask {

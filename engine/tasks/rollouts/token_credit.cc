@@ -14,7 +14,7 @@ void credit_tokens(const PpoSettings& settings, double beta, std::span<Rollout> 
     rollout.advantages.assign(rollout.drawn.size(), 0.0), rollout.returns.assign(rollout.drawn.size(), 0.0);
     if (!rollout.reward.value) continue;
     const std::vector<double> rewards =
-        token_rewards(settings, beta, rollout.drawn, rollout.reference, *rollout.reward.value, &figures.divergence);
+        token_rewards(settings, beta, rollout.drawn, rollout.reference, *rollout.shaped_reward(), &figures.divergence);
     TokenAdvantages credit = generalized_advantages(settings.gamma, settings.lambda, rewards, rollout.values);
     rollout.advantages = std::move(credit.advantages), rollout.returns = std::move(credit.returns);
     for (const double advantage : rollout.advantages) figures.advantages.add(advantage, 1);

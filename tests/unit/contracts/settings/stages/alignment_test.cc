@@ -105,6 +105,30 @@ TEST_CASE("keys of a reward go with the kinds that read them, and an address or 
   CHECK(said(s).empty());
 }
 
+TEST_CASE("what is made of long answers is refused where it would mean nothing") {
+  const auto said = [](const AlignSettings& s) {
+    const Status status = check_alignment(s);
+    return status.ok() ? std::string() : status.error().what;
+  };
+  AlignSettings s;
+  s.method = "grpo", s.rollout.overlong = "shape", s.rollout.overlong_tokens = 13;
+  CHECK(said(s).empty());
+  s.rollout.overlong_tokens = 0;
+  CHECK(said(s).find("rollout.overlong_tokens = 0, which is not from 1 to rollout.max_new_tokens = 64") !=
+        std::string::npos);
+  s.rollout.overlong_tokens = 65, s.rollout.overlong_penalty = 0;
+  CHECK(said(s).find("= 65, which is not") != std::string::npos);
+  CHECK(said(s).find("costs nothing") != std::string::npos);
+  s = {}, s.method = "ppo", s.rollout.overlong = "filter";
+  CHECK(said(s).empty());
+  s.rollout.overlong_tokens = 5, s.rollout.overlong_penalty = 2;
+  for (const char* key : {"overlong_tokens", "overlong_penalty"})
+    CHECK(said(s).find(std::string("rollout.") + key + " means nothing with rollout.overlong = \"filter\"") !=
+          std::string::npos);
+  s = {}, s.method = "distill", s.rollout.overlong = "filter";
+  CHECK(said(s).find("which has no rewards") != std::string::npos);
+}
+
 TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {
   const auto keys_of = [](const AlignSettings& s) {
     std::vector<std::string> keys;

@@ -42,6 +42,21 @@ TEST_CASE("tokens are credited with reward and divergence; an answer without a r
   CHECK(rollouts[1].advantages == std::vector<double>{0, 0, 0});
 }
 
+TEST_CASE("the last token of an answer gets its reward less what its length costs") {
+  PpoSettings settings;
+  settings.lambda = 1;
+  std::vector<Rollout> rollouts = {valued({0, 0}, 1), valued({0}, std::nullopt)};
+  rollouts[0].penalty = 0.25, rollouts[1].penalty = 0.25;
+  RolloutFigures figures;
+  credit_tokens(settings, 0, rollouts, figures);
+  CHECK(rollouts[0].returns == std::vector<double>{0.75, 0.75});
+  CHECK(!rollouts[1].shaped_reward());
+  figures.count(rollouts[0]);
+  CHECK(figures.rewards == 1);  // as it was judged
+  CHECK(figures.penalties == 0.25);
+  CHECK(figures.shaped == 1);
+}
+
 TEST_CASE("values explain all of the returns, some of them, or no more than a constant would") {
   PpoSettings settings;
   settings.lambda = 1;

@@ -1,4 +1,4 @@
-// What a training makes of rewards, as a stage: endpoints.
+// What a training makes of rewards, as a stage: endpoints, long answers.
 #include <doctest/doctest.h>
 
 #include "tests/unit/engine/tasks/rewards/reward_server.h"
@@ -42,6 +42,43 @@ TEST_CASE("learning from rewards: an endpoint judges the answers of a step, and 
   const std::string refused = folder.refusal(task);
   CHECK(refused.find("reward.kind = \"tests\"") != std::string::npos);
   CHECK(refused.find("/no/python") != std::string::npos);
+}
+
+TEST_CASE("learning from rewards: long answers cost something, or are not learnt from where they were cut") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 1), task.settings.set("beta", 0), task.inputs.pop_back();
+  task.settings.find("reward")->set("pattern", "^");  // all answers are right: only their lengths differ
+  folder.run_well(task, "equal");
+  CHECK(folder.metrics("equal").at(0).get_number("grad_norm") == 0);
+  Value& rollout = *task.settings.find("rollout");
+  rollout.set("overlong", "shape"), rollout.set("overlong_tokens", 12);  // from the first token on
+  folder.run_well(task, "shaped");
+  const Value shaped = folder.metrics("shaped").at(0);
+  CHECK(shaped.get_number("overlong_penalty") == doctest::Approx(shaped.get_number("answer_tokens") / 12));
+  CHECK(shaped.get_number("answers_shaped") == 1);
+  CHECK(shaped.get_number("reward") == 1);
+  CHECK(shaped.get_number("accuracy") == 1);
+  CHECK(shaped.get_number("reward_deviation") == 0);
+  CHECK(shaped.get_number("equal_groups") < 1);
+  CHECK(shaped.get_number("grad_norm") > 0);
+
+  RewardServer server([](std::size_t, const HttpRequest& request) { return in_turn(request); });
+  task = folder.grpo();
+  task.settings.set("steps", 1), task.inputs.pop_back(), task.settings.set("reward", endpoint_reward(server));
+  task.settings.find("rollout")->set("max_new_tokens", 3);  // all answers are cut
+  folder.run_well(task, "cut");
+  CHECK(folder.metrics("cut").at(0).get_number("grad_norm") > 1e-4);
+  task.settings.find("rollout")->set("overlong", "filter");
+  for (const char* average : {"answer", "token"}) {
+    task.settings.find("rollout")->set("average", average);
+    folder.run_well(task, average);
+    const Value filtered = folder.metrics(average).at(0);
+    CHECK(filtered.get_number("answers_cut") == 1);
+    CHECK(filtered.get_number("reward") == 0.5);
+    CHECK(filtered.get_number("loss") == 0);
+    CHECK(filtered.get_number("grad_norm") == 0);
+  }
 }
 
 }  // namespace longhaul
