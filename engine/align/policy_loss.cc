@@ -31,6 +31,17 @@ ClippedRatio clipped_ratio(const RolloutSettings& rollout, double log_ratio, dou
   return {-ratio * advantage, held == log_ratio ? -ratio * advantage : 0, false};
 }
 
+// The bounded ratio is a weight, and what is learnt through is the ratio to the model itself, 1.
+ClippedRatio weighted_ratio(const RolloutSettings& rollout, double importance, double advantage) {
+  const double weight = std::min(importance, rollout.importance_cap);
+  return {-weight * advantage, -weight * advantage, weight < importance};
+}
+
+ClippedRatio surrogate(const RolloutSettings& rollout, double log_ratio, double advantage, double model) {
+  if (rollout.surrogate == "cispo") return weighted_likelihood(rollout, log_ratio, advantage, model);
+  return clipped_ratio(rollout, log_ratio, advantage);
+}
+
 }  // namespace
 
 PolicyLoss policy_loss(const AlignSettings& settings, const AnswerScores& scores) {
@@ -44,9 +55,11 @@ PolicyLoss policy_loss(const AlignSettings& settings, const AnswerScores& scores
     // Of a whole answer every token has the ratio, and a share of its slope: the n shares of n equal terms are one.
     const double log_ratio = whole ? mean : scores.model[t] - scores.drawn[t];
     const double advantage = scores.advantages.empty() ? scores.advantage : scores.advantages[t];
-    const ClippedRatio one = settings.rollout.surrogate == "cispo"
-                                 ? weighted_likelihood(settings.rollout, log_ratio, advantage, scores.model[t])
-                                 : clipped_ratio(settings.rollout, log_ratio, advantage);
+    const bool weighed = settings.rollout.importance_cap > 0;
+    const double importance = weighed ? std::exp(std::clamp(log_ratio, -log_ratio_max, log_ratio_max)) : 0;
+    const ClippedRatio one = weighed ? weighted_ratio(settings.rollout, importance, advantage)
+                                     : surrogate(settings.rollout, log_ratio, advantage, scores.model[t]);
+    sums.importance += importance, sums.importance_max = std::max(sums.importance_max, importance);
     sums.loss += one.value, sums.slopes[t] += one.slope, sums.clipped += one.clipped ? 1 : 0;
     if (scores.reference.empty()) continue;
     const double difference = scores.reference[t] - scores.model[t];

@@ -8,6 +8,12 @@
 //              with Deep Reinforcement Learning", equation 2
 //   or, with surrogate "cispo", -min(ratio, 1 + clip_high) A l, in which the ratio is held constant: MiniMax 2025,
 //              "MiniMax-M1", equation 4, without a lower bound as there
+//   or, with importance_cap c, -min(exp(l - o), c) exp(l - p) A, where the first factor is held constant and p is the
+//              model before the step's first update. A rollout has one update, so p is l itself, held constant: the
+//              value is -min(exp(l - o), c) A, and so is the slope. The first factor corrects for answers that other
+//              arithmetic or earlier weights drew than learn from them: Yao et al. 2025, "Your Efficient RL Framework
+//              Secretly Brings You Off-Policy RL Training" (truncated importance sampling); Ionides 2008, "Truncated
+//              Importance Sampling"
 //   divergence  beta (exp(f - l) - (f - l) - 1): Shao et al. 2024, "DeepSeekMath", equation 4 (the estimator k3)
 // Differences of log-probabilities end at +-20, as in verl; there the slope is 0.
 #pragma once
@@ -31,6 +37,8 @@ struct PolicyLoss {
   double loss = 0;
   double divergence = 0;       // k3, without beta
   double clipped = 0;          // tokens whose bound is what counts
+  double importance = 0;       // exp(l - o); with importance_cap alone
+  double importance_max = 0;   // the largest of them, no sum
   std::vector<double> slopes;  // dloss / dmodel of each token
 };
 

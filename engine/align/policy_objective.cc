@@ -7,8 +7,15 @@
 namespace longhaul {
 
 std::vector<std::string> PolicyObjective::extra_names() const {
-  if (has_teacher(settings_.method)) return {"kl", "clip_fraction"};
-  return {"reward", "accuracy", "kl", "clip_fraction"};
+  std::vector<std::string> names;
+  if (!has_teacher(settings_.method)) names = {"reward", "accuracy"};
+  names.insert(names.end(), {"kl", "clip_fraction"});
+  if (settings_.rollout.importance_cap > 0) names.emplace_back("importance_ratio");
+  return names;
+}
+
+std::string PolicyObjective::largest_name() const {
+  return settings_.rollout.importance_cap > 0 ? "importance_ratio_max" : "";
 }
 
 ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
@@ -35,6 +42,8 @@ ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<cons
     if (!has_teacher(settings_.method))
       sums.extra[extra++] += of[AnswerPlace::reward], sums.extra[extra++] += of[AnswerPlace::right];
     sums.extra[extra++] += loss.divergence / tokens, sums.extra[extra++] += loss.clipped / tokens;
+    if (settings_.rollout.importance_cap > 0) sums.extra[extra++] += loss.importance / tokens;
+    sums.largest = std::max(sums.largest, loss.importance_max);
     // d log p / d(token loss) = -1.
     for (std::size_t i = 0; i < places.size(); ++i) weights[places[i]] = static_cast<float>(-scale * loss.slopes[i]);
   }

@@ -21,8 +21,11 @@ class PolicyObjective final : public SequenceObjective {
   PolicyObjective(const AlignSettings& settings, std::function<void(Value&)> more)
       : settings_(settings), more_(std::move(more)) {}
 
-  // kl and clip_fraction: per token, averaged over answers. With a teacher there are no rewards, and kl is from it.
+  // kl, clip_fraction and, with importance_cap, importance_ratio: per token, averaged over answers. With a teacher
+  // there are no rewards, and kl is from it.
   std::vector<std::string> extra_names() const override;
+  // With importance_cap the largest importance ratio of a token: importance_ratio_max.
+  std::string largest_name() const override;
   void add_metrics(Value& fields) const override {
     if (more_) more_(fields);
   }

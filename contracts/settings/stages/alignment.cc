@@ -151,6 +151,30 @@ void check_overlong(const AlignSettings& s, const Unless& unless) {
          "1 is usual, or leave overlong out");
 }
 
+// The policy before a step's first update is that of the step's own forward only where a rollout has one update; there
+// the ratio to it is 1, and bounds of it never count.
+void check_importance(const AlignSettings& s, const Unless& unless) {
+  const RolloutSettings& rollout = s.rollout;
+  const RolloutSettings plain;
+  if (rollout.importance_cap == 0) return;
+  unless(
+      rollout.updates() == 1, "rollout",
+      format("rollout.importance_cap with {} steps from a rollout: the probabilities before the first of them are not "
+             "kept for the others",
+             rollout.updates()),
+      "set rollout.minibatches = 1 and rollout.epochs = 1, or leave importance_cap out");
+  const auto without_ratio = [&](bool asked, const char* what, const char* why) {
+    unless(!asked, "rollout", format("{} with rollout.importance_cap, {}", what, why), "leave one of them out");
+  };
+  without_ratio(rollout.ratio != plain.ratio, "rollout.ratio = \"sequence\"", "which weighs tokens");
+  without_ratio(rollout.surrogate == "cispo", "rollout.surrogate = \"cispo\"",
+                "whose bound of the same ratio is 1 + clip_high");
+  constexpr const char* one_update = "where the ratio that it bounds is 1";
+  without_ratio(rollout.clip_low != plain.clip_low, "rollout.clip_low", one_update);
+  without_ratio(rollout.clip_high != plain.clip_high && rollout.surrogate != "cispo", "rollout.clip_high", one_update);
+  without_ratio(rollout.dual_clip != plain.dual_clip, "rollout.dual_clip", one_update);
+}
+
 // Of ppo, and that others say nothing of it.
 void check_critic(const AlignSettings& s, const Unless& unless) {
   if (!has_critic(s.method)) {
@@ -212,6 +236,7 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   unless(s.rollout.dual_clip == 0 || s.rollout.dual_clip > 1, "rollout",
          format("rollout.dual_clip = {:g} is no bound above 1", s.rollout.dual_clip), "3 is usual, 0 has none");
   check_overlong(s, unless);
+  check_importance(s, unless);
   check_critic(s, unless);
   if (has_teacher(s.method)) return check_teacher(s, unless);
   check_reward(s.reward, unless);

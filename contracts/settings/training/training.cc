@@ -300,7 +300,12 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                   .help = "shape: the penalty begins so many tokens before max_new_tokens (DAPO: a fifth of it)",
                   .min = 0})
           .field("overlong_penalty", &R::overlong_penalty,
-                 {.help = "shape: the penalty of an answer of max_new_tokens", .min = 0, .max = 1e6});
+                 {.help = "shape: the penalty of an answer of max_new_tokens", .min = 0, .max = 1e6})
+          .field("importance_cap", &R::importance_cap,
+                 {.help = "a token's loss counts min(p / q, this) times, p its probability in the forward of training "
+                          "and q that under which it was drawn (truncated importance sampling; 2 is usual); 0: once",
+                  .min = 0,
+                  .max = 1000});
   return table;
 }
 

@@ -118,6 +118,7 @@ struct RolloutSettings {
   std::string overlong = "none";     // | shape | filter: what is made of answers near max_new_tokens, or cut there
   std::int64_t overlong_tokens = 0;  // of shape: so many tokens before max_new_tokens an answer begins to cost
   double overlong_penalty = 1;       // of shape: what it costs at max_new_tokens
+  double importance_cap = 0;         // of a token's probability now by that when it was drawn; 0: not weighed
   std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
   bool operator==(const RolloutSettings&) const = default;
 };

@@ -453,6 +453,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     const std::vector<std::string> extra = objective.extra_names();
     for (std::size_t i = 0; i < extra.size(); ++i)
       figures.push_back({"heldout_" + extra[i], outcome.heldout.extra[i] / outcome.heldout.count, ""});
+    if (const std::string name = objective.largest_name(); !name.empty())
+      figures.push_back({"heldout_" + name, outcome.heldout.largest, ""});
   }
   return write_figures(run_, figures);
 }

@@ -175,6 +175,7 @@ void TrainingReporter::step_done(const StepReport& step, double seconds) {
   set_experts(fields, step);
   const std::vector<std::string> extra = context_.objective.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set(extra[i], step.extra[i]);
+  if (const std::string name = context_.objective.largest_name(); !name.empty()) fields.set(name, step.largest);
   context_.objective.add_metrics(fields);
   metric(std::move(fields));
   // The rate is that of this launch, with all that it does between steps.
@@ -190,6 +191,8 @@ void TrainingReporter::evaluation(const ObjectiveSums& sums) {
   fields.set("heldout_loss", context_.outcome.heldout_loss);
   const std::vector<std::string> extra = context_.objective.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set("heldout_" + extra[i], sums.extra[i] / sums.count);
+  if (const std::string name = context_.objective.largest_name(); !name.empty())
+    fields.set("heldout_" + name, sums.largest);
   metric(std::move(fields));
 }
 

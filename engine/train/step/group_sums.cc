@@ -21,6 +21,7 @@ std::int64_t worst_micro_batch(std::span<const double> packed) {
 void pack_sums(const ObjectiveSums& sums, std::span<double> packed) {
   packed[0] = sums.loss, packed[1] = sums.count, packed[2] = sums.tokens, packed[3] = sums.computed;
   std::ranges::copy(sums.extra, packed.begin() + 4);
+  packed[packed_sums_fields - 1] = sums.largest;
 }
 
 GroupSums group_sums_of(std::span<const double> packed) {
@@ -31,6 +32,7 @@ GroupSums group_sums_of(std::span<const double> packed) {
     sums.loss += packed[i], sums.count += packed[i + 1], sums.tokens += packed[i + 2];
     sums.computed += packed[i + 3];
     for (std::size_t k = 0; k < objective_extras; ++k) sums.extra[k] += packed[i + 4 + k];
+    sums.largest = std::max(sums.largest, packed[i + packed_sums_fields - 1]);
   }
   return group;
 }
@@ -53,7 +55,11 @@ Result<GroupSums> sum_over_group(Mesh& mesh, const std::vector<ObjectiveSums>& m
     std::vector<double> of_parts(all.size() * parts);
     LH_CHECK(mesh.context().all_gather(std::span<const double>(all), of_parts));
     for (std::size_t i = 0; i < all.size(); ++i)
-      for (std::size_t part = 1; part < parts; ++part) of_parts[i] += of_parts[part * all.size() + i];
+      for (std::size_t part = 1; part < parts; ++part) {
+        const double other = of_parts[part * all.size() + i];
+        const bool is_largest = i % packed_sums_fields == packed_sums_fields - 1;
+        of_parts[i] = is_largest ? std::max(of_parts[i], other) : of_parts[i] + other;
+      }
     std::copy_n(of_parts.begin(), all.size(), all.begin());
   }
   return group_sums_of(all);

@@ -16,8 +16,8 @@ struct GroupSums {
   std::int64_t worst = 0;
 };
 
-// The numbers of ObjectiveSums as ranks exchange them: loss, count, tokens, computed, then `extra`.
-inline constexpr std::size_t packed_sums_fields = 4 + objective_extras;
+// The numbers of ObjectiveSums as ranks exchange them: loss, count, tokens, computed, `extra`, then `largest`.
+inline constexpr std::size_t packed_sums_fields = 5 + objective_extras;
 void pack_sums(const ObjectiveSums& sums, std::span<double> packed);
 // Of packed micro-batches in the order of the global micro-batch index, one after the other: no layout changes the sum.
 GroupSums group_sums_of(std::span<const double> packed);

@@ -10,7 +10,7 @@
 
 namespace longhaul {
 
-inline constexpr std::size_t objective_extras = 4;
+inline constexpr std::size_t objective_extras = 5;
 
 struct ObjectiveSums {
   double loss = 0;                               // the gradient is that of this sum
@@ -18,6 +18,7 @@ struct ObjectiveSums {
   double tokens = 0;                             // of the data, for the rate
   double computed = 0;                           // the same with padding
   std::array<double, objective_extras> extra{};  // of the objective's own, named by extra_names
+  double largest = 0;                            // the same, named by largest_name: not a sum, and not below 0
 };
 
 class Objective {
@@ -32,6 +33,8 @@ class Objective {
   virtual ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) = 0;
   // Names of `extra` in events; empty: not used. They are divided by count.
   virtual std::vector<std::string> extra_names() const { return {}; }
+  // Name of `largest`, the largest of all micro-batches; empty: not used.
+  virtual std::string largest_name() const { return {}; }
   // What else it knows of the last step, alike on all ranks: beside `extra` in its metric.
   virtual void add_metrics(Value& fields) const { (void)fields; }
   // Memory that it keeps.

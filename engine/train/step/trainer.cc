@@ -166,6 +166,7 @@ Result<StepReport> Trainer::judge(const ObjectiveSums& sums, std::span<const flo
   report.loss = sums.loss / sums.count;
   report.tokens = sums.tokens, report.computed_tokens = sums.computed;
   for (std::size_t i = 0; i < objective_extras; ++i) report.extra[i] = sums.extra[i] / sums.count;
+  report.largest = sums.largest;
   LH_TRY(const double norm, gradients_.norm(gradient));
   report.grad_norm = norm / sums.count;
   report.lr = schedule_.learning_rate_at(report.step);

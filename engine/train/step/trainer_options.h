@@ -55,6 +55,7 @@ struct StepReport {
   double waited_s = 0;         // by this rank, for others: communication that nothing hid, and those that were late
   CommunicationTable traffic;  // of this rank
   std::array<double, objective_extras> extra{};
+  double largest = 0;  // of ObjectiveSums
   // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
   // the global batch were spread (engine/model/experts/moe_state.h).
   double balance_loss = 0, z_loss = 0;

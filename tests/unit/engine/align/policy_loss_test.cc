@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/digest/philox.h"
@@ -68,6 +69,52 @@ TEST_CASE("tokens with advantages of their own are weighed by these") {
   }
   CHECK(together.loss == doctest::Approx(loss));
   CHECK(together.clipped == 1);
+}
+
+// Ratios to what drew the answer 0.5, 1 and 10, and a bound of 2: weights 0.5, 1 and 2.
+TEST_CASE("with a bound of importance tokens count by how likely they are now, and their ratio to the model is 1") {
+  AlignSettings settings = policy_settings();
+  settings.rollout.importance_cap = 2;
+  const double model[] = {std::log(0.5) - 1, -1, std::log(10.0) - 1}, drawn[] = {-1, -1, -1};
+  for (const double advantage : {1.5, -0.5}) {
+    const PolicyLoss loss = policy_loss(settings, {model, drawn, {}, advantage});
+    CHECK(loss.loss == doctest::Approx(-advantage * 3.5));
+    CHECK(loss.slopes[0] == doctest::Approx(-advantage * 0.5));
+    CHECK(loss.slopes[1] == doctest::Approx(-advantage));
+    CHECK(loss.slopes[2] == doctest::Approx(-advantage * 2));
+    CHECK(loss.clipped == 1);
+    CHECK(loss.importance == doctest::Approx(11.5));
+    CHECK(loss.importance_max == doctest::Approx(10));
+  }
+  CHECK(policy_loss(policy_settings(), {model, drawn, {}, 1}).importance == 0);
+}
+
+// Weights and the model of the ratio are held constant: the differences are those of the sum of
+// -weight * exp(l - now) * A + beta * k3.
+TEST_CASE("slopes under a bound of importance agree with finite differences of what is not held constant") {
+  const Philox random{43, 1};
+  AlignSettings settings = policy_settings(0.3);
+  settings.rollout.importance_cap = 1.2;
+  for (std::uint64_t trial = 0; trial < 40; ++trial) {
+    const double advantage = trial % 2 == 0 ? 1.3 : -0.7;
+    double model[5], drawn[5], reference[5];
+    for (std::uint64_t t = 0; t < 5; ++t) {
+      model[t] = -3 * random.uniform_double(trial * 15 + t);
+      drawn[t] = model[t] + random.uniform_double(trial * 15 + 5 + t) - 0.5;
+      reference[t] = -3 * random.uniform_double(trial * 15 + 10 + t);
+    }
+    const PolicyLoss at = policy_loss(settings, {model, drawn, reference, advantage});
+    const auto loss = [&](std::size_t t, double by) {
+      const double weight = std::min(std::exp(model[t] - drawn[t]), 1.2), x = reference[t] - model[t] - by;
+      return -weight * std::exp(by) * advantage + 0.3 * (std::exp(x) - x - 1);
+    };
+    double sum = 0;
+    for (std::size_t t = 0; t < 5; ++t) {
+      sum += loss(t, 0);
+      CHECK((loss(t, 1e-6) - loss(t, -1e-6)) / 2e-6 == doctest::Approx(at.slopes[t]).epsilon(1e-5).scale(1));
+    }
+    CHECK(at.loss == doctest::Approx(sum));
+  }
 }
 
 TEST_CASE("the divergence is k3, with NeMo-RL's values where it does not end exponents") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/unit/engine/align/gradient_check.h"
 
 using namespace longhaul;
@@ -44,6 +46,24 @@ TEST_CASE("an objective of rewards sums its answers' losses, rewards and diverge
   CHECK(sums.extra[1] == 2);
   CHECK(sums.extra[2] > 0);
   CHECK(sums.extra[3] == 0);  // ratios within 0.2 of 1
+}
+
+TEST_CASE("an objective of rewards with a bound of importance says the mean ratio and how many tokens were bounded") {
+  test::TrainingSetup setup(8, 20, 4);
+  const BatchStorage batch = four_answers(setup, false);
+  AlignSettings settings = objective_settings(0, "token");
+  settings.rollout.importance_cap = 1;  // the ratios are exp(-0.1) and exp(0.05)
+  PolicyObjective objective(settings, {});
+  CHECK(objective.extra_names() ==
+        std::vector<std::string>{"reward", "accuracy", "kl", "clip_fraction", "importance_ratio"});
+  CHECK(objective.largest_name() == "importance_ratio_max");
+  objective.forward(setup.context, setup.model, 0, batch);
+  const ObjectiveSums sums = objective.evaluate(setup.context, setup.model, 0, batch);
+  CHECK(sums.largest == doctest::Approx(std::exp(0.05)).epsilon(1e-5));
+  const double bounded = sums.extra[3];  // summed over four answers
+  CHECK(bounded > 2);
+  CHECK(bounded < 3.5);
+  CHECK(sums.extra[4] == doctest::Approx(bounded * std::exp(0.05) + (4 - bounded) * std::exp(-0.1)).epsilon(1e-5));
 }
 
 TEST_CASE("the gradient by the weights of an objective of rewards agrees with finite differences of its loss") {

@@ -105,7 +105,7 @@ TEST_CASE("keys of a reward go with the kinds that read them, and an address or 
   CHECK(said(s).empty());
 }
 
-TEST_CASE("what is made of long answers is refused where it would mean nothing") {
+TEST_CASE("what is made of long answers, and of how they were drawn, is refused where it would mean nothing") {
   const auto said = [](const AlignSettings& s) {
     const Status status = check_alignment(s);
     return status.ok() ? std::string() : status.error().what;
@@ -127,6 +127,20 @@ TEST_CASE("what is made of long answers is refused where it would mean nothing")
           std::string::npos);
   s = {}, s.method = "distill", s.rollout.overlong = "filter";
   CHECK(said(s).find("which has no rewards") != std::string::npos);
+
+  for (const char* method : {"grpo", "rloo", "reinforce++", "ppo", "distill"}) {
+    s = {}, s.method = method, s.rollout.importance_cap = 2;
+    CHECK(said(s).empty());
+  }
+  s.rollout.epochs = 2, s.rollout.minibatches = 3;
+  CHECK(said(s).find("rollout.importance_cap with 6 steps from a rollout") == 0);
+  s = {}, s.method = "grpo", s.rollout.importance_cap = 2, s.rollout.ratio = "sequence", s.rollout.clip_low = 0.1;
+  s.rollout.clip_high = 0.28, s.rollout.dual_clip = 3;
+  for (const char* what :
+       {"rollout.ratio = \"sequence\"", "rollout.clip_low", "rollout.clip_high", "rollout.dual_clip"})
+    CHECK(said(s).find(std::string(what) + " with rollout.importance_cap") != std::string::npos);
+  s = {}, s.method = "grpo", s.rollout.importance_cap = 2, s.rollout.surrogate = "cispo";
+  CHECK(said(s).find("rollout.surrogate = \"cispo\" with rollout.importance_cap") == 0);
 }
 
 TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {

@@ -1,4 +1,4 @@
-// What a training makes of rewards, as a stage: endpoints, long answers.
+// What a training makes of rewards and of how answers were drawn, as a stage: endpoints, long answers, importance.
 #include <doctest/doctest.h>
 
 #include "tests/unit/engine/tasks/rewards/reward_server.h"
@@ -79,6 +79,23 @@ TEST_CASE("learning from rewards: long answers cost something, or are not learnt
     CHECK(filtered.get_number("loss") == 0);
     CHECK(filtered.get_number("grad_norm") == 0);
   }
+}
+
+TEST_CASE("learning from rewards: a bound of importance changes nothing where the same arithmetic draws and learns") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 1);
+  folder.run_well(task, "plain");
+  task.settings.find("rollout")->set("importance_cap", 2);
+  folder.run_well(task, "weighed");
+  const Value plain = folder.metrics("plain").at(0), weighed = folder.metrics("weighed").at(0);
+  for (const char* name : {"loss", "grad_norm", "reward", "kl", "clip_fraction"}) {
+    CAPTURE(name);
+    CHECK(weighed.get_number(name) == doctest::Approx(plain.get_number(name)).epsilon(1e-4).scale(1));
+  }
+  CHECK(weighed.get_number("importance_ratio") == doctest::Approx(1).epsilon(1e-4));
+  CHECK(weighed.get_number("importance_ratio_max") == doctest::Approx(1).epsilon(1e-3));
+  for (const char* name : {"importance_ratio", "importance_ratio_max"}) CHECK_FALSE(plain.find(name));
 }
 
 }  // namespace longhaul

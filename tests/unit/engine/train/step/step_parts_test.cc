@@ -28,6 +28,7 @@ std::vector<double> packed_losses(const std::vector<std::pair<double, double>>& 
     ObjectiveSums sums;
     sums.loss = losses_and_counts[i].first, sums.count = losses_and_counts[i].second;
     sums.tokens = 2 * sums.count, sums.computed = 3 * sums.count, sums.extra[1] = 1;
+    sums.largest = sums.count / 2;
     pack_sums(sums, std::span(packed).subspan(i * packed_sums_fields));
   }
   return packed;
@@ -104,6 +105,7 @@ TEST_CASE("sums of a group add up in order, and the worst is the largest mean, o
   CHECK(sound.sums.tokens == 22);
   CHECK(sound.sums.computed == 33);
   CHECK(sound.sums.extra[1] == 4);
+  CHECK(sound.sums.largest == 2);  // not their sum
   CHECK(sound.worst == 1);
   const GroupSums broken = group_sums_of(packed_losses({{2, 4}, {9, 3}, {NAN, 4}, {INFINITY, 1}}));
   CHECK(broken.worst == 2);
