@@ -223,6 +223,11 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          "use a longer sequence_length or shorter answers");
   unless(s.rollout.advantage == "scaled" || s.method == "grpo", "rollout",
          format("rollout.advantage means nothing with method = \"{}\"", s.method), "leave it out; it goes with grpo");
+  unless(!s.rollout.ahead || !has_critic(s.method), "rollout",
+         format("rollout.ahead with method = \"{}\", whose critic is trained between answers and steps", s.method),
+         "leave it out, or use a method without a critic");
+  unless(s.rollout.ahead || s.rollout.threads == 0, "rollout", "rollout.threads means nothing without rollout.ahead",
+         "leave it out: answers are drawn by the threads that train");
   unless(s.rollout.speculate != "none" || s.rollout.draft_tokens == RolloutSettings().draft_tokens, "rollout",
          "rollout.draft_tokens means nothing without rollout.speculate", "write speculate = \"ngram\" beside it");
   unless(s.corruption.check != "replay", "corruption",

@@ -259,6 +259,14 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                           "(dynamic sampling: DAPO)",
                   .min = 0,
                   .max = 64})
+          .field(
+              "ahead", &R::ahead,
+              {.help = "the answers of a rollout are drawn, judged and compared while the steps of the rollout before "
+                       "are trained, by the weights as they stood before those: older by one rollout"})
+          .field("threads", &R::threads,
+                 {.help = "with ahead: threads of a rank that draw answers, beside those that train; 0: as many",
+                  .min = 0,
+                  .max = 1024})
           .field("speculate", &R::speculate,
                  {.help = "the next tokens of an answer are guessed by what stands before in its text, and computed "
                           "together; answers are drawn with the same probabilities, in fewer steps of the model where "

@@ -69,7 +69,7 @@ Result<std::unique_ptr<RewardModel>> RewardModel::load(const TaskRun& run, const
   options.tokens_max = std::max(length_max, tokens_at_once);
   LH_TRY(RewardForm form, reward_form_of(config.reward_form, join_path(folder, "config.json")));
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
-  std::unique_ptr<RewardModel> model(new RewardModel(run, options.tokens_max, std::move(form), std::move(tokenizer)));
+  std::unique_ptr<RewardModel> model(new RewardModel(options.tokens_max, std::move(form), std::move(tokenizer)));
   model->store_ = std::make_unique<ParameterStore>(
       ParameterStore::frozen(config.shape, precision == "bf16" ? DType::bf16 : DType::f32, nullptr, {}));
   LH_CHECK(load_model_weights(run.compute, folder, *model->store_));
@@ -77,7 +77,8 @@ Result<std::unique_ptr<RewardModel>> RewardModel::load(const TaskRun& run, const
   return model;
 }
 
-Result<std::vector<double>> RewardModel::rewards(std::span<const JudgedText> texts) {
+Result<std::vector<double>> RewardModel::rewards(const ComputeContext& context, std::span<const JudgedText> texts,
+                                                 const std::function<void()>& says) {
   std::vector<std::vector<std::size_t>> places;
   places.reserve(texts.size());  // they are borrowed
   std::vector<AskedText> asked;
@@ -85,8 +86,7 @@ Result<std::vector<double>> RewardModel::rewards(std::span<const JudgedText> tex
     places.push_back(asked_places(form_, tokenizer_, text.ids, text.answer_begin));
     asked.push_back({text.ids, places.back()});
   }
-  LH_TRY(const auto numbers,
-         numbers_at(run_.compute, *llama_, tokens_max_, asked, [&](std::size_t) { run_.section("reward"); }));
+  LH_TRY(const auto numbers, numbers_at(context, *llama_, tokens_max_, asked, [&](std::size_t) { says(); }));
   std::vector<double> rewards;
   for (const std::vector<double>& own : numbers) rewards.push_back(one_reward(form_, own));
   return rewards;

@@ -1,6 +1,7 @@
 // A trained reward model that judges the answers of another model: whole on every rank, nobody trains it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,18 +31,19 @@ class RewardModel {
  public:
   // From a folder as the stage kind `reward` makes it, or transformers. It judges the tokens of the model of
   // `judged_folder`, whose tokenizer and form of conversations have to be its own (invalid_input), in texts of up to
-  // `length_max` tokens. Borrows the run's context.
+  // `length_max` tokens.
   static Result<std::unique_ptr<RewardModel>> load(const TaskRun& run, const std::string& folder,
                                                    const std::string& precision, std::int64_t length_max,
                                                    const std::string& judged_folder);
   // One for each text, which ends with the last token of its answer. More is better; what no number is stays so.
-  Result<std::vector<double>> rewards(std::span<const JudgedText> texts);
+  // `says` is called between parts of the work.
+  Result<std::vector<double>> rewards(const ComputeContext& context, std::span<const JudgedText> texts,
+                                      const std::function<void()>& says);
 
  private:
-  RewardModel(const TaskRun& run, std::int64_t tokens_max, RewardForm form, Tokenizer tokenizer)
-      : run_(run), tokens_max_(tokens_max), form_(std::move(form)), tokenizer_(std::move(tokenizer)) {}
+  RewardModel(std::int64_t tokens_max, RewardForm form, Tokenizer tokenizer)
+      : tokens_max_(tokens_max), form_(std::move(form)), tokenizer_(std::move(tokenizer)) {}
 
-  const TaskRun& run_;
   std::int64_t tokens_max_;
   RewardForm form_;
   Tokenizer tokenizer_;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/tasks/rollouts/rollouts.h"
+#include "engine/tasks/rollouts/rollout.h"
 #include "engine/train/step/batch_source.h"
 
 namespace longhaul {

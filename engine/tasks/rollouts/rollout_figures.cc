@@ -20,8 +20,9 @@ void RolloutFigures::count(const Rollout& rollout) {
 }
 
 Status take_slowest(CollectiveGroup& group, RolloutTimes& times) {
-  constexpr double RolloutTimes::* slowest[] = {&RolloutTimes::reshard, &RolloutTimes::generate, &RolloutTimes::reward,
-                                                &RolloutTimes::reference, &RolloutTimes::value};
+  constexpr double RolloutTimes::* slowest[] = {
+      &RolloutTimes::reshard, &RolloutTimes::generate, &RolloutTimes::reward, &RolloutTimes::reference,
+      &RolloutTimes::beside,  &RolloutTimes::wait,     &RolloutTimes::value};
   std::vector<double> own;
   for (const auto field : slowest) own.push_back(times.*field);
   std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
@@ -93,6 +94,7 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
   fields.set("generate_s", times.generate);
   if (judged) fields.set("reward_s", times.reward);
   fields.set("reference_s", times.reference);
+  if (settings.rollout.ahead) fields.set("wait_s", times.wait);
   if (times.critic > 0) {
     fields.set("value_s", times.value);
     fields.set("critic_s", times.critic);

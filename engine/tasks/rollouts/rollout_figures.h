@@ -7,7 +7,7 @@
 #include "contracts/settings/training/training.h"
 #include "engine/align/group_advantage.h"
 #include "engine/parallel/mesh/collective_group.h"
-#include "engine/tasks/rollouts/rollouts.h"
+#include "engine/tasks/rollouts/rollout.h"
 
 namespace longhaul {
 

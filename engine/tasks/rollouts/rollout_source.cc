@@ -36,7 +36,8 @@ void RolloutSource::begin_step(std::int64_t step, std::int64_t left_out) {
   step_ = step, left_out_ = left_out, begun_ = false;
 }
 
-void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const {
+void RolloutSource::add_tasks(std::int64_t step, std::int64_t question, std::int64_t draw,
+                              std::vector<RolloutTask>& tasks) const {
   const std::int64_t group = settings_.rollout.group_size;
   const auto prompts = static_cast<std::int64_t>(prompts_.ids.size());
   RolloutTask task;
@@ -45,7 +46,7 @@ void RolloutSource::add_tasks(std::int64_t question, std::int64_t draw, std::vec
                                              : question % prompts);
   task.sampling.seed = static_cast<std::uint64_t>(settings_.seed);
   for (std::int64_t k = question * group; k < (question + 1) * group; ++k) {
-    task.sampling.stream = stream_of(step_, task.prompt, k % schedule_.answers(), draw);
+    task.sampling.stream = stream_of(step, task.prompt, k % schedule_.answers(), draw);
     tasks.push_back(task);
   }
 }
@@ -61,23 +62,48 @@ std::vector<std::optional<double>> RolloutSource::rewards_of(std::size_t group) 
   return rewards;
 }
 
+std::vector<RolloutTask> RolloutSource::tasks_of(std::int64_t step, const std::vector<std::size_t>& groups,
+                                                 std::int64_t draw) const {
+  const std::int64_t of_batch = share() / settings_.rollout.group_size;  // groups, here
+  const std::int64_t begin = schedule_.answers_before(step) + left_out_;
+  std::vector<RolloutTask> tasks;
+  for (const std::size_t one : groups) {
+    const auto group = static_cast<std::int64_t>(one);
+    const std::int64_t first = begin + group / of_batch * schedule_.batch + run_.mesh.data().rank() * share();
+    add_tasks(step, first / settings_.rollout.group_size + group % of_batch, draw, tasks);
+  }
+  return tasks;
+}
+
+std::vector<std::size_t> RolloutSource::all_groups() const {
+  std::vector<std::size_t> groups(static_cast<std::size_t>(schedule_.minibatches * share()) /
+                                  static_cast<std::size_t>(settings_.rollout.group_size));
+  std::iota(groups.begin(), groups.end(), 0);
+  return groups;
+}
+
 Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int64_t draw) {
   const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
-  const std::int64_t groups = share() / settings_.rollout.group_size;  // of a batch, here
-  const std::int64_t begin = schedule_.answers_before(step_) + left_out_;
-  std::vector<RolloutTask> tasks;
-  for (const std::size_t open_group : open) {
-    const auto group = static_cast<std::int64_t>(open_group);
-    const std::int64_t first = begin + group / groups * schedule_.batch + run_.mesh.data().rank() * share();
-    add_tasks(first / settings_.rollout.group_size + group % groups, draw, tasks);
+  const std::vector<RolloutTask> tasks = tasks_of(step_, open, draw);
+  std::optional<std::vector<Rollout>> drawn;
+  if (ahead_ && draw == 0) {
+    LH_TRY(drawn, ahead_->take(step_, left_out_, times_));
   }
-  LH_TRY(std::vector<Rollout> drawn, rollouts_.answer(prompts_, tasks, size, times_));
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
+  if (!drawn) {
+    LH_TRY(drawn, rollouts_.answer(prompts_, tasks, size, times_));
+  }
+  for (std::size_t i = 0; i < drawn->size(); ++i) {
     const std::size_t place = open[i / size] * size + i % size;
-    held_[place] = std::move(drawn[i]), lines_[place] = prompts_.examples[tasks[i].prompt].line;
+    held_[place] = std::move((*drawn)[i]), held_[place].line = prompts_.examples[tasks[i].prompt].line;
     held_[place].penalty = overlong_penalty(settings_.rollout, static_cast<std::int64_t>(held_[place].drawn.size()));
   }
   return {};
+}
+
+Status RolloutSource::begin_next() {
+  const std::int64_t next = step_ + schedule_.updates();
+  if (!ahead_ || !ahead_->has_step(next)) return {};
+  return ahead_->begin(next, left_out_, tasks_of(next, all_groups(), 0), times_);
 }
 
 // `equal`: those of the groups that stay though their rewards are all equal.
@@ -94,9 +120,8 @@ void RolloutSource::compare_groups(const std::vector<std::size_t>& equal) {
 Status RolloutSource::roll_own() {
   const auto count = static_cast<std::size_t>(schedule_.minibatches * share());
   const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
-  held_.assign(count, {}), lines_.assign(count, 0), advantages_.clear();
-  std::vector<std::size_t> open(count / size);
-  std::iota(open.begin(), open.end(), 0);
+  held_.assign(count, {}), advantages_.clear();
+  std::vector<std::size_t> open = all_groups();
   figures_ = {};
   figures_.groups = static_cast<double>(open.size());
   for (std::int64_t draw = 0; !open.empty(); ++draw) {
@@ -141,16 +166,17 @@ void RolloutSource::report_faults() const {
   if (figures_.faults == 0) return;
   for (std::size_t i = 0; i < held_.size(); ++i)
     if (!held_[i].reward.value)
-      return run_.events.message("warn",
-                                 format("step {}: {:.0f} of {:.0f} answers have no reward and teach nothing; the first "
-                                        "here is of line {}: {}",
-                                        step_, figures_.faults, figures_.answers, lines_[i], held_[i].reward.problem));
+      return run_.events.message(
+          "warn", format("step {}: {:.0f} of {:.0f} answers have no reward and teach nothing; the first "
+                         "here is of line {}: {}",
+                         step_, figures_.faults, figures_.answers, held_[i].line, held_[i].reward.problem));
 }
 
 Status RolloutSource::roll() {
-  const Status mine = roll_own();
+  LH_CHECK(run_.group.agree(roll_own()));
+  const Status begun = begin_next();
   rollouts_.release();
-  LH_CHECK(run_.group.agree(mine));
+  LH_CHECK(run_.group.agree(begun));
   LH_CHECK(add_over_ranks(run_.mesh.data(), figures_, times_));
   LH_CHECK(take_slowest(run_.mesh.replica(), times_));
   report_faults();

@@ -6,7 +6,9 @@
 // What is drawn belongs to (seed, step, prompt, member of the group), so that a training that goes on from a checkpoint
 // draws the same. With rollout.redraws a group whose rewards are all equal gives way to one of another prompt, of an
 // order of its own for each time: dynamic sampling, Yu et al. 2025, "DAPO", section 3.2. Groups are replaced where they
-// stand, so that ranks need not know of each other's.
+// stand, so that ranks need not know of each other's. With rollout.ahead a rollout's answers were drawn while the steps
+// of the one before learnt (rollouts_ahead.h), the first two by the weights that the training begins with; those that
+// redraws replace are drawn when they are asked for.
 #pragma once
 
 #include "engine/align/policy_objective.h"
@@ -14,20 +16,28 @@
 #include "engine/tasks/rollouts/critic.h"
 #include "engine/tasks/rollouts/rollout_figures.h"
 #include "engine/tasks/rollouts/rollout_schedule.h"
+#include "engine/tasks/rollouts/rollouts_ahead.h"
 
 namespace longhaul {
 
 class RolloutSource final : public BatchSource {
  public:
-  // Borrows all but settings and prompts. `critic`: null where the method has none.
+  // Borrows all but settings and prompts. `steps`: of the whole training. `critic`: null where the method has none.
   RolloutSource(TaskRun& run, Rollouts& rollouts, const AlignSettings& settings, TokenizedPrompts prompts,
-                Critic* critic = nullptr)
+                std::int64_t steps, Critic* critic = nullptr)
       : run_(run),
         rollouts_(rollouts),
         settings_(settings),
         schedule_(settings),
         prompts_(std::move(prompts)),
-        critic_(critic) {}
+        critic_(critic) {
+    if (settings_.rollout.ahead) ahead_.emplace(run, rollouts, settings, prompts_, steps);
+  }
+  RolloutSource(const RolloutSource&) = delete;
+  RolloutSource& operator=(const RolloutSource&) = delete;
+
+  // What is to be saved beside the model; null: nothing.
+  TrainingCompanion* companion() { return ahead_ ? &*ahead_ : nullptr; }
 
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   void begin_step(std::int64_t step, std::int64_t left_out) override;
@@ -46,10 +56,15 @@ class RolloutSource final : public BatchSource {
   Status roll();
   // This rank's part, and what it adds to the rollout's figures.
   Status roll_own();
-  // Of group `question` in the order of the whole training, when it is drawn for the n-th time (from 0).
-  void add_tasks(std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const;
+  // Of group `question` in the order of the whole training, when it is drawn for the n-th time (from 0), for `step`.
+  void add_tasks(std::int64_t step, std::int64_t question, std::int64_t draw, std::vector<RolloutTask>& tasks) const;
+  // Of these groups (of those that this rank holds of a rollout).
+  std::vector<RolloutTask> tasks_of(std::int64_t step, const std::vector<std::size_t>& groups, std::int64_t draw) const;
+  std::vector<std::size_t> all_groups() const;
   // Answers of the groups `open` (of those held here) take their places.
   Status draw_groups(const std::vector<std::size_t>& open, std::int64_t draw);
+  // Begins the rollout after this one, where there is one and it is drawn ahead.
+  Status begin_next();
   // Was cut at its longest, and adds nothing to the loss for that (rollout.overlong = "filter").
   bool is_left_out(const Rollout& rollout) const;
   std::vector<std::optional<double>> rewards_of(std::size_t group) const;  // shaped
@@ -64,10 +79,10 @@ class RolloutSource final : public BatchSource {
   RolloutSchedule schedule_;
   TokenizedPrompts prompts_;
   Critic* critic_;
+  std::optional<RolloutsAhead> ahead_;
   std::int64_t step_ = 0, left_out_ = 0;
   bool begun_ = false;              // the step's batch is there
   std::vector<Rollout> held_;       // this rank's share of the first batch, of the second, ...
-  std::vector<int> lines_;          // of held_: lines of the prompts' file
   std::vector<double> advantages_;  // of held_
   RolloutFigures figures_;
   RolloutTimes times_;

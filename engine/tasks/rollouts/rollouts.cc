@@ -1,7 +1,6 @@
 #include "engine/tasks/rollouts/rollouts.h"
 
-#include <algorithm>
-#include <cmath>
+#include <chrono>
 
 #include "base/text/text.h"
 #include "engine/data/template/end_tokens.h"
@@ -11,25 +10,13 @@ namespace longhaul {
 
 namespace {
 
-// Of prompts in one step: nobody waits for the next token of an answer.
-constexpr std::int64_t rollout_prefill = 1024;
+constexpr std::chrono::milliseconds look_every{100};  // at what goes on in the thread
 
-DType computed_in(const AlignSettings& settings) {
-  return settings.precision == "bf16" ? DType::bf16 : DType::f32;
+double seconds_from(const Clock& clock, std::int64_t begun_ns) {
+  return static_cast<double>(clock.monotonic_ns() - begun_ns) * 1e-9;
 }
 
 }  // namespace
-
-Rollouts::Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
-                   TextModelInfo info, std::optional<RewardFunction> reward)
-    : run_(run),
-      stage_(stage),
-      settings_(settings),
-      reward_(std::move(reward)),
-      shape_(stage.weights().shape()),
-      dtype_(computed_in(settings)),
-      weights_(run.mesh),
-      model_(run.compute, tokenizer, shape_, std::move(info)) {}
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                    const Tokenizer& tokenizer, const std::string& model_folder,
@@ -44,131 +31,84 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& 
                       "name it in generation_config.json (eos_token_id)");
   info.context_length = settings.sequence_length + 1;
   info.slots = static_cast<int>(settings.rollout.slots);
-  std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings, tokenizer, std::move(info), std::move(reward)));
-  made->judge_ = std::move(judge);
+  std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings));
+  RolloutWorker::Judges judges{std::move(reward), std::move(judge), nullptr};
   if (!reference_folder.empty()) {
-    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, made->dtype_));
-    made->reference_ = std::make_unique<InferenceModel>(std::move(reference));
+    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, made->dtype()));
+    judges.reference = std::make_unique<InferenceModel>(std::move(reference));
   }
+  const auto threads = static_cast<int>(settings.rollout.threads);
+  made->worker_ = std::make_unique<RolloutWorker>(
+      run.clock, settings, tokenizer, stage.weights().shape(), std::move(info), std::move(judges),
+      threads > 0 ? threads : run.compute.threads(), run.compute.cpu_level());
   return made;
 }
 
-double Rollouts::seconds_of(const std::function<Status()>& phase, Status& done) const {
-  const std::int64_t begun = run_.clock.monotonic_ns();
-  if (done.ok()) done = phase();
-  return static_cast<double>(run_.clock.monotonic_ns() - begun) * 1e-9;
+std::vector<RolloutTask> Rollouts::own_tasks(std::span<const RolloutTask> tasks, std::size_t group) const {
+  const CollectiveGroup& ranks = run_.mesh.replica();
+  std::vector<RolloutTask> own;
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (ranks.size() == 1 || drawn_by(i, group, ranks.size()) == ranks.rank()) own.push_back(tasks[i]);
+  return own;
 }
 
-Status Rollouts::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, InferenceWeights weights,
-                          std::vector<Rollout>& rollouts, std::vector<RewardQuestion>& questions) {
-  std::vector<AnswerRequest> requests;
-  std::size_t longest = 0;
-  for (const RolloutTask& task : tasks) {
-    requests.push_back({prompts.ids[task.prompt], task.sampling});
-    longest = std::max(longest, prompts.ids[task.prompt].size());
-  }
-  AnswerBatchOptions options;
-  options.max_tokens = settings_.rollout.max_new_tokens;
-  options.prefill_tokens = rollout_prefill;
-  options.draft_tokens = settings_.rollout.speculate == "ngram" ? settings_.rollout.draft_tokens : 0;
-  options.between = [&] { run_.section("rollout"); };
-  const auto slots = std::min<std::int64_t>(settings_.rollout.slots, static_cast<std::int64_t>(tasks.size()));
-  model_.begin(std::move(weights), static_cast<int>(slots), static_cast<std::int64_t>(longest) + options.max_tokens);
-  auto answers = generate_answers(model_, run_.clock, requests, options);
-  model_.end();
-  LH_CHECK(answers);
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    GeneratedAnswer& answer = (*answers)[i];
-    const std::vector<std::int32_t>& prompt = prompts.ids[tasks[i].prompt];
-    Rollout& rollout = rollouts.emplace_back();
-    rollout.tokens.ids = prompt;
-    rollout.tokens.ids.insert(rollout.tokens.ids.end(), answer.tokens.begin(), answer.tokens.end());
-    rollout.tokens.loss_mask.assign(prompt.size(), 0);
-    rollout.tokens.loss_mask.resize(rollout.tokens.ids.size(), 1);
-    rollout.drawn = std::move(answer.logprobs), rollout.cut = answer.cut;
-    rollout.drafted = answer.drafted, rollout.accepted = answer.accepted, rollout.decode_steps = answer.decode_steps;
-    const PromptExample& example = prompts.examples[tasks[i].prompt];
-    questions.push_back({example.question(), std::move(answer.text), example.answer});
-  }
-  return {};
-}
-
-Status Rollouts::judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts) {
-  run_.section("reward");
-  if (!judge_ && !reward_) {
-    for (Rollout& rollout : rollouts) rollout.reward.value = 0;
-    return {};
-  }
-  if (!judge_) {
-    std::vector<Reward> rewards = reward_->judge(questions);
-    for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
-    return {};
-  }
-  std::vector<JudgedText> texts;
-  for (const Rollout& rollout : rollouts)
-    texts.push_back({rollout.tokens.ids, rollout.tokens.ids.size() - rollout.drawn.size()});
-  LH_TRY(const std::vector<double> rewards, judge_->rewards(texts));
-  for (std::size_t i = 0; i < rollouts.size(); ++i) {
-    if (std::isfinite(rewards[i]))
-      rollouts[i].reward.value = rewards[i];
-    else
-      rollouts[i].reward.problem = format("the reward model gives it {}", rewards[i]);
-  }
-  return {};
-}
-
-Status Rollouts::compare(std::vector<Rollout>& rollouts) {
-  if (!reference_) return {};
-  std::size_t longest = 0;
-  for (const Rollout& rollout : rollouts) longest = std::max(longest, rollout.tokens.ids.size());
-  KvCache cache = reference_->make_cache(static_cast<std::int64_t>(longest));
-  std::span<const std::int32_t> before;  // what the cache begins with
-  for (Rollout& rollout : rollouts) {
-    run_.section("rollout");
-    rollout.reference.resize(rollout.drawn.size());
-    const std::span<const std::int32_t> ids = rollout.tokens.ids, prompt = ids.first(ids.size() - rollout.drawn.size());
-    const bool same = std::ranges::equal(prompt, before);
-    LH_CHECK(score_tokens(run_.compute, *reference_, cache, ids, prompt.size(), same, rollout.reference));
-    before = prompt;
-  }
-  return {};
-}
-
-Result<std::vector<Rollout>> Rollouts::answer_here(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
-                                                   RolloutTimes& times) {
-  std::vector<Rollout> rollouts;
-  if (tasks.empty()) return rollouts;
-  std::vector<RewardQuestion> questions;
-  std::optional<InferenceWeights> weights;
-  Status done;
-  const auto take = [&]() -> Status {
-    LH_TRY(InferenceWeights made, weights_.weights(run_.compute, stage_.weights(), dtype_));
-    weights.emplace(std::move(made));
-    return {};
-  };
-  times.reshard += seconds_of(take, done);
-  times.generate +=
-      seconds_of([&] { return generate(prompts, tasks, std::move(*weights), rollouts, questions); }, done);
-  times.reward += seconds_of([&] { return judge(questions, rollouts); }, done);
-  times.reference += seconds_of([&] { return compare(rollouts); }, done);
-  LH_CHECK(done);
-  return rollouts;
+Result<InferenceWeights> Rollouts::take_weights(RolloutTimes& times) {
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  LH_CHECK(weights_.gather(run_.compute, stage_.weights(), stage_.version()));
+  auto weights = weights_.weights(run_.compute, stage_.weights(), dtype());
+  times.reshard += seconds_from(run_.clock, begun_ns);
+  return weights;
 }
 
 Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                               std::size_t group, RolloutTimes& times) {
+  if (begun_) wait();  // one thread at a time
   CollectiveGroup& ranks = run_.mesh.replica();
-  Status gathered;
-  times.reshard +=
-      seconds_of([&] { return weights_.gather(run_.compute, stage_.weights(), stage_.version()); }, gathered);
-  LH_CHECK(gathered);
-  if (ranks.size() == 1) return answer_here(prompts, tasks, times);
-  std::vector<RolloutTask> own;
-  for (std::size_t i = 0; i < tasks.size(); ++i)
-    if (drawn_by(i, group, ranks.size()) == ranks.rank()) own.push_back(tasks[i]);
-  auto mine = answer_here(prompts, own, times);
+  LH_TRY(InferenceWeights weights, take_weights(times));
+  const std::vector<RolloutTask> own = own_tasks(tasks, group);
+  Result<std::vector<Rollout>> mine = std::vector<Rollout>();
+  if (!own.empty())
+    mine = worker_->answer(std::move(weights), prompts, own, times, [this](const char* name) { run_.section(name); });
+  if (ranks.size() == 1) return mine;
   LH_CHECK(ranks.agree(mine.ok() ? Status() : Status(mine.error())));
   return share_rollouts(ranks, *mine, tasks.size(), group);
+}
+
+Status Rollouts::begin(const TokenizedPrompts& prompts, std::vector<RolloutTask> tasks, std::size_t group,
+                       RolloutTimes& times) {
+  LH_ASSERT(!begun_, "a rollout is under way");
+  LH_TRY(InferenceWeights weights, take_weights(times));
+  begun_ = std::make_unique<Begun>();
+  begun_->own = own_tasks(tasks, group), begun_->count = tasks.size(), begun_->group = group;
+  auto work = [this, &prompts, begun = begun_.get(), weights = std::move(weights)]() mutable {
+    return begun->own.empty() ? Result<std::vector<Rollout>>(std::vector<Rollout>())
+                              : worker_->answer(std::move(weights), prompts, begun->own, begun->times,
+                                                [begun](const char*) { ++begun->sections; });
+  };
+  begun_->answers = std::async(std::launch::async, std::move(work));
+  return {};
+}
+
+// A thread that makes no more progress shows as a rank that makes none.
+void Rollouts::wait() const {
+  std::int64_t seen = -1;
+  while (begun_->answers.wait_for(look_every) != std::future_status::ready)
+    if (const std::int64_t now = begun_->sections; now != seen) run_.section("rollout"), seen = now;
+}
+
+Result<std::vector<Rollout>> Rollouts::finish(RolloutTimes& times) {
+  LH_ASSERT(begun_ != nullptr, "no rollout is under way");
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  wait();
+  times.wait += seconds_from(run_.clock, begun_ns);
+  const std::unique_ptr<Begun> done = std::move(begun_);
+  auto mine = done->answers.get();
+  times.generate += done->times.generate, times.reward += done->times.reward, times.reference += done->times.reference;
+  times.beside += done->times.generate + done->times.reward + done->times.reference;
+  CollectiveGroup& ranks = run_.mesh.replica();
+  if (ranks.size() == 1) return mine;
+  LH_CHECK(ranks.agree(mine.ok() ? Status() : Status(mine.error())));
+  return share_rollouts(ranks, *mine, done->count, done->group);
 }
 
 }  // namespace longhaul

@@ -1,58 +1,28 @@
 // Room engine/tasks/rollouts
 // Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo, reinforce++ and ppo;
 // or compared with a teacher, which distill learns from.
-// rollouts.h generates and judges in one replica; whole_weights.h is what it generates with, and shared_rollouts.h
-// hands answers from rank to rank; rollout_source.h makes batches of it, over all ranks; critic.h is the model that ppo
-// trains beside. Formulas are in engine/align, generation in engine/infer; it knows no stage.
+// rollouts.h has them drawn in one replica, rollout_worker.h is one rank's part; whole_weights.h is what it generates
+// with, and shared_rollouts.h hands answers from rank to rank; rollout_source.h makes batches of it, over all ranks,
+// and rollouts_ahead.h keeps those of a step to come; critic.h is the model that ppo trains beside. Formulas are in
+// engine/align, generation in engine/infer; it knows no stage.
 //
 // Answers of the model in training to prompts, with what a reward says of them: generated, judged and compared with the
 // reference, by the weights as they stand. The ranks of a replica (tp, pp) each draw whole groups with all weights, and
 // then have each other's answers. What other replicas draw is not known here.
 #pragma once
 
+#include <atomic>
+#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "engine/align/reward.h"
-#include "engine/data/samples/prompt_rows.h"
-#include "engine/infer/generate/answer_batch.h"
-#include "engine/infer/generate/rollout_model.h"
 #include "engine/tasks/common/task_run.h"
 #include "engine/tasks/common/training_stage.h"
-#include "engine/tasks/rewards/reward_model.h"
+#include "engine/tasks/rollouts/rollout_worker.h"
 #include "engine/tasks/rollouts/whole_weights.h"
 
 namespace longhaul {
-
-struct Rollout {
-  ChatTokens tokens;                                // prompt and answer; the answer is what is learnt
-  std::vector<double> drawn, reference;             // of the answer's tokens; reference: empty where there is none
-  std::vector<double> values, advantages, returns;  // with a critic; advantages with a teacher, too
-  Reward reward;                                    // 0 where nothing judges
-  double penalty = 0;                               // of its length (engine/align/overlong.h), where it is learnt from
-  bool cut = false;
-  std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // GenerationUsage
-  // What is learnt from: the reward less the penalty; nothing where there is none.
-  std::optional<double> shaped_reward() const {
-    return reward.value ? std::optional(*reward.value - penalty) : std::nullopt;
-  }
-};
-
-struct RolloutTask {
-  std::size_t prompt = 0;  // of the prompts
-  SamplingParameters sampling;
-};
-
-// Seconds of this rank.
-struct RolloutTimes {
-  double reshard = 0;  // to have the weights as generation needs them
-  double generate = 0, reward = 0, reference = 0;
-  double value = 0, critic = 0;  // with a critic: its values of the answers, and its own update
-  double fill = 0;               // all that is done for the step's batch, on this rank
-  double phases() const { return reshard + generate + reward + reference + value + critic; }
-  double other() const { return fill > phases() ? fill - phases() : 0; }
-};
 
 class Rollouts {
  public:
@@ -67,33 +37,42 @@ class Rollouts {
   // them. Collective over the replica, and where the weights have changed since the last call over all ranks.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                       std::size_t group, RolloutTimes& times);
+  // The same in a thread of its own, by a copy of the weights as they stand: finish() has the answers. The prompts live
+  // until then. Collective as answer(), which waits for what was begun.
+  Status begin(const TokenizedPrompts& prompts, std::vector<RolloutTask> tasks, std::size_t group, RolloutTimes& times);
+  bool has_begun() const { return begun_ != nullptr; }
+  // Of what was begun; `times` gets its phases, and what was waited here. Collective over the replica.
+  Result<std::vector<Rollout>> finish(RolloutTimes& times);
+  // Waits for what was begun, and forgets it.
+  void abandon() { begun_.reset(); }
   // Weights that were gathered take no memory until the next answer.
   void release() { weights_.release(); }
   // Of the weights that answer now.
   std::int64_t version() const { return stage_.version(); }
 
  private:
-  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, const Tokenizer& tokenizer,
-           TextModelInfo info, std::optional<RewardFunction> reward);
-  // By this rank alone.
-  Result<std::vector<Rollout>> answer_here(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
-                                           RolloutTimes& times);
-  Status generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, InferenceWeights weights,
-                  std::vector<Rollout>& rollouts, std::vector<RewardQuestion>& questions);
-  Status judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts);
-  Status compare(std::vector<Rollout>& rollouts);
-  double seconds_of(const std::function<Status()>& phase, Status& done) const;
+  struct Begun {
+    std::vector<RolloutTask> own;  // this rank's
+    std::size_t count = 0, group = 1;
+    RolloutTimes times;
+    std::atomic<std::int64_t> sections{0};  // that have begun
+    // Last: its end is waited for before all else goes.
+    std::future<Result<std::vector<Rollout>>> answers;
+  };
+  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings)
+      : run_(run), stage_(stage), settings_(settings), weights_(run.mesh) {}
+  DType dtype() const { return settings_.precision == "bf16" ? DType::bf16 : DType::f32; }
+  std::vector<RolloutTask> own_tasks(std::span<const RolloutTask> tasks, std::size_t group) const;
+  Result<InferenceWeights> take_weights(RolloutTimes& times);
+  // Until the thread has its answers; its progress is this rank's.
+  void wait() const;
 
   TaskRun& run_;
   TrainingStage& stage_;
   AlignSettings settings_;
-  std::optional<RewardFunction> reward_;
-  ModelShape shape_;
-  DType dtype_;
   WholeWeights weights_;
-  RolloutModel model_;
-  std::unique_ptr<InferenceModel> reference_;
-  std::unique_ptr<RewardModel> judge_;
+  std::unique_ptr<RolloutWorker> worker_;
+  std::unique_ptr<Begun> begun_;
 };
 
 }  // namespace longhaul

@@ -26,6 +26,7 @@ class Packer {
 class Unpacker {
  public:
   explicit Unpacker(std::string_view bytes) : rest_(bytes) {}
+  bool is_done() const { return rest_.empty(); }
   template <class T>
   void number(T& value) {
     take(&value, sizeof value);
@@ -72,11 +73,21 @@ Rollout unpack(Unpacker& in) {
 
 }  // namespace
 
+std::string pack_rollouts(const std::vector<Rollout>& rollouts) {
+  Packer packed;
+  for (const Rollout& rollout : rollouts) pack(rollout, packed);
+  return std::move(packed.bytes);
+}
+
+std::vector<Rollout> unpack_rollouts(std::string_view bytes) {
+  std::vector<Rollout> rollouts;
+  for (Unpacker in(bytes); !in.is_done();) rollouts.push_back(unpack(in));
+  return rollouts;
+}
+
 Result<std::vector<Rollout>> share_rollouts(CollectiveGroup& ranks, const std::vector<Rollout>& own, std::size_t count,
                                             std::size_t group) {
-  Packer packed;
-  for (const Rollout& rollout : own) pack(rollout, packed);
-  LH_TRY(const std::vector<std::string> all, ranks.all_gather_text(packed.bytes));
+  LH_TRY(const std::vector<std::string> all, ranks.all_gather_text(pack_rollouts(own)));
   std::vector<Unpacker> of_ranks;
   for (const std::string& bytes : all) of_ranks.emplace_back(bytes);
   std::vector<Rollout> rollouts;

@@ -4,8 +4,8 @@
 
 #include <span>
 
+#include "engine/tasks/rollouts/rollout.h"
 #include "engine/tasks/rollouts/rollout_figures.h"
-#include "engine/tasks/rollouts/rollouts.h"
 
 namespace longhaul {
 

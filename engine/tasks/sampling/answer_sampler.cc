@@ -109,7 +109,8 @@ Status AnswerSampler::ask_reward_model(std::vector<SampledGroup>& groups) {
   for (const SampledGroup& group : groups)
     for (std::size_t i = 0; i < group.answers.size(); ++i)
       texts.push_back({*text++, prompts_.ids[group.prompt].size()});
-  LH_TRY(const std::vector<double> rewards, reward_model_->rewards(texts));
+  LH_TRY(const std::vector<double> rewards,
+         reward_model_->rewards(run_.compute, texts, [this] { run_.section("reward"); }));
   auto next = rewards.begin();
   for (SampledGroup& group : groups)
     for (SampledAnswer& answer : group.answers) {

@@ -80,12 +80,15 @@ Result<std::string> reference_folder(const TaskRun& run, const AlignSettings& se
   return folder;
 }
 
+std::int64_t steps_of(const AlignSettings& settings, std::int64_t prompts) {
+  const std::int64_t answers = prompts * settings.rollout.group_size * settings.rollout.epochs;
+  return training_steps(settings.steps, settings.epochs, answers, settings.global_batch_size);
+}
+
 // Null where the method has none. It begins as the policy does, or as the judge in `judge_folder`.
 Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings& settings, const std::string& model,
-                                              const std::string& judge_folder, std::int64_t prompts) {
+                                              const std::string& judge_folder, std::int64_t steps) {
   if (!has_critic(settings.method)) return std::unique_ptr<Critic>();
-  const std::int64_t answers = prompts * settings.rollout.group_size * settings.rollout.epochs;
-  const std::int64_t steps = training_steps(settings.steps, settings.epochs, answers, settings.global_batch_size);
   const bool as_judge = settings.ppo.critic == "reward";
   LH_TRY(std::unique_ptr<Critic> critic, Critic::create(run, settings, as_judge ? judge_folder : model, steps));
   run.events.message("info", format("the critic begins as {}; a fault ends the ranks, which go on from a checkpoint of "
@@ -94,7 +97,8 @@ Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings&
   return critic;
 }
 
-// What has to be said of a training whose steps learn from the same answers, and of one with a critic.
+// What has to be said of a training whose steps learn from the same answers, and of one that has a state beside the
+// model's.
 TrainingStageSettings stage_settings_of(const AlignSettings& settings, const ModelShape& shape,
                                         const std::string& model) {
   TrainingStageSettings stage(settings);
@@ -102,7 +106,8 @@ TrainingStageSettings stage_settings_of(const AlignSettings& settings, const Mod
   stage.start_model = stage.tokenizer_folder = model;
   stage.leave_out_balance();
   stage.steps_together = settings.rollout.updates();
-  if (has_critic(settings.method)) stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
+  if (has_critic(settings.method) || settings.rollout.ahead)
+    stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
   return stage;
 }
 
@@ -120,7 +125,10 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const std::string reference, reference_folder(run, settings, model, config.shape));
   std::optional<RewardFunction> reward;
   if (!has_teacher(settings.method)) {
-    LH_TRY(reward, stage_reward(run, settings.reward));
+    // With rollout.ahead another thread than the rank's asks.
+    std::function<void()> between;
+    if (!settings.rollout.ahead) between = [&run] { run.section("reward"); };
+    LH_TRY(reward, stage_reward(run, settings.reward, std::move(between)));
   }
   const bool needs_answer = reward && reward->needs_answer();
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},
@@ -133,14 +141,15 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
     LH_TRY(judge_folder, run.task.input_path("reward"));
     LH_TRY(judge, RewardModel::load(run, judge_folder, settings.precision, settings.sequence_length + 1, model));
   }
-  const auto prompts = static_cast<std::int64_t>(train.ids.size());
-  LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, prompts));
+  const std::int64_t steps = steps_of(settings, static_cast<std::int64_t>(train.ids.size()));
+  LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, steps));
   if (critic) stage->train_beside(*critic);
   LH_TRY(const std::unique_ptr<Rollouts> rollouts,
          Rollouts::create(run, *stage, settings, tokenizer, model, reference, reward, std::move(judge)));
   std::vector<Figure> figures = {{"prompts", static_cast<double>(train.ids.size()), ""},
                                  {"prompts_too_long", static_cast<double>(train.too_long), ""}};
-  RolloutSource source(run, *rollouts, settings, std::move(train), critic.get());
+  RolloutSource source(run, *rollouts, settings, std::move(train), steps, critic.get());
+  if (TrainingCompanion* companion = source.companion()) stage->train_beside(*companion);
   std::optional<HeldoutRollouts> heldout;
   if (run.task.input("heldout")) {
     LH_TRY(TokenizedPrompts held,

@@ -90,7 +90,7 @@ Status run_sample(TaskRun& run) {
   LH_TRY(const SampleSettings settings, run.settings(sample_fields()));
   LH_CHECK(check_sample(settings, {run.task.input("reward") != nullptr, run.task.input("judge") != nullptr,
                                    run.task.input("constitution") != nullptr}));
-  LH_TRY(const RewardFunction reward, stage_reward(run, settings.reward));
+  LH_TRY(const RewardFunction reward, stage_reward(run, settings.reward, [&run] { run.section("reward"); }));
   LH_TRY(const TokenizedPrompts prompts, read_sampled_prompts(run, settings, reward.needs_answer()));
   LH_TRY(const std::unique_ptr<AnswerSampler> sampler, AnswerSampler::create(run, settings, prompts, reward));
   const RankShare share(run.group, sampler->blocks());

@@ -13,8 +13,8 @@
 namespace longhaul {
 
 // Numbers (f64) that a micro-batch's loss is reported by: loss, what its mean is over, tokens, tokens with padding, and
-// four that an objective names (engine/train/step/objective.h).
-inline constexpr std::int64_t loss_numbers = 8;
+// five sums and a largest number that an objective names (engine/train/step/objective.h).
+inline constexpr std::int64_t loss_numbers = 10;
 
 // Of a step with the largest number of micro-batches. Errors as rank_outline has them.
 Result<CommunicationTable> plan_communication(const TrainingOutline& outline, const RankCoordinates& at);

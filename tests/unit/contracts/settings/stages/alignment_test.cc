@@ -171,6 +171,12 @@ TEST_CASE("ppo refuses what belongs to groups or is not done, and the others wha
   }
   s = {}, s.method = "grpo", s.rollout.group_size = 1;
   CHECK(keys_of(s) == Keys{"rollout"});
+  for (const auto& [method, problems] : {std::pair{"grpo", Keys{}}, {"ppo", Keys{"rollout"}}}) {
+    s = {}, s.method = method, s.rollout.ahead = true, s.rollout.threads = 2;
+    CHECK(keys_of(s) == problems);
+  }
+  s = {}, s.method = "grpo", s.rollout.threads = 2;
+  CHECK(keys_of(s) == Keys{"rollout"});
   CHECK(has_critic("ppo"));
   CHECK(!has_critic("grpo"));
 }

@@ -81,7 +81,7 @@ TEST_CASE("learning from rewards: long answers cost something, or are not learnt
   }
 }
 
-TEST_CASE("learning from rewards: a bound of importance changes nothing where the same arithmetic draws and learns") {
+TEST_CASE("learning from rewards: a bound of importance changes nothing but where other weights drew the answers") {
   const RolloutFolder folder;
   Task task = folder.grpo();
   task.settings.set("steps", 1);
@@ -96,6 +96,10 @@ TEST_CASE("learning from rewards: a bound of importance changes nothing where th
   CHECK(weighed.get_number("importance_ratio") == doctest::Approx(1).epsilon(1e-4));
   CHECK(weighed.get_number("importance_ratio_max") == doctest::Approx(1).epsilon(1e-3));
   for (const char* name : {"importance_ratio", "importance_ratio_max"}) CHECK_FALSE(plain.find(name));
+
+  task.settings.set("steps", 3), task.settings.find("rollout")->set("ahead", true);  // by weights of a step before
+  folder.run_well(task, "ahead");
+  CHECK(folder.metrics("ahead").at(2).get_number("importance_ratio_max") > 1.001);
 }
 
 }  // namespace longhaul

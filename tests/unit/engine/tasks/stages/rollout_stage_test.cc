@@ -197,6 +197,62 @@ TEST_CASE("learning from rewards: groups whose rewards are equal give way to oth
   CHECK(none.get_number("grad_norm") == doctest::Approx(0).epsilon(1e-6).scale(1));
 }
 
+TEST_CASE(
+    "learning from rewards: answers drawn beside the step before are one step older; a restart and ranks change "
+    "nothing") {
+  const RolloutFolder folder;
+  Task task = folder.grpo();
+  task.settings.set("steps", 5), task.settings.set("checkpoint", *parse_json(R"({"every_steps": 1, "keep_last": 9})"));
+  Value& rollout = *task.settings.find("rollout");
+  rollout.set("clip_low", 1e-4), rollout.set("clip_high", 1e-4), rollout.set("redraws", 1);
+  folder.run_well(task, "plain");
+  rollout.set("ahead", true), rollout.set("threads", 1);
+  folder.run_well(task, "whole");
+  const std::vector<Value> plain = folder.metrics("plain"), steps = folder.metrics("whole");
+  REQUIRE(steps.size() == 5);
+  CHECK(steps[0].get_number("entropy") == plain[0].get_number("entropy"));
+  CHECK(steps[1].get_number("entropy") != plain[1].get_number("entropy"));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    CAPTURE(i);
+    CHECK(plain[i].get_number("clip_fraction") == 0);
+    CHECK((steps[i].get_number("clip_fraction") > 0) ==
+          (i > 0));  // the weights that drew them are not those that learn
+    for (const char* name : {"generate_s", "reward_s", "train_s"}) CHECK(steps[i].get_number(name) > 0);
+    CHECK(steps[i].get_number("wait_s", -1) >= 0);
+  }
+
+  // What was drawn for a step to come is kept beside each checkpoint but the last.
+  std::vector<std::string> kept = folder.checkpoints("whole", "checkpoints");
+  REQUIRE(kept.size() == 5);
+  kept.pop_back();
+  CHECK(folder.checkpoints("whole", "ahead") == kept);
+  folder.run_in_parts(task, "parts", 1);
+  CHECK(folder.weights("whole") == folder.weights("parts"));
+
+  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 1), stage_layout(2, 1, 1, 0)}) {
+    CAPTURE(dims.to_string());
+    const std::string out = replace_all(dims.to_string(), " ", "-");
+    run_on_ranks(folder, task, out, dims);
+    const std::vector<Value> ranks = folder.metrics(out);
+    REQUIRE(ranks.size() == 5);
+    for (std::size_t i = 0; i < 5; ++i)
+      for (const char* name : {"loss", "reward", "kl", "answer_tokens", "entropy", "redrawn_groups"}) {
+        CAPTURE(name);
+        CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
+      }
+  }
+
+  // A damaged file of answers is not learnt from.
+  const std::atomic<bool> stop{true}, goes_on{false};
+  CHECK_FALSE(folder.run(task, "damaged", stop).ok());
+  const std::string path = folder.at("damaged.state/ahead/step-00000001");
+  const std::string whole = *read_file(path);
+  REQUIRE(write_file_atomic(path, whole.substr(0, whole.size() - 1)).ok());
+  const Status damaged = folder.run(task, "damaged", goes_on);
+  REQUIRE_FALSE(damaged.ok());
+  CHECK(has_text(damaged.error().message(), "the answers that were drawn ahead are damaged"));
+}
+
 TEST_CASE("learning from rewards: guessed tokens change no answer, and are counted over all ranks") {
   const RolloutFolder folder;
   Task task = folder.grpo();
