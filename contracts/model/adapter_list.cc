@@ -52,17 +52,15 @@ bool can_be_saved(const ParameterSpec& spec) {
   return is_norm(spec) || (spec.layer < 0 && spec.shape.size() == 2 && spec.name != prompt_name);
 }
 
-bool is_meant(const ParameterSpec& spec, const std::string& target) {
-  const std::string module = spec.name.substr(0, spec.name.rfind('.'));  // without .weight or .bias
+bool is_meant(const std::string& parameter, const std::string& target) {
+  const std::string module = parameter.substr(0, parameter.rfind('.'));  // without .weight or .bias
   if (target.find('*') == std::string::npos) return module == target || ends_with(module, "." + target);
   return ::fnmatch(target.c_str(), module.c_str(), 0) == 0;
 }
 
 // A pattern that means all of a model would mean its table as well: that has to be named.
 bool names_table(const std::string& target, const ModelShape& model) {
-  ParameterSpec table;
-  table.name = embedding_name(model);
-  return target.find('*') == std::string::npos && is_meant(table, target);
+  return target.find('*') == std::string::npos && is_meant(embedding_name(model), target);
 }
 
 // Only lora has a form for a table, and PEFT would part one that is the output as well.
@@ -73,7 +71,7 @@ bool can_adapt_table(const AdapterShape& adapter, const ModelShape& model) {
 bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
   if (!can_be_adapted(spec)) return false;
   const auto meant = [&](const auto& targets) {
-    return std::ranges::any_of(targets, [&](const std::string& target) { return is_meant(spec, target); });
+    return std::ranges::any_of(targets, [&](const std::string& target) { return is_meant(spec.name, target); });
   };
   static const std::vector<std::string> of_ia3 = {"k_proj", "v_proj", "down_proj"};
   if (!adapter.targets.empty()) return meant(adapter.targets);
@@ -83,14 +81,14 @@ bool is_adapted(const ParameterSpec& spec, const AdapterShape& adapter) {
 
 bool is_saved(const ParameterSpec& spec, const AdapterShape& adapter) {
   if (spec.name == scalar_head_name) return true;
-  return can_be_saved(spec) &&
-         std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) { return is_meant(spec, name); });
+  return can_be_saved(spec) && std::ranges::any_of(adapter.modules_to_save,
+                                                   [&](const std::string& name) { return is_meant(spec.name, name); });
 }
 
 template <class Number>
 Number number_of(const ParameterSpec& spec, const std::map<std::string, Number>& patterns, Number otherwise) {
   for (const auto& [pattern, number] : patterns)
-    if (is_meant(spec, pattern)) return number;
+    if (is_meant(spec.name, pattern)) return number;
   return otherwise;
 }
 
@@ -181,7 +179,7 @@ class NameProblems {
     std::vector<std::string> unknown;
     for (const std::string& name : names)
       if (std::ranges::none_of(matrices_,
-                               [&](const AdaptedMatrix& m) { return counts(m) && is_meant(m.matrix, name); }))
+                               [&](const AdaptedMatrix& m) { return counts(m) && is_meant(m.matrix.name, name); }))
         unknown.push_back("\"" + name + "\"");
     if (!unknown.empty())
       said_.push_back(
@@ -197,7 +195,7 @@ class NameProblems {
     for (std::size_t i = 0; i < names.size(); ++i)
       for (std::size_t j = i + 1; j < names.size(); ++j)
         for (const AdaptedMatrix& m : matrices_)
-          if (m.rank > 0 && is_meant(m.matrix, names[i]) && is_meant(m.matrix, names[j])) {
+          if (m.rank > 0 && is_meant(m.matrix.name, names[i]) && is_meant(m.matrix.name, names[j])) {
             said_.push_back(
                 format("adapter.{}: \"{}\" and \"{}\" both mean {}", key, names[i], names[j], m.matrix.name));
             break;
@@ -222,10 +220,10 @@ class NameProblems {
   void hold_saved(const char* key, const std::vector<std::string>& names, const ModelShape& model) {
     std::vector<std::string> others;
     for (const std::string& name : names)
-      if (model.tie_word_embeddings && (is_meant(named(embedding_name(model)), name) || is_meant(named(output_), name)))
+      if (model.tie_word_embeddings && (is_meant(embedding_name(model), name) || is_meant("lm_head.weight", name)))
         say_tied(key, name);
       else if (std::ranges::any_of(matrices_,
-                                   [&](const AdaptedMatrix& m) { return m.is_table && is_meant(m.matrix, name); }))
+                                   [&](const AdaptedMatrix& m) { return m.is_table && is_meant(m.matrix.name, name); }))
         said_.push_back(format("adapter.{}: \"{}\" means a table that is adapted, too", key, name));
       else
         others.push_back(name);
@@ -235,13 +233,6 @@ class NameProblems {
   const std::vector<std::string>& said() const { return said_; }
 
  private:
-  static constexpr const char* output_ = "lm_head.weight";  // where it is not the table of tokens
-  static ParameterSpec named(const std::string& name) {
-    ParameterSpec spec;
-    spec.name = name;
-    return spec;
-  }
-
   void say_tied(const char* key, const std::string& name) {
     said_.push_back(
         format("adapter.{}: \"{}\" means a table that looks tokens up and makes the output as well (tied): PEFT would "
@@ -287,7 +278,8 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   const std::vector<AdaptedMatrix> of_model = matrices_of(parameter_list(model));
   if (adapter.is_prompt()) {
     for (const AdaptedMatrix& m : of_model)
-      if (m.matrix.name == prompt_name) matrices.push_back(adapter.has_encoder() ? encoded(m, adapter) : saved(m));
+      if (m.matrix.name == prompt_name || is_of_prefix(m.matrix))
+        matrices.push_back(adapter.has_encoder() ? encoded(m, adapter) : saved(m));
     return matrices;
   }
   for (const AdaptedMatrix& m : of_model)

@@ -5,8 +5,8 @@
 // is trained itself beside the adapter, under its own name: tables, the output layer, norms; and so is the output layer
 // of a reward model, which nobody has trained before. A table that is the output as well cannot be named: PEFT trains a
 // copy of one of the two, or, with its ensure_weight_tying, both. An adapter of the kind "prompt" is trained itself,
-// too: the one parameter that frozen_shape() has more than the model; of "p-tuning" that parameter is made by the
-// adapter's.
+// too: the one parameter that frozen_shape() has more than the model; so are the keys and values of "prefix", two of
+// each layer; of "p-tuning" that parameter is made by the adapter's.
 #pragma once
 
 #include <string>

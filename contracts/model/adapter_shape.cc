@@ -11,9 +11,9 @@ const FieldTable<AdapterShape>& adapter_fields() {
           .field("kind", &A::kind,
                  {.help = "what is trained in place of the weights: lora and dora two thin matrices beside each, ia3 a "
                           "factor of its rows or columns, prompt embeddings that stand before every text, p-tuning "
-                          "an encoder that makes them; none trains "
-                          "the weights",
-                  .choices = {"none", "lora", "dora", "ia3", "prompt", "p-tuning"}})
+                          "an encoder that makes them, prefix keys and values of each layer that stand there; none "
+                          "trains the weights",
+                  .choices = {"none", "lora", "dora", "ia3", "prompt", "p-tuning", "prefix"}})
           .field("rank", &A::rank, {.help = "lora, dora: width of the thin matrices", .min = 1, .max = 8192})
           .field("alpha", &A::alpha, {.help = "lora, dora: their product is scaled by alpha / rank", .min = 0})
           .field("rslora", &A::rslora, {.help = "lora, dora: scaled by alpha / sqrt(rank) instead"})
@@ -39,7 +39,7 @@ const FieldTable<AdapterShape>& adapter_fields() {
                   .choices = {"full", "int8", "int4", "nf4"}})
           .field("virtual_tokens", &A::virtual_tokens,
                  {.unit = "tokens",
-                  .help = "prompt, p-tuning: embeddings that stand before every text, and count in sequence_length",
+                  .help = "prompt, p-tuning, prefix: what stands before every text, and counts in sequence_length",
                   .min = 1,
                   .max = virtual_tokens_max})
           .field("encoder_size", &A::encoder_size,

@@ -7,14 +7,18 @@
 //   dora  W' = m (W + s B A) / |W + s B A| of each row, m [out]; no gradient goes through the norm (Liu et al. 2024,
 //         section 4.3)
 //   ia3   W' = l W, of rows for q, k, v, gate and up (l [out]), of columns for o and down (l [in]) (Liu et al. 2022)
-// Drop-out of an adapter's input has no such form, and is not there. Two kinds change no weights but what stands before
-// every text:
+// Drop-out of an adapter's input has no such form, and is not there. Three kinds change no weights but what stands
+// before every text:
 //   prompt  n embeddings P [n, hidden] that no token has: a text x is read as P, x, at positions that count both, and
 //           only what follows P has a loss. They begin as rows of the table of tokens that are drawn by the seed
 //           (prompt tuning: Lester et al. 2021, section 2 and "sampled vocabulary" of section 3.2)
 //   p-tuning  the same P, made by an encoder that is trained with a table E [n, hidden]: P = W3 r(W2 r(W1 E + b1) + b2)
 //           + b3 of each row, r(x) = max(x, 0), W1 and W2 with encoder_size rows (Liu et al. 2021, "GPT understands,
 //           too"; the MLP as PEFT has it). Only P is left when it is trained
+//   prefix  n keys and n values of each layer, [n, kv] each, which every token of a text attends to as to tokens at
+//           positions 0 .. n - 1; the text begins at position n. Keys are as the cache has them, with rotary positions
+//           in them (Li and Liang 2021, "Prefix-tuning", section 4.2, without its MLP: PEFT's prefix_projection =
+//           false). They begin as N(0, 1), as PEFT's do
 #pragma once
 
 #include <cstdint>
@@ -29,7 +33,7 @@ namespace longhaul {
 inline constexpr std::int64_t virtual_tokens_max = 65'536;
 
 struct AdapterShape {
-  std::string kind = "none";  // none | lora | dora | ia3 | prompt | p-tuning
+  std::string kind = "none";  // none | lora | dora | ia3 | prompt | p-tuning | prefix
   std::int64_t rank = 8;
   double alpha = 8;
   bool rslora = false;
@@ -47,13 +51,14 @@ struct AdapterShape {
   // What the weights that stay as they are are held in (contracts/model/coded_weights.h): full, the type that computes;
   // int8, int4 or nf4.
   std::string base_weights = "full";
-  std::int64_t virtual_tokens = 20;  // prompt, p-tuning: n
+  std::int64_t virtual_tokens = 20;  // prompt, p-tuning, prefix: n
   std::int64_t encoder_size = 0;     // p-tuning; 0: the model's hidden size
 
   bool on() const { return kind != "none"; }
   bool low_rank() const { return kind == "lora" || kind == "dora"; }
   bool has_encoder() const { return kind == "p-tuning"; }
-  bool is_prompt() const { return kind == "prompt" || has_encoder(); }  // what stands before every text
+  bool is_prefix() const { return kind == "prefix"; }
+  bool is_prompt() const { return kind == "prompt" || has_encoder() || is_prefix(); }  // what stands before every text
   bool operator==(const AdapterShape&) const = default;
 };
 const FieldTable<AdapterShape>& adapter_fields();

@@ -5,7 +5,7 @@
 namespace longhaul {
 
 bool is_coded(const std::string& format, const ParameterSpec& spec) {
-  return format != "full" && spec.layer >= 0 && spec.shape.size() == 2 && spec.tp_dim >= 0;
+  return format != "full" && spec.layer >= 0 && spec.shape.size() == 2 && spec.tp_dim >= 0 && !is_of_prefix(spec);
 }
 
 std::int64_t coded_bytes(const std::string& format, std::int64_t elements) {

@@ -53,8 +53,11 @@ class ConfigReader {
     read_tokens(made);
     read_head(made.shape);
     made.shape.virtual_tokens = whole(config_, virtual_tokens_key, 0, 1);
+    made.shape.virtual_keys = made.shape.virtual_tokens > 0 && config_.get_bool(virtual_keys_key, false);
     if (made.shape.virtual_tokens > 0 && made.shape.scalar_head)
       wrong(format("{} of a reward model is not supported", virtual_tokens_key));
+    if (made.shape.virtual_keys && made.shape.is_moe())
+      wrong(format("{} of a mixture of experts is not supported", virtual_keys_key));
     if (made.shape.virtual_tokens > 0 && made.shape.text_length_max() < 1)
       wrong(format("{} = {} leaves no room for a text: the model has {} positions", virtual_tokens_key,
                    made.shape.virtual_tokens, made.shape.max_position_embeddings));
@@ -350,6 +353,7 @@ Value write_hf_config(const HfConfig& config) {
   Value made = written_config(config);
   if (config.shape.scalar_head && !config.reward_form.is_null()) made.set(reward_form_key, config.reward_form);
   if (config.shape.virtual_tokens > 0) made.set(virtual_tokens_key, config.shape.virtual_tokens);
+  if (config.shape.virtual_keys) made.set(virtual_keys_key, true);
   return made;
 }
 

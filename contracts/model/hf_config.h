@@ -26,9 +26,10 @@ struct HfConfig {
   Value reward_form = {};
 };
 inline constexpr const char* reward_form_key = "longhaul_reward_model";
-// So many embeddings stand before every text (ModelShape::virtual_tokens). Others do not read the key: to them the
+// So many ids stand before every text (ModelShape::virtual_tokens). Others do not read the key: to them the
 // folder is the model without them, and PEFT's files beside it have them.
 inline constexpr const char* virtual_tokens_key = "longhaul_virtual_tokens";
+inline constexpr const char* virtual_keys_key = "longhaul_virtual_keys";  // true: ModelShape::virtual_keys
 
 // `name` is the file's name for errors; all problems are reported together.
 Result<HfConfig> read_hf_config(const Value& config, const std::string& name);

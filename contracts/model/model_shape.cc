@@ -49,7 +49,9 @@ std::int64_t feed_forward_parameters(const ModelShape& s, std::int64_t experts) 
 }
 std::int64_t all_parameters(const ModelShape& s, std::int64_t experts) {
   const std::int64_t output = s.tie_word_embeddings ? 0 : s.output_size() * s.hidden_size;
-  const std::int64_t embeddings = s.ids_end() * s.hidden_size + output;
+  const std::int64_t before_text =
+      s.virtual_tokens * (s.virtual_keys ? 2 * s.num_hidden_layers * s.kv_size() : s.hidden_size);
+  const std::int64_t embeddings = s.vocab_size * s.hidden_size + output + before_text;
   const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts);
   if (s.is_gpt2()) {  // norms have two vectors, linear layers one
     const std::int64_t vectors =
@@ -222,8 +224,15 @@ std::vector<std::int32_t> virtual_token_ids(const ModelShape& shape) {
   return ids;
 }
 
+std::string virtual_tokens_text(const ModelShape& shape) {
+  return format("{} {}", shape.virtual_tokens, shape.virtual_keys ? "keys and values of each layer" : "embeddings");
+}
+
 ModelShape frozen_shape(ModelShape adapted) {
-  if (adapted.adapter.is_prompt()) adapted.virtual_tokens = adapted.adapter.virtual_tokens;
+  if (adapted.adapter.is_prompt()) {
+    adapted.virtual_tokens = adapted.adapter.virtual_tokens;
+    adapted.virtual_keys = adapted.adapter.is_prefix();
+  }
   adapted.adapter = {};
   return adapted;
 }

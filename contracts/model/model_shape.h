@@ -61,6 +61,9 @@ struct ModelShape {
   // ids vocab_size, vocab_size + 1, ... are the rows; no token has one in the output. 0: there are none. No key of
   // `model`: an adapter of the kind "prompt" makes them, or config.json says it.
   std::int64_t virtual_tokens = 0;
+  // They are no embeddings but keys and values of each layer, the parameters prefix_keys and prefix_values
+  // [virtual_tokens, kv_size]: what a layer makes of such an id is not looked at.
+  bool virtual_keys = false;
   // A reward model: in place of logits the output is num_labels numbers for each token, by score.weight
   // [num_labels, hidden], and the embedding is not tied to it. No keys of `model`: the kind of the stage says it, or
   // config.json.
@@ -77,7 +80,7 @@ struct ModelShape {
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
   // Columns that the first matrix of a feed-forward gives: gate and up, or one.
   std::int64_t mlp_width() const { return is_gpt2() ? intermediate_size : 2 * intermediate_size; }
-  // Ids that can be looked up: of tokens, and behind them of the embeddings before a text.
+  // Ids that can be looked up: of tokens, and behind them of what stands before a text.
   std::int64_t ids_end() const { return vocab_size + virtual_tokens; }
   // The longest text that it reads, what stands before it apart.
   std::int64_t text_length_max() const { return max_position_embeddings - virtual_tokens; }
@@ -101,8 +104,10 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 const FieldTable<ModelShape>& model_shape_fields();
-// Ids of the embeddings that stand before every text; empty where there are none.
+// Ids of what stands before every text; empty where nothing does.
 std::vector<std::int32_t> virtual_token_ids(const ModelShape& shape);
+// "20 embeddings", "20 keys and values of each layer".
+std::string virtual_tokens_text(const ModelShape& shape);
 // The model beside which an adapter is trained: what it computes with, without the adapter.
 ModelShape frozen_shape(ModelShape adapted);
 // The reward model that is made of a language model.

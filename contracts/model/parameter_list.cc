@@ -39,6 +39,27 @@ std::string output_name(const ModelShape& shape) {
 
 namespace {
 
+std::string attention_prefix(const ModelShape& shape, int layer) {
+  return layer_prefix(shape, layer) + (shape.is_gpt2() ? "attn." : "self_attn.");
+}
+constexpr const char *keys_ending = "prefix_keys", *values_ending = "prefix_values";
+
+}  // namespace
+
+std::string prefix_keys_name(const ModelShape& shape, int layer) {
+  return attention_prefix(shape, layer) + keys_ending;
+}
+
+std::string prefix_values_name(const ModelShape& shape, int layer) {
+  return attention_prefix(shape, layer) + values_ending;
+}
+
+bool is_of_prefix(const ParameterSpec& parameter) {
+  return ends_with(parameter.name, keys_ending) || ends_with(parameter.name, values_ending);
+}
+
+namespace {
+
 // The output's own matrix, where it has one.
 void add_output(const ModelShape& s, std::vector<ParameterSpec>& list) {
   const double range = s.embedding_initializer_range > 0 ? s.embedding_initializer_range : s.initializer_range;
@@ -50,8 +71,15 @@ void add_output(const ModelShape& s, std::vector<ParameterSpec>& list) {
 // Behind the table of tokens, where it is there. Whole on every rank of tp: it is small.
 void add_prompt(const ModelShape& s, std::vector<ParameterSpec>& list) {
   const double std_dev = list.back().init_std;
-  if (s.virtual_tokens > 0)
+  if (s.virtual_tokens > 0 && !s.virtual_keys)
     list.push_back({prompt_name, {s.virtual_tokens, s.hidden_size}, ParameterSpec::Init::normal, std_dev});
+}
+
+// Behind a layer's attention. As split as its keys and values are.
+void add_prefix(const ModelShape& s, int layer, std::vector<ParameterSpec>& list) {
+  if (s.virtual_tokens == 0 || !s.virtual_keys) return;
+  for (const std::string& name : {prefix_keys_name(s, layer), prefix_values_name(s, layer)})
+    list.push_back({name, {s.virtual_tokens, s.kv_size()}, ParameterSpec::Init::normal, 1, true, layer, 1, false});
 }
 
 // Where a layer's parameters of GPT-2 stand: matrices with their biases, of which q, k, v make one range.
@@ -95,6 +123,7 @@ class Gpt2List {
     for (const char* part : {"q", "k", "v"}) vector(p + "attn." + part + "_proj.bias", h, Init::zeros, 0);
     matrix(p + "attn.c_proj", h, h, output_range, 1);
     vector(p + "attn.c_proj.bias", h, Init::zeros, -1);
+    add_prefix(s_, layer_, list_);
     norm(p + "ln_2");
     matrix(p + "mlp.c_fc", f, h, range, 0);
     vector(p + "mlp.c_fc.bias", f, Init::zeros, 0);
@@ -166,6 +195,7 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
     matrix("self_attn.k_proj.weight", s.kv_size(), s.hidden_size, range, 0);
     matrix("self_attn.v_proj.weight", s.kv_size(), s.hidden_size, range, 0);
     matrix("self_attn.o_proj.weight", s.hidden_size, s.q_size(), output_range, 1);
+    add_prefix(s, layer, list);
     list.push_back({p + "post_attention_layernorm.weight", {s.hidden_size}, Init::ones, 0, false, layer, -1, false});
     if (s.is_moe()) {
       add_experts(s, layer, p + "block_sparse_moe.", range, output_range, list);

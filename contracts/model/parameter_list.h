@@ -54,6 +54,10 @@ std::string output_name(const ModelShape& shape);
 inline constexpr const char* scalar_head_name = "score.weight";
 // Of what stands before every text (ModelShape::virtual_tokens), as PEFT names it.
 inline constexpr const char* prompt_name = "prompt_embeddings";
+// Of the same where it is keys and values of each layer (ModelShape::virtual_keys).
+std::string prefix_keys_name(const ModelShape& shape, int layer);
+std::string prefix_values_name(const ModelShape& shape, int layer);
+bool is_of_prefix(const ParameterSpec& parameter);
 
 // The weight of a norm, or its bias.
 bool is_norm(const ParameterSpec& parameter);

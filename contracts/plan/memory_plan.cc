@@ -89,7 +89,8 @@ std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, i
   const int slots = rank.slots(chunk), layers = rank.chunks[static_cast<std::size_t>(chunk)].count();
   std::int64_t slot = 2 * z.of(z.r, z.h) + in_arena(z.r * z.statistics * f32);  // x, final_norm, final_inv_rms
   for (int layer = 0; layer < layers; ++layer) slot += kept_by_block(z, o.recompute.of_layer(layer));
-  const std::int64_t gradients = z.of(z.t, z.q + 2 * z.kv) + 2 * z.of(z.t, z.h) + z.of(z.t, z.mlp);
+  const std::int64_t prefix = o.adapter.is_prefix() ? in_arena(2 * o.adapter.virtual_tokens * z.kv * f32) : 0;
+  const std::int64_t gradients = z.of(z.t, z.q + 2 * z.kv) + 2 * z.of(z.t, z.h) + z.of(z.t, z.mlp) + prefix;
   if (rank.split_backward) slot += layers * gradients + z.of(z.r, z.h);  // embedding_gradient
   std::int64_t bytes = slots * slot;
   if (!rank.split_backward) bytes += gradients;

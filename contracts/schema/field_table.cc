@@ -89,7 +89,7 @@ void store_numbers(const FieldInfo& info, const Value& value, const std::string&
   if (!value.is_table()) return wrong_type(info, value, path, d);
   std::map<std::string, Number> map;
   FieldInfo single = info;
-  single.type = type_name(static_cast<const Number*>(nullptr));
+  single.type = type_name(static_cast<const Number*>(nullptr)), single.default_text.clear();
   const std::size_t before = d.size();
   for (const ValueMember& member : value.as_table()) {
     single.name = member.key;

@@ -311,16 +311,16 @@ std::vector<StageKind> make_kinds() {
                           {{"model", trained, true, true, "the model to quantize"},
                            {"tokens", {"tokenize"}, true, false, "held-out text for the perplexity before and after"}},
                           quantize_fields()));
-  kinds.push_back(
-      kind_of("convert", 2, "to and from the Hugging Face layout",
-              {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"},
-               {"adapter",
-                {"pretrain", "sft", "align", "command"},
-                true,
-                false,
-                "an adapter of it in PEFT's files (\"@stage/adapter\" of a training), merged into the weights; a prompt "
-                "stands before every text"}},
-              convert_fields()));
+  kinds.push_back(kind_of(
+      "convert", 2, "to and from the Hugging Face layout",
+      {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"},
+       {"adapter",
+        {"pretrain", "sft", "align", "command"},
+        true,
+        false,
+        "an adapter of it in PEFT's files (\"@stage/adapter\" of a training), merged into the weights; a prompt "
+        "stands before every text"}},
+      convert_fields()));
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
                           {{"model", measured, true, true, "the model to serve; of a reward model its scores"}},
                           deploy_fields()));

@@ -46,7 +46,7 @@ constexpr const char* peft_keys[] = {"alpha_pattern",
                                      "lora_ga_config",
                                      "runtime_config"};
 
-// The same of embeddings before a text.
+// The same of what stands before a text.
 constexpr const char* prompt_keys[] = {"auto_mapping",
                                        "base_model_name_or_path",
                                        "encoder_dropout",
@@ -60,6 +60,7 @@ constexpr const char* prompt_keys[] = {"auto_mapping",
                                        "num_virtual_tokens",
                                        "peft_type",
                                        "peft_version",
+                                       "prefix_projection",
                                        "prompt_tuning_init",
                                        "prompt_tuning_init_text",
                                        "revision",
@@ -114,7 +115,8 @@ Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder) {
   const std::string path = join_path(folder, "adapter_config.json");
   LH_TRY(const Value config, read_peft_config(path));
   const std::string type = config.get_string("peft_type");
-  if (type != "PROMPT_TUNING" && type != "P_TUNING") return std::optional<PeftPrompt>();
+  const bool of_layers = type == "PREFIX_TUNING";
+  if (type != "PROMPT_TUNING" && type != "P_TUNING" && !of_layers) return std::optional<PeftPrompt>();
   for (const ValueMember& member : config.as_table())
     if (std::ranges::find(prompt_keys, member.key) == std::end(prompt_keys) && !is_absent(member.value))
       return refused_key(path, member.key, "is not known: what it changes would be missing",
@@ -126,7 +128,7 @@ Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder) {
                       format("{}: of {} virtual tokens prompt_embeddings is {}, in a file of {} tensors", folder,
                              config.get_integer("num_virtual_tokens"), shape_of(tensor), file.tensors().size()),
                       "copy the whole folder again");
-  PeftPrompt prompt{tensor.shape[0], tensor.shape[1], {}};
+  PeftPrompt prompt{tensor.shape[0], tensor.shape[1], {}, of_layers};
   prompt.values.resize(static_cast<std::size_t>(tensor.elements()));
   LH_CHECK(convert_to_f32(tensor, prompt.values));
   return std::optional(std::move(prompt));
@@ -146,8 +148,8 @@ Status PeftAdapter::read_config() {
   const std::string type = config.get_string("peft_type");
   if (type != "LORA" && type != "IA3")
     return refused_key(path, "peft_type", format("= \"{}\" is no change of weights", type),
-                       "LORA (with use_rslora or use_dora) and IA3 are merged; PROMPT_TUNING and P_TUNING stand "
-                       "before every text");
+                       "LORA (with use_rslora or use_dora) and IA3 are merged; PROMPT_TUNING, P_TUNING and "
+                       "PREFIX_TUNING stand before every text");
   for (const ValueMember& member : config.as_table())
     if (std::ranges::find(peft_keys, member.key) == std::end(peft_keys) && !is_absent(member.value))
       return refused_key(path, member.key, "is not known: what it changes would be missing",

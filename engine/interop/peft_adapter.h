@@ -6,9 +6,10 @@
 //   IA3 (Liu et al. 2022, section 3.3)                 W' = l W, rows (outputs) [out, 1] or columns (inputs) [1, in]
 // Ranks are those of the tensors; of alpha_pattern the first counts that means a module, as in PEFT from 0.14 on.
 // Tensors that stand under their own name, or under base_layer, take the place of the model's: modules_to_save, biases.
-// Embeddings that stand before every text (prompt tuning, Lester et al. 2021; of p-tuning, Liu et al. 2021, PEFT saves
-// what its encoder made) are read apart, for they change no weights. Other adapters that change a model's inputs or
-// activations cannot be merged and are refused.
+// What stands before every text, embeddings (prompt tuning, Lester et al. 2021; of p-tuning, Liu et al. 2021, PEFT
+// saves what its encoder made) or keys and values of each layer (prefix tuning, Li and Liang 2021; its MLP's outcome
+// likewise), is read apart, for it changes no weights. Other adapters that change a model's inputs or activations
+// cannot be merged and are refused.
 #pragma once
 
 #include <map>
@@ -23,8 +24,9 @@
 namespace longhaul {
 
 struct PeftPrompt {
-  std::int64_t tokens = 0, hidden = 0;
-  std::vector<float> values;  // [tokens, hidden]
+  std::int64_t tokens = 0, width = 0;
+  std::vector<float> values;  // [tokens, width]
+  bool of_layers = false;     // keys and values: [tokens, layers, 2, kv heads, head_dim]; else embeddings
 };
 // Nothing where the folder has an adapter of another kind.
 Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder);

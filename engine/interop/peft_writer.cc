@@ -17,15 +17,22 @@ std::string peft_name(const std::string& parameter) {
 // What stands before every text; PEFT reads where it comes from, and no more.
 Value prompt_config(const ModelShape& shape, const std::string& base_model) {
   Value config = Value::make_table();
-  config.set("peft_type", shape.adapter.has_encoder() ? "P_TUNING" : "PROMPT_TUNING");
+  const bool prefix = shape.adapter.is_prefix();
+  config.set("peft_type", prefix ? "PREFIX_TUNING" : shape.adapter.has_encoder() ? "P_TUNING" : "PROMPT_TUNING");
   config.set("task_type", "CAUSAL_LM");
   config.set("base_model_name_or_path", base_model);
   config.set("inference_mode", true);
   config.set("num_virtual_tokens", static_cast<long long>(shape.adapter.virtual_tokens));
-  config.set("token_dim", static_cast<long long>(shape.hidden_size));
+  config.set("token_dim", static_cast<long long>(prefix ? shape.kv_size() : shape.hidden_size));
   config.set("num_layers", static_cast<long long>(shape.num_hidden_layers));
-  config.set("num_attention_heads", static_cast<long long>(shape.num_attention_heads));
+  config.set("num_attention_heads",
+             static_cast<long long>(prefix ? shape.num_key_value_heads : shape.num_attention_heads));
   config.set("num_transformer_submodules", 1);
+  if (prefix) {
+    config.set("encoder_hidden_size", static_cast<long long>(shape.kv_size()));
+    config.set("prefix_projection", false);
+    return config;
+  }
   if (shape.adapter.has_encoder()) {
     config.set("encoder_reparameterization_type", "MLP");
     config.set("encoder_hidden_size",
@@ -105,7 +112,9 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
   std::vector<SafetensorInfo> tensors;
   if (shape.adapter.is_prompt()) {
     SafetensorInfo& info = tensors.emplace_back();
-    info.name = prompt_name, info.shape = {shape.adapter.virtual_tokens, shape.hidden_size};
+    const ModelShape model = frozen_shape(shape);
+    const std::int64_t width = model.virtual_keys ? 2 * model.num_hidden_layers * model.kv_size() : model.hidden_size;
+    info.name = prompt_name, info.shape = {model.virtual_tokens, width};
   }
   for (const AdaptedMatrix& matrix : shape.adapter.is_prompt() ? std::vector<AdaptedMatrix>() : matrices)
     for (const ParameterSpec& own : matrix.own) {

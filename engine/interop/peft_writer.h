@@ -14,8 +14,8 @@ class PeftWriter {
  public:
   // Makes the folder. `shape` has the adapter; `base_model` is what the configuration calls the model it belongs to.
   static Result<PeftWriter> create(const std::string& folder, const ModelShape& shape, const std::string& base_model);
-  // A whole parameter of parameter_list(shape), in C order; each once. Of the kinds prompt and p-tuning instead what
-  // stands before every text, by prompt_name.
+  // A whole parameter of parameter_list(shape), in C order; each once. Of the kinds prompt, p-tuning and prefix
+  // instead what stands before every text, by prompt_name (PeftPrompt::values).
   Status add(const std::string& name, std::span<const float> values);
   // Once all are there.
   Status finish();

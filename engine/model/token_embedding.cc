@@ -14,7 +14,7 @@ TokenEmbedding::TokenEmbedding(const ParameterStore& parameters, TensorParallel&
       table_(parameters, embedding_name(parameters.shape())),
       hidden_(parameters.shape().hidden_size),
       places_(parameters.shape().max_position_embeddings),
-      prompt_size_(parameters.shape().virtual_tokens),
+      prompt_size_(parameters.shape().virtual_keys ? 0 : parameters.shape().virtual_tokens),
       follows_output_(output_here && parameters.shape().tie_word_embeddings) {
   if (parameters.shape().is_gpt2()) positions_ = parameters.layout().find("transformer.wpe.weight").begin;
   if (prompt_size_ > 0) prompt_ = parameters.layout().find(prompt_name).begin;

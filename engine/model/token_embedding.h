@@ -1,6 +1,7 @@
 // The first thing that a model does with a token, on its first stage: what is looked up by id, and in GPT-2 by place.
 // Ids behind the vocabulary are rows of the embeddings that stand before a text (ModelShape::virtual_tokens), which
-// every rank of tp has whole: their gradient is the first rank's alone, so that a sum over tp counts it once.
+// every rank of tp has whole: their gradient is the first rank's alone, so that a sum over tp counts it once. Where
+// keys and values stand there (virtual_keys), such an id has nothing here.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,7 @@ Result<QuantizedBytes> quantize_folder(const std::string& model, const std::stri
   if (config.find("num_local_experts") != nullptr) asked.shape.num_local_experts = 1;
   if (config.get_string("model_type") == "gpt2") asked.shape.architecture = "gpt2";
   asked.shape.virtual_tokens = config.get_integer(virtual_tokens_key);
+  asked.shape.virtual_keys = config.get_bool(virtual_keys_key);
   LH_CHECK(check_engine(asked).with_context(model));
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;

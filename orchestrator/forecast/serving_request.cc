@@ -145,16 +145,16 @@ Result<ServingTask> serving_task_of(const ServingRequest& q) {
   return task;
 }
 
-std::int64_t virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage) {
+VirtualTokens virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage) {
   const PlannedStage* at = &stage;
   for (std::size_t step = 0; step <= plan.stages.size(); ++step) {
     const PlannedInput* input = model_input(*at);
-    if (!input || input->stages.empty()) return 0;
+    if (!input || input->stages.empty()) return {};
     at = plan.find(input->stages.front());
-    if (!at) return 0;
-    if (const std::int64_t tokens = virtual_tokens_left(at->settings); tokens > 0) return tokens;
+    if (!at) return {};
+    if (const VirtualTokens left = virtual_tokens_left(at->settings); left.count > 0) return left;
   }
-  return 0;
+  return {};
 }
 
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage) {
@@ -169,13 +169,12 @@ Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage)
       if (behind.shape.vocab_size == 0)
         return make_error(ErrorCode::unsupported, format("the vocabulary of stage {} is its tokenizer's", at->id()),
                           "with model.vocab_size the model is known before");
-      behind.shape.virtual_tokens = virtual_tokens_behind(plan, stage);
+      virtual_tokens_behind(plan, stage).put_into(behind.shape);
       return behind;
     }
     if (const std::string folder = imported_folder(*at); !folder.empty()) {
       LH_TRY(behind.shape, imported_shape(folder));
-      if (const std::int64_t tokens = virtual_tokens_behind(plan, stage); tokens > 0)
-        behind.shape.virtual_tokens = tokens;
+      if (const VirtualTokens left = virtual_tokens_behind(plan, stage); left.count > 0) left.put_into(behind.shape);
       return behind;
     }
     if (!input || input->stages.empty())

@@ -9,6 +9,7 @@
 #include "autotune/inference/serving_plan.h"
 #include "contracts/schema/field_table.h"
 #include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
@@ -45,8 +46,8 @@ struct ModelBehind {
   ModelShape shape;  // resolved, with its vocabulary
   bool int8 = false;
 };
-// Embeddings that a stage before this one leaves before every text of its model; 0: none is known.
-std::int64_t virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage);
+// What a stage before this one leaves before every text of its model; count 0: nothing is known.
+VirtualTokens virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage);
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage);
 
 // One for each `deploy` stage, in plan order; what cannot be predicted says why.

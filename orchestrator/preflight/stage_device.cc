@@ -202,8 +202,8 @@ class DeviceDecider {
     std::string& why = on_processors_[source];
     const auto model = model_behind(plan_, stage);
     if (model.ok() && model->shape.is_moe()) why = "models with experts are answered on processors";
-    if ((model.ok() && model->shape.virtual_tokens > 0) || virtual_tokens_behind(plan_, stage) > 0)
-      why = "embeddings before every text are read on processors";
+    if ((model.ok() && model->shape.virtual_tokens > 0) || virtual_tokens_behind(plan_, stage).count > 0)
+      why = "what stands before every text is read on processors";
     return why;
   }
 

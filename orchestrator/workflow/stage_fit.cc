@@ -101,12 +101,12 @@ class FitCheck {
     std::optional<ModelShape> shape = first_shape_of(stage);
     for (auto from = by_name_.find(stage.model_from); shape && from != by_name_.end();
          from = by_name_.find(from->second->model_from))
-      if (const std::int64_t tokens = virtual_tokens_behind(*from->second); tokens > 0) shape->virtual_tokens = tokens;
+      if (const VirtualTokens left = virtual_tokens_of(*from->second); left.count > 0) left.put_into(*shape);
     return shape;
   }
 
   // What a stage itself puts before every text of its model, by its own adapter or one that it takes.
-  std::int64_t virtual_tokens_behind(const FittedStage& stage) const {
+  VirtualTokens virtual_tokens_of(const FittedStage& stage) const {
     const auto from = by_name_.find(stage.adapter_from);
     return virtual_tokens_left(from == by_name_.end() ? *stage.settings : *from->second->settings);
   }

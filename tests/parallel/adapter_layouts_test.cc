@@ -38,7 +38,11 @@ std::vector<AdapterLayout> adapter_layouts() {
           {"prompt", layout_of(2, 2, true, 1, 1, 0)},         {"prompt", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
           {"prompt", layout_of(1, 1, false, 2, 2, 0)},        {"prompt", layout_of(1, 2, false, 2, 1, 0)},
           {"prompt", layout_of(1, 1, false, 1, 2, 3)},        {"p-tuning", layout_of(1, 2, true, 1, 1, 0)},
-          {"p-tuning", layout_of(2, 1, false, 1, 2, 1)},      {"p-tuning", layout_of(1, 1, false, 2, 2, 1)}};
+          {"p-tuning", layout_of(2, 1, false, 1, 2, 1)},      {"p-tuning", layout_of(1, 1, false, 2, 2, 1)},
+          {"prefix", layout_of(1, 2, true, 1, 2, 1)},         {"prefix", layout_of(2, 1, false, 1, 2, 2)},
+          {"prefix", layout_of(2, 2, false, 1, 1, 0)},        {"prefix", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
+          {"prefix", layout_of(1, 1, false, 2, 2, 0)},        {"prefix", layout_of(1, 2, false, 2, 1, 0)},
+          {"prefix", layout_of(1, 1, false, 1, 2, 3)}};
 }
 
 }  // namespace
@@ -163,7 +167,7 @@ TEST_CASE("an adapter of a model with experts, whose experts are on other ranks"
 }
 
 TEST_CASE("an adapter of a GPT-2, whose q, k and v are one matrix, follows the curve of one rank") {
-  for (const char* kind : {"lora", "dora", "ia3", "prompt"})
+  for (const char* kind : {"lora", "dora", "ia3", "prompt", "prefix"})
     for (const ParallelDims& dims : {layout_of(2, 1, false, 1, 2, 2), layout_of(1, 1, false, 2, 1, 0)}) {
       CAPTURE(kind);
       CAPTURE(dims.to_string());

@@ -30,10 +30,12 @@ MIXTRAL = {
     "mixtral-dora": peft.LoraConfig(r=2, lora_alpha=3, use_dora=True, target_modules=["w1", "w2", "w3"]),
 }
 CENTER, PAIRS = 0.01, 4
-PROMPTS = {  # embeddings before every text
+PROMPTS = {  # embeddings, or keys and values of each layer, before every text
     "prompt": (BASE, peft.PromptTuningConfig(num_virtual_tokens=5, task_type="CAUSAL_LM")),
     "gpt2-prompt": (GPT2_BASE, peft.PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")),
     "p-tuning": (BASE, peft.PromptEncoderConfig(num_virtual_tokens=4, encoder_hidden_size=12, task_type="CAUSAL_LM")),
+    "prefix": (BASE, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")),
+    "gpt2-prefix": (GPT2_BASE, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")),
 }
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
@@ -46,7 +48,7 @@ PARTS = {  # adapters whose parts differ
     "patterns": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"],
                                 rank_pattern={"v_proj": 2, "layers.1.mlp.down_proj": 6}, alpha_pattern={"q_proj": 9}),
     "modules": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "down_proj"],
-                               modules_to_save=["embed_tokens", "lm_head", "norm", "input_layernorm"]),
+                               modules_to_save=["embed_tokens", "lm_head", "model.norm", "input_layernorm"]),
     "table": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["embed_tokens", "q_proj"]),
 }
 

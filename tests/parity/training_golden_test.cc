@@ -14,6 +14,7 @@
 #include "engine/align/scores/score_objective.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/adapter/adapter_export.h"
+#include "engine/model/store/learned_prompt.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rewards/reward_pairs.h"
 #include "engine/train/step/trainer.h"
@@ -243,9 +244,10 @@ AdapterShape peft_shape(const std::string& folder) {
   const Value config = parse_json(read_file(path).value(), path).value();
   AdapterShape adapter;
   if (config.find("num_virtual_tokens")) {
-    adapter.kind = config.get_string("peft_type") == "P_TUNING" ? "p-tuning" : "prompt";
+    const std::string type = config.get_string("peft_type");
+    adapter.kind = type == "P_TUNING" ? "p-tuning" : type == "PREFIX_TUNING" ? "prefix" : "prompt";
     adapter.virtual_tokens = config.get_integer("num_virtual_tokens");
-    adapter.encoder_size = config.get_integer("encoder_hidden_size");
+    if (adapter.has_encoder()) adapter.encoder_size = config.get_integer("encoder_hidden_size");
     return adapter;
   }
   const bool ia3 = config.get_string("peft_type") == "IA3";
@@ -263,11 +265,26 @@ AdapterShape peft_shape(const std::string& folder) {
   return adapter;
 }
 
+// Keys and values of all layers, which PEFT has in one tensor.
+std::vector<float> prefix_values(const ParameterLayout& layout, const ModelShape& shape,
+                                 const SafetensorsFile& theirs) {
+  const SafetensorView view = theirs.find(prompt_name).value();
+  REQUIRE(theirs.tensors().size() == 1);
+  std::vector<float> prompt(static_cast<std::size_t>(view.elements()));
+  REQUIRE(convert_to_f32(view, prompt).ok());
+  std::vector<float> flat(static_cast<std::size_t>(layout.flat_size()));
+  for (const FlatParameter& p : layout.parameters())
+    prompt_part(shape, p.spec, prompt,
+                std::span(flat).subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
+  return flat;
+}
+
 // Of a folder of PEFT's, in the flat order of our layout; of p-tuning the encoder, which PEFT keeps nowhere.
-std::vector<float> peft_values(const ParameterLayout& layout, const std::string& folder) {
+std::vector<float> peft_values(const ParameterLayout& layout, const ModelShape& shape, const std::string& folder) {
   const std::string encoder = folder + "/encoder.safetensors";
   const SafetensorsFile theirs =
       SafetensorsFile::open(file_exists(encoder) ? encoder : folder + "/adapter_model.safetensors").value();
+  if (shape.virtual_keys) return prefix_values(layout, shape, theirs);
   CHECK(theirs.tensors().size() == layout.parameters().size());
   std::vector<float> flat(static_cast<std::size_t>(layout.flat_size()));
   for (const FlatParameter& p : layout.parameters()) {
@@ -294,7 +311,7 @@ struct GoldenAdapter {
                                       golden.get_string("base_weights", "full"))),
         store(trained_shape(), DType::f32),
         adapted(context, frozen, store, nullptr),
-        start(peft_values(store.layout(), folder)) {
+        start(peft_values(store.layout(), frozen.shape(), folder)) {
     REQUIRE(load_model_weights(context, base, frozen, {}, 1).ok());
     std::ranges::copy(start, store.masters().begin());
     store.refresh_compute_copy(context);
@@ -323,7 +340,7 @@ struct GoldenAdapter {
       CHECK(std::abs(report->grad_norm / step.get_number("grad_norm") - 1) <= 1e-4);
     }
     CHECK(worst_loss <= 1e-5);
-    const std::vector<float> wanted = peft_values(store.layout(), folder + "/after");
+    const std::vector<float> wanted = peft_values(store.layout(), frozen.shape(), folder + "/after");
     for (const FlatParameter& p : store.layout().parameters()) {
       CAPTURE(p.spec.name);
       const double way = largest_apart(part_of(wanted, p), part_of(start, p));
@@ -367,8 +384,9 @@ struct GoldenAdapter {
 }  // namespace
 
 TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
-  for (const char* kind : {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora", "mixtral", "mixtral-dora",
-                           "prompt", "gpt2-prompt", "p-tuning"}) {
+  for (const char* kind :
+       {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora", "mixtral", "mixtral-dora", "patterns", "modules",
+        "table", "prompt", "gpt2-prompt", "p-tuning", "prefix", "gpt2-prefix"}) {
     CAPTURE(kind);
     GoldenAdapter m(kind);
     GoldenBatches batches(m.golden, virtual_token_ids(m.frozen.shape()));

@@ -13,6 +13,7 @@ bool has_adapter(const EngineCase& c) {
 
 const char* const what_runs = "attention and feed-forward; gradients of their weights are computed, too";
 const char* const what_stands_before = "of the kind `sft`; embeddings before every text, by every layout";
+const char* const keys_before = "of the kind `sft`; keys and values of each layer before every text, by every layout";
 
 // Layers of which ep leaves some ranks without experts that are adapted.
 std::vector<int> layers_in_part(const EngineCase& c) {
@@ -45,7 +46,7 @@ void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<Mo
 void add_prompt_stages(std::vector<EngineFeature>& rows) {
   rows.push_back(
       {.area = "Adapters",
-       .name = "`adapter.kind = \"prompt\"` and `\"p-tuning\"` of `pretrain`, `align` and `reward`",
+       .name = "`adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"` of `pretrain`, `align` and `reward`",
        .families = {F::llama},
        .processor = refused,
        .gpu = refused,
@@ -53,7 +54,7 @@ void add_prompt_stages(std::vector<EngineFeature>& rows) {
        .is_asked = [](const EngineCase& c) { return c.adapter.is_prompt() && c.kind != "sft"; },
        .refusal =
            [](const EngineCase& c) {
-             return format("adapter.kind = \"{}\" of the kind {}: embeddings before a text are learnt by sft alone",
+             return format("adapter.kind = \"{}\" of the kind {}: what stands before a text is learnt by sft alone",
                            c.adapter.kind, c.kind);
            },
        .hint = "use adapter.kind = \"lora\"",
@@ -77,6 +78,25 @@ void add_prompt_stages(std::vector<EngineFeature>& rows) {
                       },
                   .hint = "use zero = 1, or adapter.kind = \"prompt\"",
                   .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter"}});
+}
+
+void add_prefix_of_experts(std::vector<EngineFeature>& rows) {
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "`adapter.kind = \"prefix\"` of a mixture of experts",
+       .families = {F::mixtral},
+       .processor = refused,
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.is_prefix() && c.shape.is_moe(); },
+       .refusal =
+           [](const EngineCase&) {
+             return std::string(
+                 "adapter.kind = \"prefix\" of a mixture of experts: its router would count positions that have no "
+                 "token");
+           },
+       .hint = "use adapter.kind = \"prompt\" or \"lora\"",
+       .keys = {"adapter.kind", "adapter"}});
 }
 
 void add_base_weights(std::vector<EngineFeature>& rows) {
@@ -302,7 +322,12 @@ void add_adapter_features(std::vector<EngineFeature>& rows) {
       rows, "p-tuning", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before, refused,
       [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4; },
       [](const EngineCase& c) { return c.adapter.has_encoder(); });
+  add_kind(
+      rows, "prefix", {F::llama, F::mistral, F::gpt2}, keys_before, refused,
+      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; },
+      [](const EngineCase& c) { return c.adapter.is_prefix(); });
   add_prompt_stages(rows);
+  add_prefix_of_experts(rows);
   add_base_weights(rows);
   add_table(rows);
   add_saved_modules(rows);

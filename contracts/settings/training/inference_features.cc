@@ -25,24 +25,23 @@ void add_answers(std::vector<EngineFeature>& rows) {
                       },
                   .hint = "use the device cpu, or a dense model",
                   .keys = {"device"}});
-  rows.push_back({.area = area,
-                  .name = "embeddings before every text (`adapter.kind = \"prompt\"`)",
-                  .families = {F::llama, F::mistral, F::gpt2},
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.virtual_tokens = 3; },
-                  .is_asked =
-                      [](const EngineCase& c) {
-                        return (c.kind == "deploy" || c.kind == "sample" || c.kind == "evaluate") &&
-                               c.shape.virtual_tokens > 0;
-                      },
-                  .refusal =
-                      [](const EngineCase&) {
-                        return std::string(
-                            "a model with embeddings before every text (adapter.kind = \"prompt\"), which are read on "
-                            "processors only");
-                      },
-                  .hint = "use the device cpu, or the model that it was tuned from",
-                  .keys = {"device"}});
+  rows.push_back(
+      {.area = area,
+       .name = "embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)",
+       .families = {F::llama, F::mistral, F::gpt2},
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.virtual_tokens = 3; },
+       .is_asked =
+           [](const EngineCase& c) {
+             return (c.kind == "deploy" || c.kind == "sample" || c.kind == "evaluate") && c.shape.virtual_tokens > 0;
+           },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("a model with {} before every text, which are read on processors only",
+                           virtual_tokens_text(c.shape));
+           },
+       .hint = "use the device cpu, or the model that it was tuned from",
+       .keys = {"device"}});
   rows.push_back(
       {.area = area, .name = "weights in int8", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
          c.kind = "deploy", c.generates = true, c.weights = "int8";
@@ -58,26 +57,27 @@ void add_answers(std::vector<EngineFeature>& rows) {
 
 // Whatever else is made of such a model would lose what stands before its texts.
 void add_prompted(std::vector<EngineFeature>& rows) {
-  rows.push_back({.area = "Answers (`deploy`, `evaluate` with prompts)",
-                  .name = "another training, or smaller weights, of a model with embeddings before every text",
-                  .families = {F::llama},
-                  .processor = refused,
-                  .gpu = none,
-                  .ask = [](EngineCase& c) { c.kind = "sft", c.shape.virtual_tokens = 3; },
-                  .is_asked =
-                      [](const EngineCase& c) {
-                        return c.shape.virtual_tokens > 0 && c.kind != "deploy" && c.kind != "sample" &&
-                               c.kind != "evaluate";
-                      },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "{} of a model with {} embeddings before every text (adapter.kind = \"prompt\"), "
-                            "which are known to evaluate, sample and deploy alone",
-                            c.kind, c.shape.virtual_tokens);
-                      },
-                  .hint = "take the model that it was tuned from",
-                  .keys = {"inputs.model", "inputs", "kind"}});
+  rows.push_back(
+      {.area = "Answers (`deploy`, `evaluate` with prompts)",
+       .name =
+           "another training, or smaller weights, of a model with embeddings, or keys and values, before every text",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = none,
+       .ask = [](EngineCase& c) { c.kind = "sft", c.shape.virtual_tokens = 3; },
+       .is_asked =
+           [](const EngineCase& c) {
+             return c.shape.virtual_tokens > 0 && c.kind != "deploy" && c.kind != "sample" && c.kind != "evaluate";
+           },
+       .refusal =
+           [](const EngineCase& c) {
+             return format(
+                 "{} of a model with {} before every text, which are known to evaluate, sample and deploy "
+                 "alone",
+                 c.kind, virtual_tokens_text(c.shape));
+           },
+       .hint = "take the model that it was tuned from",
+       .keys = {"inputs.model", "inputs", "kind"}});
 }
 
 // `quantize` computes on processors, whatever the model is for.

@@ -32,6 +32,39 @@ void project_encoded(const ComputeContext& context, const EncoderWeights& encode
   encode_prompt_backward(context, encoder, gradient, gradients, trained.overwrite, workspace);
 }
 
+ConstView own_of(const ParameterStore& trained, const FlatParameter& p) {
+  return trained.vector(p.begin, p.end - p.begin);
+}
+
+View gradient_of(const GradientTarget& trained, const FlatParameter& p) {
+  return trained.matrix(p.begin, p.box.extent[0], p.box.extent[1]);
+}
+
+// sum [out, in] + s B A, of a table of tokens + s (B A)^T.
+void add_low_rank(const ComputeContext& context, const AdaptedPlace& place, const ParameterStore& trained, View sum) {
+  const ConstView a = own_of(trained, *place.a), b = own_of(trained, *place.b);
+  GemmShape product;
+  product.m = place.out, product.n = place.in, product.k = place.of.rank;
+  product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
+  if (!place.of.is_table) return gemm(context, product, b, a, sum);
+  product.transpose_a = product.transpose_b = true;
+  gemm(context, product, a, b, sum);
+}
+
+// dA = s B^T dW [r, in], dB = s dW A^T [out, r]; of a table dA = s B^T dW^T [r, out], dB = s dW^T A^T [in, r].
+void project_low_rank(const ComputeContext& context, const AdaptedPlace& place, const ParameterStore& store,
+                      ConstView gradient, const GradientTarget& trained) {
+  const bool table = place.of.is_table;
+  GemmShape of_a, of_b;
+  of_a.m = place.of.rank, of_a.n = table ? place.out : place.in, of_a.k = table ? place.in : place.out;
+  of_b.m = of_a.k, of_b.n = place.of.rank, of_b.k = of_a.n;
+  of_a.alpha = of_b.alpha = static_cast<float>(place.of.factor);
+  of_a.beta = of_b.beta = trained.overwrite ? 0.0F : 1.0F;
+  of_a.transpose_a = of_b.transpose_b = true, of_a.transpose_b = of_b.transpose_a = table;
+  gemm(context, of_a, own_of(store, *place.b), gradient, gradient_of(trained, *place.a));
+  gemm(context, of_b, gradient, own_of(store, *place.a), gradient_of(trained, *place.b));
+}
+
 }  // namespace
 
 AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& base, ParameterStore& trained,
@@ -134,19 +167,7 @@ View AdaptedWeights::sum_of(const Place& place) {
   const View values = scratch_.view().rows(0, place.elements());
   base_.widen(context_, {place.begin, place.begin + place.elements()}, values);
   const View sum = values.reshaped(Shape{place.out, place.in});
-  if (!place.a) return sum;
-  GemmShape product;
-  const std::int64_t r = place.of.rank;
-  product.m = place.out, product.n = place.in, product.k = r;
-  product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
-  if (place.of.is_table) {  // A^T [rows, r] B^T [r, hidden]
-    product.transpose_a = product.transpose_b = true;
-    gemm(context_, product, trained_.vector(place.a->begin, r * place.out),
-         trained_.vector(place.b->begin, place.in * r), sum);
-    return sum;
-  }
-  gemm(context_, product, trained_.vector(place.b->begin, place.out * r), trained_.vector(place.a->begin, r * place.in),
-       sum);
+  if (place.a) add_low_rank(context_, place, trained_, sum);
   return sum;
 }
 
@@ -243,9 +264,8 @@ void AdaptedWeights::project(const Place& place, View gradient, const GradientTa
     return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder, gradient, trained,
                            scratch_.view());
   if (!place.a) return project_scale(place, gradient, trained);
-  if (place.of.is_table) return project_table(place, gradient, trained);
   if (place.factors) project_magnitude(place, gradient, trained);
-  project_low_rank(place, gradient, trained);
+  project_low_rank(context_, place, trained_, gradient, trained);
 }
 
 void AdaptedWeights::project_saved(const Place& place, View gradient, const GradientTarget& trained) {
@@ -254,34 +274,6 @@ void AdaptedWeights::project_saved(const Place& place, View gradient, const Grad
     cast(context_, gradient, out);
   else
     add(context_, out, gradient, out);
-}
-
-void AdaptedWeights::project_table(const Place& place, View gradient, const GradientTarget& trained) {
-  const std::int64_t r = place.of.rank;
-  const float s = static_cast<float>(place.of.factor), beta = trained.overwrite ? 0.0F : 1.0F;
-  GemmShape of_a;  // [r, rows] = B^T [r, hidden] dW^T [hidden, rows]
-  of_a.m = r, of_a.n = place.out, of_a.k = place.in, of_a.alpha = s, of_a.beta = beta;
-  of_a.transpose_a = of_a.transpose_b = true;
-  gemm(context_, of_a, trained_.vector(place.b->begin, place.in * r), gradient,
-       trained.matrix(place.a->begin, r, place.out));
-  GemmShape of_b;  // [hidden, r] = dW^T [hidden, rows] A^T [rows, r]
-  of_b.m = place.in, of_b.n = r, of_b.k = place.out, of_b.alpha = s, of_b.beta = beta;
-  of_b.transpose_a = of_b.transpose_b = true;
-  gemm(context_, of_b, gradient, trained_.vector(place.a->begin, r * place.out),
-       trained.matrix(place.b->begin, place.in, r));
-}
-
-void AdaptedWeights::project_low_rank(const Place& place, View gradient, const GradientTarget& trained) {
-  const std::int64_t r = place.of.rank;
-  const float s = static_cast<float>(place.of.factor), beta = trained.overwrite ? 0.0F : 1.0F;
-  GemmShape of_a;  // [r, in] = B^T [r, out] dW [out, in]
-  of_a.m = r, of_a.n = place.in, of_a.k = place.out, of_a.transpose_a = true, of_a.alpha = s, of_a.beta = beta;
-  gemm(context_, of_a, trained_.vector(place.b->begin, place.out * r), gradient,
-       trained.matrix(place.a->begin, r, place.in));
-  GemmShape of_b;  // [out, r] = dW [out, in] A^T [in, r]
-  of_b.m = place.out, of_b.n = r, of_b.k = place.in, of_b.transpose_b = true, of_b.alpha = s, of_b.beta = beta;
-  gemm(context_, of_b, gradient, trained_.vector(place.a->begin, r * place.in),
-       trained.matrix(place.b->begin, place.out, r));
 }
 
 namespace {

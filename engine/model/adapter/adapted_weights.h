@@ -84,8 +84,6 @@ class AdaptedWeights final : public WeightSource {
   void project_all(std::int64_t begin, std::int64_t end, const GradientTarget& trained);
   void project(const Place& place, View gradient, const GradientTarget& trained);
   void project_saved(const Place& place, View gradient, const GradientTarget& trained);
-  void project_table(const Place& place, View gradient, const GradientTarget& trained);
-  void project_low_rank(const Place& place, View gradient, const GradientTarget& trained);
   void project_magnitude(const Place& place, View gradient, const GradientTarget& trained);
   void project_scale(const Place& place, View gradient, const GradientTarget& trained);
 

@@ -9,6 +9,7 @@
 #include "engine/interop/peft_writer.h"
 #include "engine/model/adapter/prompt_encoder.h"
 #include "engine/model/store/adapter_merge.h"
+#include "engine/model/store/learned_prompt.h"
 #include "engine/parallel/pipeline/gather_masters.h"
 
 namespace longhaul {
@@ -18,7 +19,8 @@ Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const M
   AdapterStores stores;
   stores.trained = std::make_unique<ParameterStore>(shape, shape.adapter.on() ? DType::f32 : dtype, memory, place);
   if (!shape.adapter.on()) return stores;
-  if (stores.trained->layout().parameters().empty() && !shape.adapter.is_prompt())  // which the first stage has alone
+  // Embeddings before a text are the first stage's alone.
+  if (stores.trained->layout().parameters().empty() && !shape.adapter.is_prompt())
     return make_error(ErrorCode::invalid_input,
                       format("adapter.targets: of the layers of pipeline stage {} nothing is adapted", place.at.pp),
                       "name matrices of all layers, or use parallel.pp = 1");
@@ -30,7 +32,12 @@ Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const M
 
 std::vector<float> learned_prompt(const ModelShape& shape, const std::map<std::string, std::vector<float>>& values) {
   const std::vector<ParameterSpec> own = parameter_list(shape);
-  if (!shape.adapter.has_encoder()) return values.at(own.front().name);
+  if (!shape.adapter.has_encoder()) {
+    const ModelShape model = frozen_shape(shape);
+    std::vector<float> prompt(static_cast<std::size_t>(model.virtual_tokens * prompt_width(model)));
+    for (const ParameterSpec& part : own) put_prompt_part(model, part, values.at(part.name), prompt);
+    return prompt;
+  }
   EncoderWeights encoder{own[0].shape[0], own[0].shape[1], own[1].shape[0], {}};
   for (std::size_t i = 0; i < encoder.values.size(); ++i) encoder.values[i] = values.at(own[i].name);
   const std::int64_t n = encoder.tokens, h = encoder.hidden, e = encoder.size;
@@ -76,6 +83,7 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   };
   if (adapter.is_prompt()) {
     model.config.shape.virtual_tokens = adapter.virtual_tokens;
+    model.config.shape.virtual_keys = adapter.is_prefix();
     return copy_model(start_model, {nullptr, held, prompt}, model, folder);
   }
   LH_TRY(const AdapterMerge merge, AdapterMerge::open(of_adapter, model.config.shape));

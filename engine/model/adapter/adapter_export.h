@@ -26,13 +26,13 @@ struct AdapterStores {
 Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const ModelShape& shape, DType dtype,
                                           MemoryAccounts* memory, const MeshPlace& place, Mesh& mesh);
 
-// What an adapter of the kinds prompt and p-tuning puts before every text, [virtual_tokens, hidden], of the values of
-// all of parameter_list(shape) by their names.
+// What an adapter of the kinds prompt, p-tuning and prefix puts before every text, as PEFT has it
+// (engine/model/store/learned_prompt.h), of the values of all of parameter_list(shape) by their names.
 std::vector<float> learned_prompt(const ModelShape& shape, const std::map<std::string, std::vector<float>>& values);
 
 // Collective over the mesh; the first of its ranks writes, and its outcome is that rank's: the adapter in PEFT's files
-// in folder/adapter, and the start model, as it was held, with the adapter merged into it (of the kinds prompt and
-// p-tuning: beside its weights) in `folder`. `options` is asked there alone.
+// in folder/adapter, and the start model, as it was held, with the adapter merged into it (of the kinds prompt,
+// p-tuning and prefix: beside its weights) in `folder`. `options` is asked there alone.
 Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained, const std::string& start_model,
                            const std::function<Result<ModelFolderOptions>()>& options, const std::string& folder);
 

@@ -9,11 +9,15 @@ namespace longhaul {
 CachedAttention::CachedAttention(const ModelShape& shape, DType dtype, MemoryAccount* memory)
     : shape_(shape), dtype_(dtype), memory_(memory), in_order_(memory) {}
 
-// Neighbouring sequences that bring one token each are attended to together.
-void CachedAttention::attend(const ComputeContext& context, const Step& step, int layer, View qkv, View q, View out) {
-  const StepTable& table = step.table;
+void CachedAttention::append(const ComputeContext& context, const StepTable& table, int layer, ConstView qkv,
+                             View q) const {
   kv_append(context, {table.tokens(), shape_.q_size(), shape_.kv_size()}, qkv, table.place_of_tokens(),
             table.row_of_tokens(), table.places(layer), q);
+}
+
+// Neighbouring sequences that bring one token each are attended to together.
+void CachedAttention::attend(const ComputeContext& context, const Step& step, int layer, View qkv, View q, View out) {
+  append(context, step.table, layer, qkv, q);
   for (std::size_t i = 0; i < step.steps.size();) {
     std::size_t behind = i;
     while (behind < step.steps.size() && step.steps[behind].tokens.size() == 1) ++behind;

@@ -29,6 +29,8 @@ class CachedAttention {
   // Keys and values of qkv [tokens, q + 2 kv] go behind what each cache holds, whose length moves on only after the
   // last layer; its queries go to q [tokens, q], which attend to them all: out [tokens, q].
   void attend(const ComputeContext& context, const Step& step, int layer, View qkv, View q, View out);
+  // The first half of it: nothing is attended to.
+  void append(const ComputeContext& context, const StepTable& table, int layer, ConstView qkv, View q) const;
 
   // Takes what attention will need for `sequences` texts of `context_length` tokens in pages of the pool, so that
   // nothing moves from then on. q and out: [sequences, q].

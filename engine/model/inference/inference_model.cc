@@ -104,7 +104,13 @@ void InferenceModel::read_prompts(const ComputeContext& context, std::span<const
     if (step.cache->length() > 0) continue;
     const SequenceStep before{step.cache, rows};
     begin(context, {&before, 1}, {});
-    run_blocks(context, {&before, 1}, table_.longest(), weights_.prompt);
+    if (shape_.virtual_keys) {
+      for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
+        attention_.append(context, table_, layer, weights_.blocks[static_cast<std::size_t>(layer)].prefix,
+                          first_rows(scratch_.q, table_.tokens()));
+    } else {
+      run_blocks(context, {&before, 1}, table_.longest(), weights_.prompt);
+    }
     finish({&before, 1});
   }
 }

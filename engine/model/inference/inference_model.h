@@ -33,9 +33,9 @@
 
 namespace longhaul {
 
-// Where embeddings stand before every text (ModelShape::virtual_tokens), the first step of an empty cache reads them
-// before its tokens: callers know nothing of them but that texts are so much shorter (ModelShape::text_length_max) and
-// KvCache::length() counts them.
+// Where embeddings, or keys and values, stand before every text (ModelShape::virtual_tokens), the first step of an
+// empty cache reads them before its tokens: callers know nothing of them but that texts are so much shorter
+// (ModelShape::text_length_max) and KvCache::length() counts them.
 //
 // Not thread-safe (scratch memory of its own): one per serving thread; weights could be shared later.
 class InferenceModel {

@@ -8,8 +8,11 @@
 #include "engine/core/device/device.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/inference/stored_weights.h"
+#include "engine/model/layers/parallel_linear.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/ops/linear/weight_only.h"
+#include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/row_blocks.h"
 
 namespace longhaul {
 
@@ -34,6 +37,19 @@ class WeightReader {
     Tensor out(dtype_, {elements}, memory_);
     LH_CHECK(convert(tensor, out.view()));
     return out;
+  }
+
+  Result<Tensor> prefix(const ModelShape& shape, int layer) const {
+    Tensor halves(dtype_, {2, shape.virtual_tokens, shape.kv_size()});
+    std::int64_t half = 0;
+    for (const std::string& name : {prefix_keys_name(shape, layer), prefix_values_name(shape, layer)}) {
+      LH_TRY(const SafetensorView tensor, file_.find(name));
+      if (tensor.shape != std::vector<std::int64_t>{shape.virtual_tokens, shape.kv_size()})
+        return wrong_shape(name, tensor, format("[{}, {}]", shape.virtual_tokens, shape.kv_size()));
+      LH_CHECK(convert(tensor, halves.view().rows(half, half + 1)));
+      ++half;
+    }
+    return prefix_rows(shape, halves.view().rows(0, 1), halves.view().rows(1, 2), memory_);
   }
 
   // Several matrices of the same width, one below the other.
@@ -205,12 +221,22 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
 
 }  // namespace
 
+Tensor prefix_rows(const ModelShape& shape, ConstView keys, ConstView values, MemoryAccount* memory) {
+  const ComputeContext context(1);
+  const std::int64_t n = shape.virtual_tokens, q = shape.q_size(), kv = shape.kv_size(), width = q + 2 * kv;
+  Tensor rows(keys.dtype(), {n, width}, memory);
+  fill(context, rows, 0.0F);
+  copy_rows(context, {n, kv, kv, width}, keys, columns_of(rows, n, q, kv));
+  copy_rows(context, {n, kv, kv, width}, values, columns_of(rows, n, q + kv, kv));
+  return rows;
+}
+
 std::int64_t InferenceWeights::bytes() const {
   std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0) +
                      (positions.out() > 0 ? positions.bytes() : 0) + (prompt.out() > 0 ? prompt.bytes() : 0);
   for (const Block& b : blocks)
     sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
-           b.down.bytes() + b.experts.bytes();
+           b.down.bytes() + b.experts.bytes() + b.prefix.bytes();
   return sum;
 }
 
@@ -236,7 +262,7 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
   const WeightReader reader(file, dtype, weights.memory.get());
   const std::int64_t h = s.hidden_size;
   LH_TRY(weights.embedding, reader.matrix({{"model.embed_tokens.weight", s.vocab_size}}, h));
-  if (s.virtual_tokens > 0) {
+  if (s.virtual_tokens > 0 && !s.virtual_keys) {
     LH_TRY(weights.prompt, reader.matrix({{prompt_name, s.virtual_tokens}}, h));
   }
   for (std::int64_t layer = 0; layer < s.num_hidden_layers; ++layer) {
@@ -249,6 +275,9 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
                                      {p + "self_attn.v_proj.weight", s.kv_size()}},
                                     h));
     LH_TRY(block.o, reader.matrix({{p + "self_attn.o_proj.weight", h}}, s.q_size()));
+    if (s.virtual_keys) {
+      LH_TRY(block.prefix, reader.prefix(s, static_cast<int>(layer)));
+    }
     if (s.is_moe()) {
       LH_TRY(block.experts, read_experts(reader, s, p + "block_sparse_moe."));
       weights.blocks.push_back(std::move(block));

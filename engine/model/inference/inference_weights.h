@@ -25,6 +25,7 @@ struct InferenceWeights {
     LinearWeights gate_up;  // [2 ffn, hidden]; GPT-2: [ffn, hidden]
     LinearWeights down;     // [hidden, ffn]
     ExpertWeights experts;  // instead of these two, where the model has experts
+    Tensor prefix;          // [virtual_tokens, q + 2 kv]: 0, keys, values before every text; empty: there are none
   };
   InferenceWeights() = default;
   InferenceWeights(InferenceWeights&&) = default;
@@ -34,7 +35,7 @@ struct InferenceWeights {
 
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
-  LinearWeights prompt;     // [virtual_tokens, hidden]; empty (out() == 0) where nothing stands before a text
+  LinearWeights prompt;     // [virtual_tokens, hidden]; empty (out() == 0) where no embeddings stand before a text
   std::vector<Block> blocks;
   NormWeights final_norm;
   LinearWeights output;      // [vocab, hidden]; empty (out() == 0) when tied
@@ -44,6 +45,10 @@ struct InferenceWeights {
   std::int64_t bytes() const;
   Device* device() const { return memory ? memory->device : nullptr; }  // null: the host's memory
 };
+
+// Block::prefix on the host, of the type of keys and values [virtual_tokens, kv] of one layer, which a cache takes as
+// rows of q, k and v. Memory is the account's, null: nobody counts.
+Tensor prefix_rows(const ModelShape& shape, ConstView keys, ConstView values, MemoryAccount* memory);
 
 // Reads `<folder>/model.safetensors` (or the shards of model.safetensors.index.json) into `dtype`. F32, BF16 and F16
 // tensors are converted; an I8 or F8_E4M3 tensor "<name>" needs "<name>_scale", one per row, and stays int8 or fp8;

@@ -24,6 +24,7 @@ class StoreReader {
       block.input_norm = norm(p + "ln_1", true), block.post_attention_norm = norm(p + "ln_2", true);
       block.qkv = linear(p + "attn.q_proj", 3 * h, h, true);  // k and v follow q
       block.o = linear(p + "attn.c_proj", h, h, true);
+      take_prefix(layer, block);
       block.gate_up = linear(p + "mlp.c_fc", f, h, true);
       block.down = linear(p + "mlp.c_proj", h, f, true);
       weights.blocks.push_back(std::move(block));
@@ -45,6 +46,7 @@ class StoreReader {
       block.post_attention_norm = norm(p + "post_attention_layernorm", false);
       block.qkv = linear(p + "self_attn.q_proj", shape_.q_size() + 2 * shape_.kv_size(), h, false);
       block.o = linear(p + "self_attn.o_proj", h, shape_.q_size(), false);
+      take_prefix(layer, block);
       if (shape_.is_moe()) {
         block.experts = experts(p + "block_sparse_moe.");
       } else {
@@ -79,7 +81,14 @@ class StoreReader {
   }
   void take_prompt(InferenceWeights& weights) const {
     const Shape shape{shape_.virtual_tokens, shape_.hidden_size};
-    if (shape_.virtual_tokens > 0) weights.prompt = LinearWeights(DenseWeights{copy_of(prompt_name, shape), {}});
+    if (shape_.virtual_tokens > 0 && !shape_.virtual_keys)
+      weights.prompt = LinearWeights(DenseWeights{copy_of(prompt_name, shape), {}});
+  }
+  void take_prefix(int layer, InferenceWeights::Block& block) const {
+    if (!shape_.virtual_keys) return;
+    const Shape shape{shape_.virtual_tokens, shape_.kv_size()};
+    block.prefix = prefix_rows(shape_, copy_of(prefix_keys_name(shape_, layer), shape),
+                               copy_of(prefix_values_name(shape_, layer), shape), memory_);
   }
   Tensor copy_of(const std::string& name, const Shape& shape) const {
     Tensor out(dtype_, shape);

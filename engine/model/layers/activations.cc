@@ -66,6 +66,7 @@ BlockGradients take_gradients(Taker& take, const Activations::Sizes& sizes) {
   g.o = take(sizes.dtype, {t, s.hidden_size});
   g.gate_up = take(sizes.dtype, {t, s.mlp_width()});
   g.down = take(sizes.dtype, {t, s.hidden_size});
+  if (s.virtual_keys) g.prefix = take(DType::f32, {2 * s.virtual_tokens, s.kv_size()});
   return g;
 }
 

@@ -34,6 +34,7 @@ struct BlockGradients {
   View o;        // [t, h]
   View gate_up;  // [t, 2 f]; GELU: [t, f]
   View down;     // [t, h]
+  View prefix;   // [2 virtual tokens, kv] f32, sums: of keys and of values before every text; empty: there are none
 };
 
 struct ActivationSlot {

@@ -18,12 +18,15 @@ AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable
               LowPrecisionLinear(low_precision, layer, LayerMatrix::qkv),
               LowPrecisionLinear(low_precision, layer, LayerMatrix::attention_output)),
       attention_(attention),
-      index_(index) {
+      index_(index),
+      hidden_(parameters.shape().hidden_size),
+      q_(parameters.shape().q_size() / tensor.size()),
+      kv_(parameters.shape().kv_size() / tensor.size()),
+      heads_(parameters.shape().num_attention_heads / tensor.size()),
+      kv_heads_(parameters.shape().num_key_value_heads / tensor.size()),
+      head_dim_(parameters.shape().head_dim),
+      prefix_(parameters, layer, q_, kv_) {
   const ModelShape& s = parameters.shape();
-  const int tp = tensor.size();
-  hidden_ = s.hidden_size, head_dim_ = s.head_dim;
-  q_ = s.q_size() / tp, kv_ = s.kv_size() / tp;
-  heads_ = s.num_attention_heads / tp, kv_heads_ = s.num_key_value_heads / tp;
   const std::string prefix = layer_prefix(s, layer) + (s.is_gpt2() ? "attn." : "self_attn.");
   const std::string output = prefix + (s.is_gpt2() ? "c_proj" : "o_proj");
   const ParameterLayout& layout = parameters.layout();
@@ -61,6 +64,7 @@ void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
   linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(at_.qkv, width, hidden_), a.qkv,
                           at_.qkv_bias < 0 ? ConstView() : parameters_.vector(at_.qkv_bias, width));
   rotate(context, slot.batch, a.qkv, false);
+  prefix_.put(context, slot.batch, a.qkv);
   attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
 }
 
@@ -74,6 +78,7 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   if (!activations_.split_backward()) linear_.expect_all_rows(context, a.input_norm, t);
   attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
                       first_floats(a.log_sum_exp, t * heads_), g.qkv);
+  prefix_.take_gradient(context, slot.batch, g);
   rotate(context, slot.batch, g.qkv, true);
   linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(at_.qkv, width, hidden_), dn);
 }
@@ -91,6 +96,7 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   if (target.wants(at_.qkv, at_.qkv + width * hidden_))
     linear_.column_parallel_weight(context, t, width, g.qkv, rows, target.matrix(at_.qkv, width, hidden_),
                                    target.bias(at_.qkv_bias, width), accumulate);
+  prefix_.backward_weight(context, g, target);
   target.say_ready(at_.qkv, at_.qkv + width * hidden_);
   target.say_ready(at_.o, at_.o + hidden_ * q_);
   if (at_.qkv_bias < 0) return;

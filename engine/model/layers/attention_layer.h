@@ -6,10 +6,12 @@
 //
 // The attention half of a block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n). Where
 // matrices are split this rank has some of the heads. GPT-2 has biases and rotates nothing; the bias of Wo is not part
-// of y: it is added once, with the residual (Shoeybi et al. 2019, section 3, would add it on every rank).
+// of y: it is added once, with the residual (Shoeybi et al. 2019, section 3, would add it on every rank). Keys and
+// values before a text (prefix_rows.h) take the place of computed ones.
 #pragma once
 
 #include "engine/model/layers/parallel_linear.h"
+#include "engine/model/layers/prefix_rows.h"
 #include "engine/model/store/gradient_target.h"
 #include "engine/model/store/parameter_store.h"
 #include "engine/ops/attention/rope.h"
@@ -46,6 +48,7 @@ class AttentionLayer {
   ContextAttention& attention_;
   int index_;
   std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
+  PrefixRows prefix_;
   // Where its weights begin in the flat arrays; biases: -1: none.
   struct Places {
     std::int64_t qkv = 0, o = 0, qkv_bias = -1, o_bias = -1;

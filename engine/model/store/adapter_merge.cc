@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "engine/model/store/learned_prompt.h"
 #include "engine/parallel/mesh/box_copy.h"
 
 namespace longhaul {
@@ -58,8 +59,8 @@ Status copy_model(const std::string& folder, const ModelChange& change, const Mo
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& spec = parameters[i];
     values.resize(static_cast<std::size_t>(spec.elements()));
-    if (spec.name == prompt_name && !change.prompt.empty()) {
-      values.assign(change.prompt.begin(), change.prompt.end());
+    if (!change.prompt.empty() && (spec.name == prompt_name || is_of_prefix(spec))) {
+      prompt_part(options.config.shape, spec, change.prompt, values);
       LH_CHECK(writer.add(spec.name, values));
       continue;
     }

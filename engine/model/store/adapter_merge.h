@@ -38,7 +38,8 @@ struct ModelChange {
   const AdapterMerge* adapter = nullptr;  // merged into it; null: none
   // Before that, of every parameter of the folder; may be empty.
   std::function<void(const ParameterSpec& spec, std::span<float> values)> held = {};
-  // What stands before every text of the copy, which the folder does not have; empty: nothing. Borrowed.
+  // What stands before every text of the copy, which the folder does not have, as PEFT has it
+  // (engine/model/store/learned_prompt.h); empty: nothing. Borrowed.
   std::span<const float> prompt = {};
 };
 

@@ -13,11 +13,12 @@ namespace longhaul {
 Result<HfConfig> load_model_config(const std::string& folder, LearnedPrompt prompt) {
   LH_TRY(HfConfig config, load_any_model_config(folder));
   if (config.shape.virtual_tokens > 0 && prompt == LearnedPrompt::refused)
-    return make_error(ErrorCode::unsupported,
-                      format("{} has {} embeddings that stand before every text (adapter.kind = \"prompt\"), which are "
-                             "known to evaluate, sample and deploy alone",
-                             folder, config.shape.virtual_tokens),
-                      "take the model that it was tuned from; its folder `adapter` has the embeddings in PEFT's files");
+    return make_error(
+        ErrorCode::unsupported,
+        format("{} has {} that stand before every text (adapter.kind = \"{}\"), which are known to "
+               "evaluate, sample and deploy alone",
+               folder, virtual_tokens_text(config.shape), config.shape.virtual_keys ? "prefix" : "prompt"),
+        "take the model that it was tuned from; its folder `adapter` has them in PEFT's files");
   if (!config.shape.scalar_head) return config;
   return make_error(ErrorCode::invalid_input, folder + " is a reward model, which writes no text",
                     "it judges answers: inputs.reward of an align stage with reward.kind = \"model\"");
@@ -194,6 +195,8 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
       initialize_box(context, p.spec, p.box, *new_head, values);
     else if (new_prompt && p.spec.name == prompt_name)
       LH_CHECK(read_sampled_rows(reader, store.shape(), *new_prompt, values));
+    else if (new_prompt && is_of_prefix(p.spec))
+      initialize_box(context, p.spec, p.box, *new_prompt, values);
     else
       LH_CHECK(reader.read(p.spec, p.box, values));
     store.put(context, p, values);

@@ -15,7 +15,7 @@
 
 namespace longhaul {
 
-// Whether a caller puts the embeddings of ModelShape::virtual_tokens before its texts.
+// Whether a caller puts what ModelShape::virtual_tokens says before its texts.
 enum class LearnedPrompt { refused, known };
 // Of a language model; a reward model is refused (invalid_input), and one with embeddings that stand before every text
 // where the caller does not know of them.
@@ -26,7 +26,7 @@ Result<HfConfig> load_any_model_config(const std::string& folder);
 // Fills the masters and the compute copy; every parameter must be there with its shape. Of a tensor that this rank
 // holds a part of, only that part is read. With `new_head` the folder has a language model and the store a reward model
 // whose scalar head begins with that seed. With `new_prompt` the store has embeddings before every text that the folder
-// has not: they begin as rows of its table of tokens that are drawn by that seed.
+// has not: they begin as rows of its table of tokens that are drawn by that seed; keys and values as N(0, 1).
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
                           std::optional<std::uint64_t> new_head = {}, std::optional<std::uint64_t> new_prompt = {});
 

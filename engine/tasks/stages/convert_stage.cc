@@ -2,6 +2,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/stages/inference.h"
 #include "engine/model/store/adapter_merge.h"
+#include "engine/model/store/learned_prompt.h"
 #include "engine/tasks/stages/stages.h"
 
 namespace longhaul {
@@ -9,17 +10,21 @@ namespace longhaul {
 namespace {
 
 Result<ModelShape> with_prompt(ModelShape shape, const PeftPrompt& prompt, const std::string& folder) {
-  if (prompt.hidden != shape.hidden_size)
+  shape.virtual_tokens = prompt.tokens, shape.virtual_keys = prompt.of_layers;
+  if (prompt.width != prompt_width(shape))
     return make_error(ErrorCode::invalid_input,
-                      format("{} is no adapter of this model: its embeddings have {} elements, the model's {}", folder,
-                             prompt.hidden, shape.hidden_size),
+                      format("{} is no adapter of this model: its {} {} elements, the model's {}", folder,
+                             prompt.of_layers ? "keys and values of a token have" : "embeddings have", prompt.width,
+                             prompt_width(shape)),
                       "take the model that it was trained on: base_model_name_or_path of its adapter_config.json");
-  shape.virtual_tokens = prompt.tokens;
+  if (prompt.of_layers && shape.is_moe())
+    return make_error(ErrorCode::unsupported,
+                      folder + " has keys and values before every text, for a mixture of experts, which is not there",
+                      "use an adapter of another kind");
   if (shape.text_length_max() < 1)
     return make_error(ErrorCode::invalid_input,
-                      format("{} has {} embeddings before every text, and the model {} positions: there is no room for "
-                             "a text",
-                             folder, prompt.tokens, shape.max_position_embeddings),
+                      format("{} has {} before every text, and the model {} positions: there is no room for a text",
+                             folder, virtual_tokens_text(shape), shape.max_position_embeddings),
                       "take the model that it was trained on");
   return shape;
 }

@@ -23,12 +23,13 @@ std::optional<EngineCase> training_case(const std::string& kind, const FieldTabl
 
 }  // namespace
 
-std::int64_t virtual_tokens_left(const Value& settings) {
+VirtualTokens virtual_tokens_left(const Value& settings) {
   const Value* adapter = settings.find("adapter");
-  if (!adapter || !adapter->is_table()) return 0;
+  if (!adapter || !adapter->is_table()) return {};
   AdapterShape shape;
   shape.kind = adapter->get_string("kind");
-  return shape.is_prompt() ? adapter->get_integer("virtual_tokens", shape.virtual_tokens) : 0;
+  if (!shape.is_prompt()) return {};
+  return {adapter->get_integer("virtual_tokens", shape.virtual_tokens), shape.is_prefix()};
 }
 
 std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Value& settings,

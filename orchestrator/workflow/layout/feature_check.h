@@ -15,9 +15,14 @@ namespace longhaul {
 std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Value& settings,
                                                const std::optional<ModelShape>& shape, const ParallelDims& dims);
 
-// Of a stage's settings: the embeddings that it leaves before every text of its model (adapter.kind = "prompt"); 0:
-// none.
-std::int64_t virtual_tokens_left(const Value& settings);
+// Of a stage's settings: what it leaves before every text of its model (adapter.kind = "prompt", "prefix"), as
+// ModelShape has it; count 0: nothing.
+struct VirtualTokens {
+  std::int64_t count = 0;
+  bool keys = false;
+  void put_into(ModelShape& shape) const { shape.virtual_tokens = count, shape.virtual_keys = keys; }
+};
+VirtualTokens virtual_tokens_left(const Value& settings);
 
 // `written` is the stage's table, for the places of its settings; `where` the place of those that are not written.
 void check_features(const std::string& stage, const EngineCase& asked, const Value& written, const SourcePos& where,

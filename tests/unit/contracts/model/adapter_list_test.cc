@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "contracts/model/coded_weights.h"
 #include "contracts/plan/memory_plan.h"
 
 using namespace longhaul;
@@ -108,19 +109,20 @@ TEST_CASE("modules to save are trained themselves, in the order of the model, ea
   ModelShape shape = with_adapter(llama_7b(), "ia3", {"model.layers.0.*"});
   shape.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "model.layers.0.post_attention_layernorm"};
   std::vector<std::string> names;
-  for (const ParameterSpec& spec : parameter_list(shape))
+  const std::vector<ParameterSpec> all = parameter_list(shape);
+  for (const ParameterSpec& spec : all)
     if (!spec.name.ends_with(".ia3_l")) names.push_back(spec.name);
   CHECK(names == std::vector<std::string>{"model.embed_tokens.weight", "model.layers.0.post_attention_layernorm.weight",
                                           "model.norm.weight", "lm_head.weight"});
-  CHECK(parameter_list(shape).front().shape == std::vector<std::int64_t>{32000, 4096});
-  CHECK(parameter_list(shape).front().tp_dim == 0);
+  CHECK(all.front().shape == std::vector<std::int64_t>{32000, 4096});
+  CHECK(all.front().tp_dim == 0);
   ParallelDims dims;
   dims.tp = 2;
-  const ParameterSpec& norm = parameter_list(shape)[parameter_list(shape).size() - 2];
+  const ParameterSpec& norm = all[all.size() - 2];
   CHECK_FALSE(has_addends(norm, dims));  // all ranks have the same gradient
   dims.sp = true;
   CHECK(has_addends(norm, dims));
-  CHECK_FALSE(has_addends(parameter_list(shape).front(), dims));  // each has rows of its own
+  CHECK_FALSE(has_addends(all.front(), dims));  // each has rows of its own
 }
 
 TEST_CASE("the table of tokens is adapted where its name is a target, by lora, where it is not the output") {
@@ -319,4 +321,35 @@ TEST_CASE("embeddings before every text are one parameter, behind the table of t
   CHECK(frozen_shape(shape).parameter_count() == plain.parameter_count() + 7 * shape.hidden_size);
   CHECK(virtual_token_ids(frozen_shape(shape)) == std::vector<std::int32_t>{100, 101, 102, 103, 104, 105, 106});
   CHECK(virtual_token_ids(plain).empty());
+}
+
+TEST_CASE("keys and values before every text are two parameters of each layer, split as its heads, and never codes") {
+  for (const char* architecture : {"llama", "gpt2"}) {
+    ModelShape shape;
+    shape.architecture = architecture, shape.vocab_size = 100, shape.num_hidden_layers = 2;
+    shape = resolve_shape(shape).value();
+    const std::int64_t plain = shape.parameter_count();
+    shape.adapter.kind = "prefix", shape.adapter.virtual_tokens = 7;
+    const std::vector<ParameterSpec> trained = parameter_list(shape);
+    REQUIRE(trained.size() == 4);
+    for (int layer = 0; layer < 2; ++layer) {
+      const auto at = static_cast<std::size_t>(2 * layer);
+      CHECK(trained[at].name == prefix_keys_name(shape, layer));
+      CHECK(trained[at + 1].name == prefix_values_name(shape, layer));
+      for (const ParameterSpec& spec : {trained[at], trained[at + 1]}) {
+        CHECK(spec.shape == std::vector<std::int64_t>{7, shape.kv_size()});
+        CHECK(spec.layer == layer);
+        CHECK(spec.tp_dim == 1);
+        CHECK(is_of_prefix(spec));
+        CHECK_FALSE(is_coded("nf4", spec));
+      }
+    }
+    const ModelShape computed = frozen_shape(shape);
+    CHECK(computed.virtual_keys);
+    CHECK(computed.parameter_count() == plain + 2 * 2 * 7 * shape.kv_size());
+    std::int64_t listed = 0;
+    for (const ParameterSpec& spec : parameter_list(computed)) listed += spec.elements();
+    CHECK(listed == computed.parameter_count());
+    CHECK(virtual_token_ids(computed).front() == 100);
+  }
 }

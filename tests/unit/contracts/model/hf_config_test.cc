@@ -90,6 +90,10 @@ TEST_CASE("embeddings before every text are a key of our own, and leave room for
     CHECK(read->shape.text_length_max() == config.shape.max_position_embeddings - 11);
     written.set(virtual_tokens_key, config.shape.max_position_embeddings);
     CHECK(read_hf_config(written, "x").error().message().find("leaves no room for a text") != std::string::npos);
+    config.shape.virtual_keys = true;
+    const auto keys = read_hf_config(write_hf_config(config), "config.json");
+    CHECK(keys.ok() == !config.shape.is_moe());  // which none can be made with
+    if (keys.ok()) CHECK(keys->shape == config.shape);
   }
 }
 

@@ -322,7 +322,9 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
        experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", "etp = 2"},
       {"models with experts",
        experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
-      {"embeddings before every text (`adapter.kind = \"prompt\"`)", chat, ""},  // the test below
+      {"`adapter.kind = \"prefix\"`", chat + "adapter = { kind = \"prefix\" }\n", "adapter.kind = \"prefix\""},
+      {"embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)", chat,
+       ""},  // the test below
   };
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);

@@ -107,9 +107,9 @@ TEST_CASE("an adapter is taken from the training that leaves it, by the folder t
              "best = { metric = \"heldout_loss\", mode = \"min\" }\n",
              "@tuned/adapter") == "0 errors");
 
-  CHECK(said(lora, "@tuned").find("stage.merged: inputs.adapter names the model of stage.tuned, and not its adapter; "
-                                  "its adapter is the folder adapter of its artifact: \"@tuned/adapter\"") !=
-        std::string::npos);
+  CHECK(said(lora, "@tuned")
+            .find("stage.merged: inputs.adapter names the model of stage.tuned, and not its adapter; "
+                  "its adapter is the folder adapter of its artifact: \"@tuned/adapter\"") != std::string::npos);
   CHECK(said(lora, "@tuned/config.json").find("names the file config.json of stage.tuned") != std::string::npos);
   CHECK(said("", "@tuned/adapter").find("stage.merged: stage.tuned trains all weights and leaves no adapter") !=
         std::string::npos);

@@ -122,7 +122,7 @@ TEST_CASE("what an adapter's configuration asks for and nobody merges is refused
   const auto said = [&](const char* name, const char* key, Value value) {
     return refusal_of(with_key(scratch, name, key, std::move(value)), "model-untied");
   };
-  CHECK(said("adapter-lora", "peft_type", "PREFIX_TUNING").find("PREFIX_TUNING") != std::string::npos);
+  CHECK(said("adapter-lora", "peft_type", "ADAPTION_PROMPT").find("ADAPTION_PROMPT") != std::string::npos);
   CHECK(said("adapter-lora", "layer_replication", Value(ValueArray{Value(1)})).find("layer_replication") !=
         std::string::npos);
   CHECK(said("adapter-lora", "init_lora_weights", "pissa_niter_4").find("pissa") != std::string::npos);
@@ -159,15 +159,22 @@ TEST_CASE("the first of an adapter's alpha patterns that means a module counts, 
   CHECK(moved_by({{"model.layers.0.self_attn.q_proj", 3}}) == doctest::Approx(3 * of_one).epsilon(1e-4));
 }
 
-TEST_CASE("embeddings that PEFT puts before every text are read, of p-tuning those that its encoder made") {
-  for (const auto& [name, tokens] : {std::pair{"train-adapter-prompt", 5}, {"train-adapter-p-tuning", 4}}) {
+TEST_CASE("what PEFT puts before every text is read, of p-tuning what its encoder made") {
+  struct Written {
+    const char* name;
+    std::int64_t tokens, width;
+  };
+  for (const auto& [name, tokens, width] : {Written{"train-adapter-prompt", 5, 16},
+                                            {"train-adapter-p-tuning", 4, 16},
+                                            {"train-adapter-prefix", 3, 2 * 2 * 8}}) {
     CAPTURE(name);
     const auto prompt = read_peft_prompt(adapters_golden(name));
     REQUIRE_MESSAGE(prompt.ok(), prompt.error().message());
     REQUIRE(prompt->has_value());
     CHECK((*prompt)->tokens == tokens);
-    CHECK((*prompt)->hidden == 16);
-    CHECK((*prompt)->values.size() == static_cast<std::size_t>(tokens) * 16);
+    CHECK((*prompt)->width == width);
+    CHECK((*prompt)->of_layers == (width > 16));
+    CHECK((*prompt)->values.size() == static_cast<std::size_t>(tokens * width));
     const auto merged = AdapterMerge::open(adapters_golden(name), resolve_shape(ModelShape()).value());
     REQUIRE_FALSE(merged.ok());
     CHECK(merged.error().message().find("is no change of weights") != std::string::npos);

@@ -344,14 +344,16 @@ TEST_CASE("an adapter of experts that lie on several ranks, merged by convert, i
                folder.task("sft", {{"model", "base"}, {"data", "questions"}},
                            R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 2,
                                "precision": "f32", "optimizer": {"lr": 0.01, "warmup_steps": 0},
-                               "adapter": {"kind": "lora", "rank": 2, "targets": ["w1", "w2", "w3"]}})"),
+                               "adapter": {"kind": "lora", "rank": 2, "targets": ["w1", "w2", "w3"],
+                                           "ranks": {"w2": 3}, "alphas": {"*.experts.1.w1": 5},
+                                           "modules_to_save": ["norm", "input_layernorm"]}})"),
                "tuned", dims);
   const std::string left = *read_file(folder.at("tuned/model.safetensors"));
   const std::string dtype = left.find("\"BF16\"") < left.find("\"F32\"") ? "bf16" : "f32";
   folder.run_well(
       folder.task("convert", {{"model", "base"}, {"adapter", "tuned/adapter"}}, format(R"({{"dtype": "{}"}})", dtype)),
       "merged");
-  CHECK(folder.figure("merged", "merged_tensors") == 2 * 4 * 3);
+  CHECK(folder.figure("merged", "merged_tensors") == 2 * 4 * 3 + 3);
   CHECK(*read_file(folder.at("merged/model.safetensors")) == left);
   CHECK(*read_file(folder.at("base/model.safetensors")) != left);
 }
@@ -437,6 +439,17 @@ std::vector<std::int32_t> continued_by_serving(const std::string& folder, const 
   return generate_answers(*model, clock, {&request, 1}, how).value().front().tokens;
 }
 
+// What a stage says of a model that it does not take.
+std::string refused_by(const StageFolder& folder, const std::string& model, const std::string& kind,
+                       const char* settings) {
+  const std::atomic<bool> goes_on{false};
+  const Task task = folder.task(kind, {{"model", model}, {"data", "questions"}, {"tokens", "tokens"}}, settings);
+  const Status status = folder.run(task, "refused-" + kind, goes_on);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == ErrorCode::unsupported);
+  return status.error().message();
+}
+
 }  // namespace
 
 TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is measured and served with it alone") {
@@ -469,21 +482,13 @@ TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is mea
   CHECK(continued_by_training(folder.at("tuned"), behind, served.size()) == served);
   CHECK(continued_by_training(folder.at("tuned"), text, served.size()) != served);
 
-  const auto refused = [&](const std::string& kind, const char* settings) {
-    const std::atomic<bool> goes_on{false};
-    const Task task = folder.task(kind, {{"model", "tuned"}, {"data", "questions"}, {"tokens", "tokens"}}, settings);
-    const Status status = folder.run(task, "refused-" + kind, goes_on);
-    REQUIRE_FALSE(status.ok());
-    CHECK(status.error().code == ErrorCode::unsupported);
-    return status.error().message();
-  };
   for (const auto& [kind, settings] : {std::pair{"sft", R"({"steps": 1})"},
                                        {"align", R"({"steps": 1})"},
                                        {"pretrain", R"({"steps": 1})"},
                                        {"quantize", R"({"method": "int8"})"},
                                        {"convert", "{}"}}) {
     CAPTURE(kind);
-    CHECK(refused(kind, settings).find("8 embeddings") != std::string::npos);
+    CHECK(refused_by(folder, "tuned", kind, settings).find("8 embeddings") != std::string::npos);
   }
 
   // A stage of a pipeline that is not the first has nothing to train.
@@ -499,4 +504,21 @@ TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is mea
   const SafetensorsFile put = SafetensorsFile::open(folder.at("put/model.safetensors")).value();
   const SafetensorsFile left = SafetensorsFile::open(folder.at("tuned/model.safetensors")).value();
   for (const auto& [name, tensor] : left.tensors()) CHECK(put.find(name)->bytes == tensor.bytes);
+
+  // Keys and values of each layer in place of the embeddings.
+  sft.settings.set("epochs", 8);
+  sft.settings.set("adapter", *parse_json(R"({"kind": "prefix", "virtual_tokens": 8})"));
+  folder.run_well(sft, "keys");
+  folder.run_well(folder.task("evaluate", {{"model", "keys"}, {"data", "questions"}},
+                              R"({"tasks": ["answer_loss"], "precision": "f32"})"),
+                  "scores-keys");
+  const double keys = folder.figure("scores-keys", "answer_loss");
+  MESSAGE("with 8 keys and values of each layer before every text ", keys);
+  CHECK(keys < base - 0.3);
+  CHECK(folder.figure("keys", "heldout_loss") == doctest::Approx(keys).epsilon(1e-5));
+  const std::vector<std::int32_t> by_keys = continued_by_serving(folder.at("keys"), text, 12);
+  CHECK(continued_by_training(folder.at("keys"), behind, by_keys.size()) == by_keys);
+  CHECK(refused_by(folder, "keys", "quantize", R"({"method": "int8"})").find("8 keys and values") != std::string::npos);
+  folder.run_well(folder.task("convert", {{"model", "base"}, {"adapter", "keys/adapter"}}, "{}"), "put-keys");
+  CHECK(*read_file(folder.at("put-keys/model.safetensors")) == *read_file(folder.at("keys/model.safetensors")));
 }

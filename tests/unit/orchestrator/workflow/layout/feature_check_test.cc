@@ -129,7 +129,10 @@ TEST_CASE(
   CHECK(problems_of(prompted + replace_all(replace_all(tuned, "@model", "@tuned"), "stage.tuned", "stage.again"))
             .find("stage.again: sft of a model with 20 embeddings before every text") != std::string::npos);
   CHECK(problems_of(prompted + replace_all(served, "@model", "@tuned"))
-            .find("stage.served: a model with embeddings before every text") != std::string::npos);
+            .find("stage.served: a model with 20 embeddings before every text") != std::string::npos);
+  CHECK(problems_of(replace_all(prompted, "prompt", "prefix") + replace_all(served, "@model", "@tuned"))
+            .find("stage.served: a model with 20 keys and values of each layer before every text") !=
+        std::string::npos);
   CHECK(problems_of(replace_all(prompted, "\"sft\"", "\"align\""))
             .find("stage.tuned: adapter.kind = \"prompt\" of the kind align") != std::string::npos);
   const std::string small = "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@model\" }\n";
