@@ -560,7 +560,9 @@ def check_tidy(root, names, findings, database):
         while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < TIDY_SECONDS_MAX:
             name = queue.pop(0)
             running[name] = subprocess.Popen([tool, "--quiet", "--extra-arg=-Wno-deprecated-declarations",
-                                              "--extra-arg=-Wno-unknown-pragmas", "-p", str(database), name], cwd=root, text=True,
+                                              "--extra-arg=-Wno-unknown-pragmas",
+                                              "--extra-arg=-Wno-unused-command-line-argument",  # GCC's parameters
+                                              "-p", str(database), name], cwd=root, text=True,
                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if not running:
             break

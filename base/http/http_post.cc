@@ -162,9 +162,9 @@ Result<HttpAnswer> http_post(const HttpPost& post) {
   if (!handle) return make_error(ErrorCode::unavailable, "libcurl cannot be used");
   std::unique_ptr<curl_slist, Free> headers;
   for (const auto& [name, value] : post.headers) {
-    curl_slist* longer = curl_slist_append(headers.get(), (name + ": " + value).c_str());
+    curl_slist* longer = curl_slist_append(headers.get(), format("{}: {}", name, value).c_str());
     if (!longer) return make_error(ErrorCode::unavailable, "no memory for a request");
-    (void)headers.release();
+    [[maybe_unused]] const curl_slist* before = headers.release();  // the begin of the longer list
     headers.reset(longer);
   }
   CURL* curl = handle.get();
