@@ -1,14 +1,10 @@
 #include "engine/align/reward.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cctype>
 #include <charconv>
 #include <cmath>
 
-#include "base/files/files.h"
-#include "base/process/process.h"
+#include "base/process/line_program.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
 
@@ -47,20 +43,6 @@ Reward right_if(bool right) {
   return {right ? 1.0 : 0.0, ""};
 }
 
-// Memory that a child reads as its input: what is written there has no end that somebody would have to empty.
-Result<FileDescriptor> input_of(const std::string& text) {
-  FileDescriptor input(::memfd_create("reward", MFD_CLOEXEC));
-  if (input.get() < 0) return errno_error(ErrorCode::io, "cannot make the input of the reward's command", errno);
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t n = ::write(input.get(), text.data() + at, text.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return errno_error(ErrorCode::io, "cannot write the input of the reward's command", errno);
-    at += static_cast<std::size_t>(n);
-  }
-  if (::lseek(input.get(), 0, SEEK_SET) != 0) return errno_error(ErrorCode::io, "cannot go back in a file", errno);
-  return input;
-}
-
 }  // namespace
 
 std::optional<double> last_number(std::string_view text) {
@@ -83,9 +65,20 @@ std::optional<double> last_number(std::string_view text) {
   return std::nullopt;
 }
 
+Value messages_value(std::span<const ChatMessage> messages) {
+  Value list = Value::make_array();
+  for (const ChatMessage& message : messages) {
+    Value one = Value::make_table();
+    one.set("role", message.role), one.set("content", message.content);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 Value question_value(const RewardQuestion& question) {
   Value row = Value::make_table();
   row.set("prompt", question.prompt), row.set("completion", question.completion), row.set("answer", question.answer);
+  if (!question.turns.empty()) row.set("turns", messages_value(question.turns));
   return row;
 }
 
@@ -134,24 +127,17 @@ std::vector<Reward> RewardFunction::ask_command(std::span<const RewardQuestion> 
   std::string lines;
   for (const RewardQuestion& question : questions) lines += to_json(question_value(question)) + "\n";
   const auto all = [&](const std::string& why) { return std::vector<Reward>(questions.size(), {std::nullopt, why}); };
-  const auto input = input_of(lines);
-  if (!input.ok()) return all(input.error().message());
-  SpawnSpec spec;
-  spec.argv = settings_.command;
-  spec.stdin_fd = input->get();
-  const auto run = run_captured(spec, settings_.deadline_s * 1000, command_output_max);
-  if (!run.ok()) return all(run.error().message());
-  std::vector<std::string> printed = split(run->out, '\n');
-  if (!printed.empty() && without_space(printed.back()).empty()) printed.pop_back();
-  if (printed.size() > questions.size())
-    return all(format("the command printed {} lines for {} answers", printed.size(), questions.size()));
+  const auto printed = run_in_lines(settings_.command, lines, settings_.deadline_s * 1000, command_output_max);
+  if (!printed.ok()) return all(printed.error().message());
+  if (printed->lines.size() > questions.size())
+    return all(format("the command printed {} lines for {} answers", printed->lines.size(), questions.size()));
   std::vector<Reward> rewards;
   for (std::size_t i = 0; i < questions.size(); ++i) {
-    if (i >= printed.size()) {
-      rewards.push_back({std::nullopt, "the command printed nothing for it; " + run->status.text()});
+    if (i >= printed->lines.size()) {
+      rewards.push_back({std::nullopt, "the command printed nothing for it; " + printed->end});
       continue;
     }
-    const std::string_view line = without_space(printed[i]);
+    const std::string_view line = without_space(printed->lines[i]);
     const std::optional<double> value = number_of(line);
     rewards.push_back(
         {value, value ? "" : format("the command printed '{}', which is no number", line.substr(0, shown_bytes))});

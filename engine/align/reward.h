@@ -22,19 +22,24 @@
 #include "base/value/value.h"
 #include "contracts/settings/training/training.h"
 #include "engine/data/patterns/answer_pattern.h"
+#include "engine/data/template/chat.h"
 
 namespace longhaul {
 
 struct RewardQuestion {
-  std::string prompt, completion;
-  Value answer;  // of the row: null where it has none
+  std::string prompt, completion;       // of a conversation of several turns: the model's last one
+  Value answer;                         // of the row: null where it has none
+  std::vector<ChatMessage> turns = {};  // of such a conversation: all behind the prompt; else empty
 };
 struct Reward {
   std::optional<double> value;  // finite
   std::string problem;          // where there is none
 };
 
-// The form in which programs and endpoints are asked: {"prompt": ..., "completion": ..., "answer": ...}.
+// [{"role": ..., "content": ...}, ...]
+Value messages_value(std::span<const ChatMessage> messages);
+// The form in which programs and endpoints are asked: {"prompt": ..., "completion": ..., "answer": ...}, and of a
+// conversation of several turns "turns", a list of messages.
 Value question_value(const RewardQuestion& question);
 
 // Judges answers where no rule of this file does: what takes parts of the engine that this room does not know.

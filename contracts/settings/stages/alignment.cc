@@ -59,15 +59,16 @@ struct RewardKey {
 };
 
 // What may be written into files that others read, and a program elsewhere can be asked by.
-void check_reward_url(const std::string& url, const Unless& unless) {
+void check_url(const std::string& url, const char* key, const std::string& name, const std::string& program,
+               const Unless& unless) {
   const bool secure = url.starts_with("https://"), known = secure || url.starts_with("http://");
   const std::string rest = url.substr(known ? (secure ? 8 : 7) : 0);
   const bool blank = std::ranges::any_of(url, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; });
-  unless(known && !blank && !rest.empty() && rest.front() != '/', "reward", "reward.url is no address of an endpoint",
+  unless(known && !blank && !rest.empty() && rest.front() != '/', key, name + " is no address of an endpoint",
          "https://HOST:PORT/PATH, or http:// where nobody else is on the way");
-  unless(rest.substr(0, rest.find('/')).find('@') == std::string::npos, "reward",
-         "reward.url has a name or a password in it, which files of the run would show",
-         "leave it out; an endpoint that asks for one is asked by a program, with reward.kind = \"command\"");
+  unless(rest.substr(0, rest.find('/')).find('@') == std::string::npos, key,
+         name + " has a name or a password in it, which files of the run would show",
+         "leave it out; an endpoint that asks for one is asked by a program, with " + program);
 }
 
 void check_reward(const RewardSettings& reward, const Unless& unless) {
@@ -86,7 +87,7 @@ void check_reward(const RewardSettings& reward, const Unless& unless) {
            format("reward.{} means nothing with reward.kind = \"{}\"", key.name, reward.kind),
            format("leave it out, or set reward.kind = \"{}\"", key.kinds.front()));
   }
-  if (!reward.url.empty()) check_reward_url(reward.url, unless);
+  if (!reward.url.empty()) check_url(reward.url, "reward", "reward.url", "reward.kind = \"command\"", unless);
   if (reward.schema.empty()) return;
   if (const auto schema = JsonSchema::compile(reward.schema); !schema.ok())
     unless(false, "reward", format("reward.schema: {}", schema.error().what),
@@ -175,6 +176,38 @@ void check_importance(const AlignSettings& s, const Unless& unless) {
   without_ratio(rollout.dual_clip != plain.dual_clip, "rollout.dual_clip", one_update);
 }
 
+// Conversations of several turns, and who speaks between them.
+void check_turns(const AlignSettings& s, const Unless& unless) {
+  const RolloutSettings& rollout = s.rollout;
+  const RolloutSettings plain;
+  const bool several = rollout.turns > 1, program = !rollout.environment.empty(),
+             endpoint = !rollout.environment_url.empty();
+  unless(!several || program || endpoint, "rollout",
+         format("rollout.turns = {} without a rollout.environment: nobody speaks between two turns", rollout.turns),
+         "give the program and its arguments, or rollout.environment_url");
+  unless(!program || !endpoint, "rollout", "rollout.environment and rollout.environment_url: one of them speaks",
+         "leave one of them out");
+  unless(!program || !rollout.environment.front().empty(), "rollout", "rollout.environment begins with an empty text",
+         "the program stands first");
+  const auto only_several = [&](bool asked, const char* key) {
+    unless(several || !asked, "rollout", format("{} means nothing with rollout.turns = 1", key),
+           "write turns = 4 beside it, say, or leave it out");
+  };
+  only_several(program, "rollout.environment");
+  only_several(endpoint, "rollout.environment_url");
+  only_several(rollout.environment_role != plain.environment_role, "rollout.environment_role");
+  only_several(rollout.environment_deadline_s != plain.environment_deadline_s, "rollout.environment_deadline_s");
+  unless(
+      !several || !has_teacher(s.method), "rollout",
+      format("rollout.turns = {} with method = \"{}\", which has no rewards of conversations", rollout.turns, s.method),
+      "leave it out, or use grpo, rloo, reinforce++ or ppo");
+  unless(!several || rollout.overlong != "shape", "rollout",
+         format("rollout.overlong = \"shape\" with rollout.turns = {}: its penalty is of the length of one answer",
+                rollout.turns),
+         "leave it out, or write overlong = \"filter\"");
+  if (endpoint) check_url(rollout.environment_url, "rollout", "rollout.environment_url", "rollout.environment", unless);
+}
+
 // Of ppo, and that others say nothing of it.
 void check_critic(const AlignSettings& s, const Unless& unless) {
   if (!has_critic(s.method)) {
@@ -242,6 +275,7 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          format("rollout.dual_clip = {:g} is no bound above 1", s.rollout.dual_clip), "3 is usual, 0 has none");
   check_overlong(s, unless);
   check_importance(s, unless);
+  check_turns(s, unless);
   check_critic(s, unless);
   if (has_teacher(s.method)) return check_teacher(s, unless);
   check_reward(s.reward, unless);

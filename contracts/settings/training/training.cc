@@ -313,7 +313,31 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                  {.help = "a token's loss counts min(p / q, this) times, p its probability in the forward of training "
                           "and q that under which it was drawn (truncated importance sampling; 2 is usual); 0: once",
                   .min = 0,
-                  .max = 1000});
+                  .max = 1000})
+          .field(
+              "turns", &R::turns,
+              {.help = "so many times at most the model speaks in a conversation, each time up to max_new_tokens; in "
+                       "between it is answered by `environment` or `environment_url`, whose tokens are read and not "
+                       "learnt",
+               .min = 1,
+               .max = 1000})
+          .field("environment", &R::environment,
+                 {.help = "turns: a program and its arguments, run once a turn on each rank; it reads a line of JSON "
+                          "for each conversation (messages, turn, answer) and prints {\"content\": a text, \"done\": "
+                          "true or false} for each"})
+          .field(
+              "environment_url", &R::environment_url,
+              {.help = "turns, in place of a program: gets a POST of {\"items\": [...]}, the lines of `environment`, "
+                       "and answers {\"replies\": [...]}, one for each; https:// or http://"})
+          .field("environment_role", &R::environment_role,
+                 {.help = "turns: as whom the chat template writes what the environment says; tool needs a template "
+                          "that has tools",
+                  .choices = {"user", "tool"}})
+          .field("environment_deadline_s", &R::environment_deadline_s,
+                 {.help = "turns: the program is ended after so many seconds, and an endpoint's answer has to be there "
+                          "by then, for all conversations of a turn",
+                  .min = 1,
+                  .max = 86'400});
   return table;
 }
 

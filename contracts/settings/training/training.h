@@ -121,6 +121,12 @@ struct RolloutSettings {
   std::int64_t overlong_tokens = 0;  // of shape: so many tokens before max_new_tokens an answer begins to cost
   double overlong_penalty = 1;       // of shape: what it costs at max_new_tokens
   double importance_cap = 0;         // of a token's probability now by that when it was drawn; 0: not weighed
+  std::int64_t turns = 1;            // of the model in a conversation, at most; 1: an answer is one turn
+  // Who speaks between two turns, one of them where there are several: a program and its arguments, or an address.
+  std::vector<std::string> environment;
+  std::string environment_url;
+  std::string environment_role = "user";                         // | tool: as whom
+  std::int64_t environment_deadline_s = 60;                      // for all conversations of a turn on a rank
   std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
   bool operator==(const RolloutSettings&) const = default;
 };

@@ -145,6 +145,13 @@ Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bo
   return tokens;
 }
 
+Result<std::vector<std::int32_t>> ChatEncoder::encode_reply(const ChatMessage& reply,
+                                                            std::span<const std::int32_t> ends) const {
+  if (template_) return template_->encode_reply(reply, ends);
+  LH_TRY(ChatTokens tokens, encode({&reply, 1}, true));
+  return std::move(tokens.ids);
+}
+
 Result<ChatTokens> ChatEncoder::encode_text(const std::string& text) const {
   ChatTokens tokens;
   LH_TRY(tokens.ids, tokenizer_->encode(text));

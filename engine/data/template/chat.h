@@ -76,6 +76,12 @@ class ChatEncoder {
   // A conversation and what follows it, of which alone something is learnt: the assistant's messages that are trained.
   Result<ChatTokens> encode_answer(std::span<const ChatMessage> messages, std::span<const ChatMessage> answers,
                                    const Value& tools = {}) const;
+  // What stands between an answer that a token of `ends` has ended and the next one, where `reply` (a user's message,
+  // or a tool's) comes between them: that message, and the assistant's turn opened again. Of the answer nothing is
+  // written anew, and what stood before the reply changes nothing of it; where the template writes the end of a turn
+  // without such a token, that end is written, too. ErrorCode::unsupported: the template leaves out the answer before,
+  // or the tool's message. Thread-safe.
+  Result<std::vector<std::int32_t>> encode_reply(const ChatMessage& reply, std::span<const std::int32_t> ends) const;
   // A text that is no conversation: learnt whole, with the token that ends a text.
   Result<ChatTokens> encode_text(const std::string& text) const;
   // The folder's template writes a call as <tool_call>{"name": ..., "arguments": ...}</tool_call>.

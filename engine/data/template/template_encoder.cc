@@ -148,6 +148,38 @@ Result<std::vector<std::int32_t>> TemplateEncoder::encode_begun(std::span<const 
   return tokens_of(text, safe.guard);
 }
 
+// By the difference of two conversations that stand for all: a question, an answer, and the reply behind them, and the
+// same without the reply. What both have behind the answer ends its turn. So does verl with a fixed conversation before
+// ("delta-based tokenization"): templates that write earlier turns anew cannot change what the model has written.
+Result<std::vector<std::int32_t>> TemplateEncoder::encode_reply(const ChatMessage& reply,
+                                                                std::span<const std::int32_t> ends) const {
+  const std::string answer = "the-answer-before";
+  const ChatMessage conversation[] = {
+      {.role = "user", .content = "a question"}, {.role = "assistant", .content = answer}, reply};
+  LH_TRY(const Guarded safe, guarded(*tokenizer_, conversation, {}));
+  const std::span<const ChatMessage> all = safe.messages;
+  LH_TRY(const JinjaRendering before, template_.render(all.first(2), false, {}));
+  LH_TRY(const JinjaRendering behind, template_.render(all, true, {}));
+  LH_CHECK(check_tools_written(template_, conversation, true, {}));
+  const std::size_t begin_before = before.text.rfind(answer), begin = behind.text.find(answer);
+  if (begin_before == std::string::npos || begin == std::string::npos)
+    return make_error(ErrorCode::unsupported, "the chat template leaves out the answer before a reply",
+                      "conversations of several turns need a template that writes all of them");
+  const std::string_view ended = std::string_view(before.text).substr(begin_before + answer.size());
+  const std::string_view rest = std::string_view(behind.text).substr(begin + answer.size());
+  const auto same = std::ranges::mismatch(ended, rest).in1 - ended.begin();
+  const SpecialTokens specials(*tokenizer_);
+  for (std::size_t at = 0; at < static_cast<std::size_t>(same); ++at) {
+    const AddedToken* token = specials.at(rest, at);
+    if (!token || std::ranges::find(ends, token->id) == ends.end()) continue;
+    // With the token that ended the answer, which is there already: a text's first token may be another one.
+    LH_TRY(std::vector<std::int32_t> ids, tokens_of(std::string(rest.substr(at)), safe.guard));
+    ids.erase(ids.begin(), std::ranges::find(ids, token->id) + 1);
+    return ids;
+  }
+  return tokens_of(std::string(rest), safe.guard);
+}
+
 Result<TemplateEncoder::Spans> TemplateEncoder::answers_of(std::span<const ChatMessage> messages, const Value& tools,
                                                            const JinjaRendering& whole) const {
   Spans spans;

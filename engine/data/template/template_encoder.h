@@ -17,6 +17,8 @@ class TemplateEncoder {
                                            const Value& tools = {}) const;
   // The last message is the assistant's and goes on.
   Result<std::vector<std::int32_t>> encode_begun(std::span<const ChatMessage> messages, const Value& tools = {}) const;
+  // ChatEncoder::encode_reply.
+  Result<std::vector<std::int32_t>> encode_reply(const ChatMessage& reply, std::span<const std::int32_t> ends) const;
   // With the mask of what is learnt: answers that are trained, and the token that ends each. Where the template has
   // {% generation %} blocks these say what an answer is, as in transformers; otherwise it is what the template adds for
   // the message behind the opened turn, and a template that changes earlier turns later is refused.

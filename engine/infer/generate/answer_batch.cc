@@ -1,5 +1,6 @@
 #include "engine/infer/generate/answer_batch.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/text/text.h"
@@ -45,7 +46,8 @@ Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Cl
     asked.prompt.assign(request.prompt.begin(), request.prompt.end());
     asked.sampling = request.sampling, asked.stops = request.stops;
     asked.draft_tokens = options.draft_tokens;
-    asked.max_tokens = options.max_tokens, asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
+    asked.max_tokens = request.max_tokens > 0 ? std::min(request.max_tokens, options.max_tokens) : options.max_tokens;
+    asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
     listeners.push_back(std::make_shared<AnswerListener>());
     all.push_back({std::move(asked), listeners.back()});
   }

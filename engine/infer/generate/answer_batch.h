@@ -17,6 +17,7 @@ struct AnswerRequest {
   std::span<const std::int32_t> prompt;
   SamplingParameters sampling;
   std::vector<std::string> stops = {};  // texts that end the answer, and are no part of it
+  std::int64_t max_tokens = 0;          // where it is less than that of all; 0: it is that
 };
 struct GeneratedAnswer {
   std::vector<std::int32_t> tokens;                          // the token that ended it included

@@ -7,7 +7,6 @@
 
 #include <string>
 
-#include "base/http/http_post.h"
 #include "engine/align/reward.h"
 
 namespace longhaul {
@@ -16,14 +15,11 @@ class EndpointReward final : public RewardBackend {
  public:
   // deadline_s: for the answer and both tries together.
   EndpointReward(std::string url, std::int64_t deadline_s) : url_(std::move(url)), deadline_s_(deadline_s) {}
-  // An endpoint that does not answer, or by the status 503, is asked once more where the deadline leaves time for it.
-  // What goes wrong then (no answer, another status than 2xx, no JSON, another number of rewards) is the problem of all
-  // answers, and what is no number that of its own answer.
+  // Asked as endpoint.h says. What goes wrong then (no answer, another status than 2xx, no JSON, another number of
+  // rewards) is the problem of all answers, and what is no number that of its own answer.
   std::vector<Reward> judge(std::span<const RewardQuestion> questions) const override;
 
  private:
-  Result<HttpAnswer> ask(const std::string& body) const;
-
   std::string url_;
   std::int64_t deadline_s_;
 };

@@ -11,8 +11,13 @@ void AnswerRows::add(const Rollout& rollout, double advantage, double scale) {
   for (const double number : {advantage, scale, reward, reward >= 1 ? 1.0 : 0.0}) out_.per_sequence.push_back(number);
 }
 
-std::size_t AnswerRows::begin_of(const Rollout& rollout, std::size_t row, const BatchStorage& batch) {
-  return row * static_cast<std::size_t>(batch.length) + rollout.tokens.ids.size() - rollout.drawn.size() - 1;
+std::vector<std::size_t> AnswerRows::places_of(const Rollout& rollout, std::size_t row, const BatchStorage& batch) {
+  const std::size_t begin = row * static_cast<std::size_t>(batch.length);
+  std::vector<std::size_t> places;
+  for (std::size_t i = 1; i < rollout.tokens.loss_mask.size(); ++i)
+    if (rollout.tokens.loss_mask[i] != 0) places.push_back(begin + i - 1);
+  LH_ASSERT(places.size() == rollout.drawn.size(), std::to_string(places.size()));
+  return places;
 }
 
 void AnswerRows::put(std::int64_t sequence_length) {
@@ -24,8 +29,8 @@ void AnswerRows::put(std::int64_t sequence_length) {
     if (rows_.empty() || (rows_.front()->*from).empty()) return;
     to.assign(out_.ids.size(), 0.0F);
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      std::size_t at = begin_of(*rows_[row], row, out_);
-      for (const double number : rows_[row]->*from) to[at++] = static_cast<float>(number);
+      const std::vector<std::size_t> places = places_of(*rows_[row], row, out_);
+      for (std::size_t i = 0; i < places.size(); ++i) to[places[i]] = static_cast<float>((rows_[row]->*from)[i]);
     }
   };
   of_tokens(&Rollout::drawn, out_.drawn), of_tokens(&Rollout::reference, out_.reference);

@@ -14,8 +14,9 @@ class AnswerRows {
   // Borrowed. `scale`: of each of its tokens' losses. The reward that is reported is that without the penalty.
   void add(const Rollout& rollout, double advantage, double scale);
   void put(std::int64_t sequence_length);
-  // Where the answer of a row begins in arrays of the batch: the places that predict its tokens.
-  static std::size_t begin_of(const Rollout& rollout, std::size_t row, const BatchStorage& batch);
+  // Where numbers of a rollout's learnt tokens stand in arrays of the batch, whose row it is: the places that predict
+  // them, in their order.
+  static std::vector<std::size_t> places_of(const Rollout& rollout, std::size_t row, const BatchStorage& batch);
 
  private:
   BatchStorage& out_;

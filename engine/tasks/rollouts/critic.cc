@@ -99,8 +99,9 @@ Status Critic::value(std::vector<Rollout>& rollouts) {
     model_->forward(compute_, 0, batch.view());
     model_->token_losses(compute_, 0, values);
     for (std::size_t row = 0; row < here.size(); ++row) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(AnswerRows::begin_of(here[row], row, batch));
-      here[row].values.assign(begin, begin + static_cast<std::ptrdiff_t>(here[row].drawn.size()));
+      here[row].values.clear();
+      for (const std::size_t place : AnswerRows::places_of(here[row], row, batch))
+        here[row].values.push_back(values[place]);
     }
   }
   return model_->status();

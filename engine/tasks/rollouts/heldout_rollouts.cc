@@ -58,6 +58,9 @@ Status HeldoutRollouts::add_figures(CollectiveGroup& group, std::vector<Figure>&
   figures.push_back({"heldout_answers_cut", fields.get_number("answers_cut"), ""});
   if (!has_teacher(settings_.method))
     figures.push_back({"heldout_reward_deviation", fields.get_number("reward_deviation"), ""});
+  if (settings_.rollout.turns == 1) return {};
+  figures.push_back({"heldout_turns", fields.get_number("turns"), ""});
+  figures.push_back({"heldout_environment_faults", fields.get_number("environment_faults"), ""});
   return {};
 }
 

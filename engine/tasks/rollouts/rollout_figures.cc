@@ -12,6 +12,7 @@ void RolloutFigures::count(const Rollout& rollout) {
   drafted += static_cast<double>(rollout.drafted), accepted += static_cast<double>(rollout.accepted);
   decode_steps += static_cast<double>(rollout.decode_steps);
   faults += rollout.reward.value ? 0 : 1;
+  turns += static_cast<double>(rollout.turns), environment_faults += rollout.environment_failed ? 1 : 0;
   const double reward = rollout.reward.value.value_or(0);
   all_answers += 1, all_rewards += reward;
   rewards += reward, reward_squares += reward * reward;
@@ -21,8 +22,8 @@ void RolloutFigures::count(const Rollout& rollout) {
 
 Status take_slowest(CollectiveGroup& group, RolloutTimes& times) {
   constexpr double RolloutTimes::* slowest[] = {
-      &RolloutTimes::reshard, &RolloutTimes::generate, &RolloutTimes::reward, &RolloutTimes::reference,
-      &RolloutTimes::beside,  &RolloutTimes::wait,     &RolloutTimes::value};
+      &RolloutTimes::reshard,   &RolloutTimes::generate, &RolloutTimes::environment, &RolloutTimes::reward,
+      &RolloutTimes::reference, &RolloutTimes::beside,   &RolloutTimes::wait,        &RolloutTimes::value};
   std::vector<double> own;
   for (const auto field : slowest) own.push_back(times.*field);
   std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
@@ -41,7 +42,7 @@ Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTi
                                     &F::all_answers,     &F::all_rewards,  &F::rewards,
                                     &F::reward_squares,  &F::divergence,   &F::drafted,
                                     &F::accepted,        &F::decode_steps, &F::shaped,
-                                    &F::penalties};
+                                    &F::penalties,       &F::turns,        &F::environment_faults};
   constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
   constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
   std::vector<double> own;
@@ -81,13 +82,18 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
     fields.set("draft_tokens", figures.drafted / figures.answers);
     fields.set("drafts_accepted", figures.drafted > 0 ? figures.accepted / figures.drafted : 0.0);
     fields.set("tokens_per_step",
-               figures.decode_steps > 0 ? (figures.tokens - figures.answers) / figures.decode_steps : 0.0);
+               figures.decode_steps > 0 ? (figures.tokens - figures.turns) / figures.decode_steps : 0.0);
   }
   if (judged) {
     const double n = figures.without_fault(), mean = figures.rewards / n;
     fields.set("reward_deviation",
                n > 1 ? std::sqrt(std::max(0.0, figures.reward_squares - n * mean * mean) / (n - 1)) : 0.0);
     fields.set("reward_faults", figures.faults + figures.redrawn_faults);
+  }
+  if (settings.rollout.turns > 1) {
+    fields.set("turns", figures.turns / figures.answers);
+    fields.set("environment_faults", figures.environment_faults);
+    fields.set("environment_s", times.environment);
   }
   fields.set("entropy", -figures.log_probability / figures.tokens);
   fields.set("reshard_s", times.reshard);

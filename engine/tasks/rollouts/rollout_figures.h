@@ -14,8 +14,10 @@ namespace longhaul {
 // Sums over answers; of those that were replaced only what says so.
 struct RolloutFigures {
   double answers = 0, tokens = 0, cut = 0, faults = 0, groups = 0, equal_groups = 0;
+  double turns = 0;                         // of the model
+  double environment_faults = 0;            // answers, those of replaced groups included
   double drafted = 0, accepted = 0;         // tokens that were guessed
-  double decode_steps = 0;                  // of answers: 1 for each token but the first where none is guessed
+  double decode_steps = 0;                  // of turns: 1 for each token but the first where none is guessed
   double log_probability = 0;               // of all tokens, under the model that drew them
   double redrawn = 0;                       // groups that were replaced
   double redrawn_faults = 0;                // answers without a reward in them

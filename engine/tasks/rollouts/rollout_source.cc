@@ -55,6 +55,10 @@ bool RolloutSource::is_left_out(const Rollout& rollout) const {
   return rollout.cut && settings_.rollout.overlong == "filter";
 }
 
+double RolloutSource::longest_answer() const {
+  return static_cast<double>(settings_.rollout.turns) * static_cast<double>(settings_.rollout.max_new_tokens);
+}
+
 std::vector<std::optional<double>> RolloutSource::rewards_of(std::size_t group) const {
   const auto size = static_cast<std::size_t>(settings_.rollout.group_size);
   std::vector<std::optional<double>> rewards;
@@ -132,6 +136,7 @@ Status RolloutSource::roll_own() {
       for (std::size_t i = group * size; i < (group + 1) * size; ++i) {
         figures_.all_answers += 1, figures_.all_rewards += held_[i].reward.value.value_or(0);
         figures_.redrawn_faults += held_[i].reward.value ? 0 : 1;
+        figures_.environment_faults += held_[i].environment_failed ? 1 : 0;
       }
     figures_.redrawn += static_cast<double>(open.size());
   }
@@ -183,7 +188,7 @@ Status RolloutSource::roll() {
   if (figures_.without_fault() == 0)
     return make_error(ErrorCode::invalid_input,
                       format("step {}: no answer has a reward; the first: {}", step_, held_.front().reward.problem),
-                      "mend the reward");
+                      "mend the reward, or the environment");
   if (settings_.method == "reinforce++")
     for (std::size_t i = 0; i < held_.size(); ++i)
       advantages_[i] = held_[i].reward.value ? normalised_advantage(advantages_[i], figures_.advantages) : 0;
@@ -232,7 +237,7 @@ Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStora
     double scale = 1 / static_cast<double>(held_[i].drawn.size());
     if (settings_.rollout.average == "token")
       scale = static_cast<double>(schedule_.batch) / figures_.batch_tokens[static_cast<std::size_t>(batch)];
-    if (settings_.rollout.average == "longest") scale = 1 / static_cast<double>(settings_.rollout.max_new_tokens);
+    if (settings_.rollout.average == "longest") scale = 1 / longest_answer();
     if ((critic_ && !held_[i].reward.value) || is_left_out(held_[i])) scale = 0;
     filled.add(held_[i], advantages_[i], scale);
   }

@@ -67,6 +67,7 @@ class RolloutSource final : public BatchSource {
   Status begin_next();
   // Was cut at its longest, and adds nothing to the loss for that (rollout.overlong = "filter").
   bool is_left_out(const Rollout& rollout) const;
+  double longest_answer() const;                                           // tokens of the model
   std::vector<std::optional<double>> rewards_of(std::size_t group) const;  // shaped
   void compare_groups(const std::vector<std::size_t>& equal);
   Status credit();

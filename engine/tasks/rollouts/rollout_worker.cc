@@ -3,81 +3,172 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/digest/hash.h"
 #include "base/text/text.h"
 
 namespace longhaul {
 
 namespace {
+
 // Of prompts in one step: nobody waits for the next token of an answer.
 constexpr std::int64_t rollout_prefill = 1024;
+
+// Of a turn of the model, from 1: the first has that of its answer.
+SamplingParameters sampling_of_turn(SamplingParameters sampling, std::int64_t turn) {
+  if (turn > 1) sampling.stream = xxh3_64(format("{} {}", sampling.stream, turn), 0x7475726e);
+  return sampling;
+}
+
+// Tokens of the model, which are learnt, or of others.
+void append_tokens(std::span<const std::int32_t> ids, bool learnt, ChatTokens& tokens) {
+  tokens.ids.insert(tokens.ids.end(), ids.begin(), ids.end());
+  tokens.loss_mask.resize(tokens.ids.size(), learnt ? 1 : 0);
+}
+
+RewardQuestion question_of(const PromptExample& example, std::vector<ChatMessage> turns, bool several) {
+  const auto last = std::ranges::find(turns.rbegin(), turns.rend(), "assistant", &ChatMessage::role);
+  RewardQuestion question{example.question(), last->content, example.answer};
+  if (several) question.turns = std::move(turns);
+  return question;
+}
+
 }  // namespace
 
-RolloutWorker::RolloutWorker(const Clock& clock, const AlignSettings& settings, const Tokenizer& tokenizer,
+RolloutWorker::RolloutWorker(const Clock& clock, const AlignSettings& settings, const ConversationTokens& tokens,
                              const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level)
     : clock_(clock),
       settings_(settings),
       compute_(threads, level),
-      model_(compute_, tokenizer, shape, std::move(info)),
+      encoder_(tokens.encoder),
+      model_(compute_, tokens.tokenizer, shape, std::move(info)),
+      environment_(settings.rollout),
       judges_(std::move(judges)) {}
 
-Status RolloutWorker::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
-                               InferenceWeights weights, std::vector<Rollout>& rollouts,
-                               std::vector<RewardQuestion>& questions, const Says& says) {
-  std::vector<AnswerRequest> requests;
+Result<std::vector<RolloutWorker::Talk>> RolloutWorker::generate(const TokenizedPrompts& prompts,
+                                                                 std::span<const RolloutTask> tasks,
+                                                                 InferenceWeights weights, RolloutTimes& times,
+                                                                 const Says& says) {
+  std::vector<Talk> talks(tasks.size());
   std::size_t longest = 0;
-  for (const RolloutTask& task : tasks) {
-    requests.push_back({prompts.ids[task.prompt], task.sampling});
-    longest = std::max(longest, prompts.ids[task.prompt].size());
-  }
-  AnswerBatchOptions options;
-  options.max_tokens = settings_.rollout.max_new_tokens;
-  options.prefill_tokens = rollout_prefill;
-  options.draft_tokens = settings_.rollout.speculate == "ngram" ? settings_.rollout.draft_tokens : 0;
-  options.between = [&] { says("rollout"); };
-  const auto slots = std::min<std::int64_t>(settings_.rollout.slots, static_cast<std::int64_t>(tasks.size()));
-  model_.begin(std::move(weights), static_cast<int>(slots), static_cast<std::int64_t>(longest) + options.max_tokens);
-  auto answers = generate_answers(model_, clock_, requests, options);
-  model_.end();
-  LH_CHECK(answers);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    GeneratedAnswer& answer = (*answers)[i];
     const std::vector<std::int32_t>& prompt = prompts.ids[tasks[i].prompt];
-    Rollout& rollout = rollouts.emplace_back();
-    rollout.tokens.ids = prompt;
-    rollout.tokens.ids.insert(rollout.tokens.ids.end(), answer.tokens.begin(), answer.tokens.end());
-    rollout.tokens.loss_mask.assign(prompt.size(), 0);
-    rollout.tokens.loss_mask.resize(rollout.tokens.ids.size(), 1);
-    rollout.drawn = std::move(answer.logprobs), rollout.cut = answer.cut;
-    rollout.drafted = answer.drafted, rollout.accepted = answer.accepted, rollout.decode_steps = answer.decode_steps;
-    const PromptExample& example = prompts.examples[tasks[i].prompt];
-    questions.push_back({example.question(), std::move(answer.text), example.answer});
+    append_tokens(prompt, false, talks[i].rollout.tokens);
+    talks[i].sampling = tasks[i].sampling, talks[i].rollout.turns = 0;
+    longest = std::max(longest, prompt.size());
+  }
+  const RolloutSettings& rollout = settings_.rollout;
+  const auto slots = std::min<std::int64_t>(rollout.slots, static_cast<std::int64_t>(tasks.size()));
+  model_.begin(
+      std::move(weights), static_cast<int>(slots),
+      rollout.turns > 1 ? settings_.sequence_length + 1 : static_cast<std::int64_t>(longest) + rollout.max_new_tokens);
+  Status drawn = draw_turn(1, talks, says);
+  for (std::int64_t turn = 1; drawn.ok() && turn < rollout.turns; ++turn) {
+    if (std::ranges::none_of(talks, &Talk::open)) break;
+    const std::int64_t asked_ns = clock_.monotonic_ns();
+    ask_environment(turn, prompts, tasks, talks, says);
+    times.environment += static_cast<double>(clock_.monotonic_ns() - asked_ns) * 1e-9;
+    drawn = draw_turn(turn + 1, talks, says);
+  }
+  model_.end();
+  LH_CHECK(drawn);
+  return talks;
+}
+
+// Number `turn` of the model, in conversations that are open.
+Status RolloutWorker::draw_turn(std::int64_t turn, std::vector<Talk>& talks, const Says& says) {
+  const RolloutSettings& rollout = settings_.rollout;
+  AnswerBatchOptions options;
+  options.max_tokens = rollout.max_new_tokens;
+  options.prefill_tokens = rollout_prefill;
+  options.draft_tokens = rollout.speculate == "ngram" ? rollout.draft_tokens : 0;
+  options.between = [&] { says("rollout"); };
+  std::vector<AnswerRequest> requests;
+  for (const Talk& talk : talks) {
+    if (!talk.open) continue;
+    const std::vector<std::int32_t>& ids = talk.rollout.tokens.ids;
+    AnswerRequest& request = requests.emplace_back(AnswerRequest{ids, sampling_of_turn(talk.sampling, turn)});
+    request.max_tokens = settings_.sequence_length + 1 - static_cast<std::int64_t>(ids.size());
+  }
+  if (requests.empty()) return {};
+  LH_TRY(std::vector<GeneratedAnswer> answers, generate_answers(model_, clock_, requests, options));
+  auto next = answers.begin();
+  for (Talk& talk : talks) {
+    if (!talk.open) continue;
+    GeneratedAnswer& answer = *next++;
+    Rollout& of = talk.rollout;
+    append_tokens(answer.tokens, true, of.tokens);
+    of.drawn.insert(of.drawn.end(), answer.logprobs.begin(), answer.logprobs.end());
+    of.cut = answer.cut, of.turns += 1;
+    of.drafted += answer.drafted, of.accepted += answer.accepted, of.decode_steps += answer.decode_steps;
+    talk.turns.push_back({.role = "assistant", .content = std::move(answer.text)});
+    talk.open = !answer.cut;
   }
   return {};
+}
+
+// What it says behind the model's turn `turn`.
+void RolloutWorker::ask_environment(std::int64_t turn, const TokenizedPrompts& prompts,
+                                    std::span<const RolloutTask> tasks, std::vector<Talk>& talks, const Says& says) {
+  says("environment");
+  std::vector<OpenConversation> asked;
+  for (std::size_t i = 0; i < talks.size(); ++i) {
+    if (!talks[i].open) continue;
+    const PromptExample& example = prompts.examples[tasks[i].prompt];
+    OpenConversation& one = asked.emplace_back(OpenConversation{example.messages, turn, example.answer});
+    one.messages.insert(one.messages.end(), talks[i].turns.begin(), talks[i].turns.end());
+  }
+  const std::vector<EnvironmentReply> replies = environment_.ask(asked);
+  auto next = replies.begin();
+  for (Talk& talk : talks)
+    if (talk.open) take_reply(*next++, talk);
+}
+
+void RolloutWorker::take_reply(const EnvironmentReply& given, Talk& talk) const {
+  Rollout& rollout = talk.rollout;
+  const auto fail = [&](std::string problem) {
+    rollout.environment_failed = true, rollout.reward = {std::nullopt, std::move(problem)}, talk.open = false;
+  };
+  if (!given.problem.empty()) return fail(given.problem);
+  const ChatMessage message{.role = settings_.rollout.environment_role, .content = given.content};
+  talk.open = !given.done;
+  if (talk.open) {
+    const auto ids = encoder_.encode_reply(message, model_.info().end_tokens);
+    if (!ids.ok()) return fail("what the environment says has no place: " + ids.error().message());
+    if (std::ssize(rollout.tokens.ids) + std::ssize(*ids) > settings_.sequence_length) {  // or one token behind it
+      rollout.cut = true, talk.open = false;
+      return;
+    }
+    append_tokens(*ids, false, rollout.tokens);
+  }
+  if (talk.open || !given.content.empty()) talk.turns.push_back(message);
 }
 
 Status RolloutWorker::judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts,
                             const Says& says) {
   says("reward");
-  if (judges_.judge) return judge_by_model(rollouts, says);
+  std::vector<Rollout*> judged;
+  std::vector<RewardQuestion> asked;
+  for (std::size_t i = 0; i < rollouts.size(); ++i)
+    if (!rollouts[i].environment_failed) judged.push_back(&rollouts[i]), asked.push_back(questions[i]);
+  if (judges_.judge) return judge_by_model(judged, says);
   if (!judges_.reward) {
-    for (Rollout& rollout : rollouts) rollout.reward.value = 0;
+    for (Rollout* rollout : judged) rollout->reward.value = 0;
     return {};
   }
-  std::vector<Reward> rewards = judges_.reward->judge(questions);
-  for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].reward = std::move(rewards[i]);
+  std::vector<Reward> rewards = judges_.reward->judge(asked);
+  for (std::size_t i = 0; i < judged.size(); ++i) judged[i]->reward = std::move(rewards[i]);
   return {};
 }
 
-Status RolloutWorker::judge_by_model(std::vector<Rollout>& rollouts, const Says& says) {
+Status RolloutWorker::judge_by_model(std::span<Rollout* const> rollouts, const Says& says) {
   std::vector<JudgedText> texts;
-  for (const Rollout& rollout : rollouts)
-    texts.push_back({rollout.tokens.ids, rollout.tokens.ids.size() - rollout.drawn.size()});
+  for (const Rollout* rollout : rollouts) texts.push_back({rollout->tokens.ids, rollout->answer_begin()});
   LH_TRY(const std::vector<double> rewards, judges_.judge->rewards(compute_, texts, [&] { says("reward"); }));
   for (std::size_t i = 0; i < rollouts.size(); ++i) {
     if (std::isfinite(rewards[i]))
-      rollouts[i].reward.value = rewards[i];
+      rollouts[i]->reward.value = rewards[i];
     else
-      rollouts[i].reward.problem = format("the reward model gives it {}", rewards[i]);
+      rollouts[i]->reward.problem = format("the reward model gives it {}", rewards[i]);
   }
   return {};
 }
@@ -89,12 +180,15 @@ Status RolloutWorker::compare(std::vector<Rollout>& rollouts, const Says& says) 
   for (const Rollout& rollout : rollouts) longest = std::max(longest, rollout.tokens.ids.size());
   KvCache cache = reference.make_cache(static_cast<std::int64_t>(longest));
   std::span<const std::int32_t> before;  // what the cache begins with
+  std::vector<double> scores;            // of all behind the prompt
   for (Rollout& rollout : rollouts) {
     says("rollout");
-    rollout.reference.resize(rollout.drawn.size());
-    const std::span<const std::int32_t> ids = rollout.tokens.ids, prompt = ids.first(ids.size() - rollout.drawn.size());
+    const std::span<const std::int32_t> ids = rollout.tokens.ids, prompt = ids.first(rollout.answer_begin());
     const bool same = std::ranges::equal(prompt, before);
-    LH_CHECK(score_tokens(compute_, reference, cache, ids, prompt.size(), same, rollout.reference));
+    scores.resize(ids.size() - prompt.size());
+    LH_CHECK(score_tokens(compute_, reference, cache, ids, prompt.size(), same, scores));
+    for (std::size_t i = prompt.size(); i < ids.size(); ++i)
+      if (rollout.tokens.loss_mask[i] != 0) rollout.reference.push_back(scores[i - prompt.size()]);
     before = prompt;
   }
   return {};
@@ -111,8 +205,14 @@ Result<std::vector<Rollout>> RolloutWorker::answer(InferenceWeights weights, con
     begun = clock_.monotonic_ns();
     return static_cast<double>(begun - from) * 1e-9;
   };
-  LH_CHECK(generate(prompts, tasks, std::move(weights), rollouts, questions, says));
-  times.generate += seconds();
+  const double environment_before = times.environment;
+  LH_TRY(std::vector<Talk> talks, generate(prompts, tasks, std::move(weights), times, says));
+  for (std::size_t i = 0; i < talks.size(); ++i) {
+    rollouts.push_back(std::move(talks[i].rollout));
+    questions.push_back(
+        question_of(prompts.examples[tasks[i].prompt], std::move(talks[i].turns), settings_.rollout.turns > 1));
+  }
+  times.generate += seconds() - (times.environment - environment_before);
   LH_CHECK(judge(questions, rollouts, says));
   times.reward += seconds();
   LH_CHECK(compare(rollouts, says));

@@ -1,5 +1,11 @@
 // One rank's part of a rollout: it generates, judges and compares with the reference. Of the training it needs nothing
 // but weights, so that it can work in a thread of its own while the training goes on. One thread at a time.
+//
+// With rollout.turns above 1 all conversations have their first turn, then the environment answers those that are open,
+// then these have their second one, and so on. A conversation is open while the model's turns end by themselves, the
+// environment is not done, and sequence_length has room for its reply and one more token. What the model wrote stays as
+// the tokens that it drew: only those of the reply are added (ChatEncoder::encode_reply). Each turn has random numbers
+// of its own. A turn reads its conversation from the beginning: no cache is kept while an environment is waited for.
 #pragma once
 
 #include <functional>
@@ -8,10 +14,17 @@
 #include <span>
 
 #include "engine/infer/generate/rollout_model.h"
+#include "engine/tasks/environment/environment.h"
 #include "engine/tasks/rewards/reward_model.h"
 #include "engine/tasks/rollouts/rollout.h"
 
 namespace longhaul {
+
+// Borrowed.
+struct ConversationTokens {
+  const Tokenizer& tokenizer;
+  const ChatEncoder& encoder;
+};
 
 class RolloutWorker {
  public:
@@ -22,9 +35,9 @@ class RolloutWorker {
     std::unique_ptr<RewardModel> judge;
     std::unique_ptr<InferenceModel> reference;
   };
-  // Borrows clock and tokenizer. `threads`: that it computes with, at this level.
-  RolloutWorker(const Clock& clock, const AlignSettings& settings, const Tokenizer& tokenizer, const ModelShape& shape,
-                TextModelInfo info, Judges judges, int threads, CpuLevel level);
+  // Borrows clock, tokenizer and encoder. `threads`: that it computes with, at this level.
+  RolloutWorker(const Clock& clock, const AlignSettings& settings, const ConversationTokens& tokens,
+                const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level);
 
   // In the order of the tasks. `says` is called with the name of the section that has begun, again and
   // again while it lasts.
@@ -34,16 +47,30 @@ class RolloutWorker {
 
  private:
   using Says = std::function<void(const char*)>;
-  Status generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks, InferenceWeights weights,
-                  std::vector<Rollout>& rollouts, std::vector<RewardQuestion>& questions, const Says& says);
+  // A conversation while its turns are drawn.
+  struct Talk {
+    Rollout rollout;
+    SamplingParameters sampling;
+    std::vector<ChatMessage> turns;  // behind the prompt; texts are of the model as it showed them
+    bool open = true;
+  };
+  Result<std::vector<Talk>> generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                                     InferenceWeights weights, RolloutTimes& times, const Says& says);
+  Status draw_turn(std::int64_t turn, std::vector<Talk>& talks, const Says& says);
+  void ask_environment(std::int64_t turn, const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                       std::vector<Talk>& talks, const Says& says);
+  void take_reply(const EnvironmentReply& given, Talk& talk) const;
+  // `questions`: of each rollout.
   Status judge(const std::vector<RewardQuestion>& questions, std::vector<Rollout>& rollouts, const Says& says);
-  Status judge_by_model(std::vector<Rollout>& rollouts, const Says& says);
+  Status judge_by_model(std::span<Rollout* const> rollouts, const Says& says);
   Status compare(std::vector<Rollout>& rollouts, const Says& says);
 
   const Clock& clock_;
   AlignSettings settings_;
   ComputeContext compute_;  // of its own: the training's is used meanwhile
+  const ChatEncoder& encoder_;
   RolloutModel model_;
+  Environment environment_;
   Judges judges_;
 };
 

@@ -16,21 +16,29 @@ double seconds_from(const Clock& clock, std::int64_t begun_ns) {
   return static_cast<double>(clock.monotonic_ns() - begun_ns) * 1e-9;
 }
 
+// Whether the form of conversations has a place for what an environment says.
+Status check_replies(const ChatEncoder& encoder, const RolloutSettings& settings, std::span<const std::int32_t> ends) {
+  auto tried = encoder.encode_reply({.role = settings.environment_role, .content = "a reply"}, ends);
+  if (tried.ok()) return {};
+  return tried.error().with_context(format("rollout.environment_role = \"{}\"", settings.environment_role));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
-                                                   const Tokenizer& tokenizer, const std::string& model_folder,
+                                                   const ConversationTokens& tokens, const std::string& model_folder,
                                                    const std::string& reference_folder,
                                                    std::optional<RewardFunction> reward,
                                                    std::unique_ptr<RewardModel> judge) {
   TextModelInfo info;
-  LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokenizer));
+  LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokens.tokenizer));
   for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
   if (info.end_tokens.empty())
     return make_error(ErrorCode::invalid_input, model_folder + " names no token that ends an answer",
                       "name it in generation_config.json (eos_token_id)");
   info.context_length = settings.sequence_length + 1;
   info.slots = static_cast<int>(settings.rollout.slots);
+  if (settings.rollout.turns > 1) LH_CHECK(check_replies(tokens.encoder, settings.rollout, info.end_tokens));
   std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings));
   RolloutWorker::Judges judges{std::move(reward), std::move(judge), nullptr};
   if (!reference_folder.empty()) {
@@ -38,9 +46,9 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& 
     judges.reference = std::make_unique<InferenceModel>(std::move(reference));
   }
   const auto threads = static_cast<int>(settings.rollout.threads);
-  made->worker_ = std::make_unique<RolloutWorker>(
-      run.clock, settings, tokenizer, stage.weights().shape(), std::move(info), std::move(judges),
-      threads > 0 ? threads : run.compute.threads(), run.compute.cpu_level());
+  made->worker_ = std::make_unique<RolloutWorker>(run.clock, settings, tokens, stage.weights().shape(), std::move(info),
+                                                  std::move(judges), threads > 0 ? threads : run.compute.threads(),
+                                                  run.compute.cpu_level());
   return made;
 }
 
@@ -103,8 +111,10 @@ Result<std::vector<Rollout>> Rollouts::finish(RolloutTimes& times) {
   times.wait += seconds_from(run_.clock, begun_ns);
   const std::unique_ptr<Begun> done = std::move(begun_);
   auto mine = done->answers.get();
-  times.generate += done->times.generate, times.reward += done->times.reward, times.reference += done->times.reference;
-  times.beside += done->times.generate + done->times.reward + done->times.reference;
+  const RolloutTimes& of = done->times;
+  times.generate += of.generate, times.environment += of.environment;
+  times.reward += of.reward, times.reference += of.reference;
+  times.beside += of.generate + of.environment + of.reward + of.reference;
   CollectiveGroup& ranks = run_.mesh.replica();
   if (ranks.size() == 1) return mine;
   LH_CHECK(ranks.agree(mine.ok() ? Status() : Status(mine.error())));

@@ -26,10 +26,12 @@ namespace longhaul {
 
 class Rollouts {
  public:
-  // Borrows the run, the stage and the tokenizer. Loads the reference, or the teacher, from `reference_folder` unless
-  // that is "". `judge` says what answers are worth where it is not null, else `reward`, else nobody.
+  // Borrows the run, the stage, the tokenizer and the encoder. A chat template that has no place for what an
+  // environment says is refused (unsupported), where there is one. Loads the reference, or the teacher, from
+  // `reference_folder` unless that is "". `judge` says what answers are worth where it is not null, else `reward`, else
+  // nobody.
   static Result<std::unique_ptr<Rollouts>> create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
-                                                  const Tokenizer& tokenizer, const std::string& model_folder,
+                                                  const ConversationTokens& tokens, const std::string& model_folder,
                                                   const std::string& reference_folder,
                                                   std::optional<RewardFunction> reward,
                                                   std::unique_ptr<RewardModel> judge);

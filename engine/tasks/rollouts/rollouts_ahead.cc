@@ -22,7 +22,7 @@ struct KeptFile {
 };
 
 std::string text_of(const KeptFile& file) {
-  return format("longhaul rollouts 1 {} {} {}\n", file.step, file.left_out, hex64(xxh3_64(file.answers, 0))) +
+  return format("longhaul rollouts 2 {} {} {}\n", file.step, file.left_out, hex64(xxh3_64(file.answers, 0))) +
          file.answers;
 }
 
@@ -33,10 +33,11 @@ Result<KeptFile> parse_kept(const std::string& text, const std::string& path) {
   unsigned long long digest = 0;
   const bool has_head =
       end != std::string::npos &&
-      std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 1 %lld %lld %llx", &step, &left_out, &digest) == 3;
+      std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 2 %lld %lld %llx", &step, &left_out, &digest) == 3;
   if (has_head) file.step = step, file.left_out = left_out, file.answers = text.substr(end + 1);
   if (!has_head || xxh3_64(file.answers, 0) != digest)
-    return make_error(ErrorCode::corrupt, path + ": the answers that were drawn ahead are damaged",
+    return make_error(ErrorCode::corrupt,
+                      path + ": the answers that were drawn ahead are damaged, or of another version",
                       "go on from another checkpoint, or remove the file: then they are drawn anew");
   return file;
 }
@@ -68,7 +69,8 @@ Result<std::optional<std::vector<Rollout>>> RolloutsAhead::take(std::int64_t ste
   std::optional<Drawn> drawn = std::move(drawn_);
   drawn_.reset();
   if (!drawn || drawn->step != step || drawn->left_out != left_out) return std::optional<std::vector<Rollout>>();
-  times.generate += drawn->times.generate, times.reward += drawn->times.reward;
+  times.generate += drawn->times.generate, times.environment += drawn->times.environment;
+  times.reward += drawn->times.reward;
   times.reference += drawn->times.reference, times.beside += drawn->times.beside, times.wait += drawn->times.wait;
   return std::optional(std::move(drawn->rollouts));
 }

@@ -59,6 +59,18 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
                     format("use {}", std::max<std::int64_t>(1, settings.global_batch_size / share) * share));
 }
 
+// A model of steps would take what an environment says for the model's own.
+Status check_judge_of_turns(const AlignSettings& settings, const std::string& folder) {
+  if (settings.rollout.turns == 1) return {};
+  LH_TRY(const RewardForm form, reward_form_of_folder(folder));
+  if (form.method != "process") return {};
+  return make_error(ErrorCode::unsupported,
+                    format("rollout.turns = {} with the reward model {}, which judges steps (method = \"process\"): "
+                           "steps of an environment would count as the model's",
+                           settings.rollout.turns, folder),
+                    "use a reward model of whole answers, or rollout.turns = 1");
+}
+
 // What answers are compared with: the folder of the model itself, or of the teacher; "" where that is nothing.
 Result<std::string> reference_folder(const TaskRun& run, const AlignSettings& settings, const std::string& model,
                                      const ModelShape& shape) {
@@ -139,13 +151,14 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   std::string judge_folder;
   if (settings.reward.kind == "model") {
     LH_TRY(judge_folder, run.task.input_path("reward"));
+    LH_CHECK(check_judge_of_turns(settings, judge_folder));
     LH_TRY(judge, RewardModel::load(run, judge_folder, settings.precision, settings.sequence_length + 1, model));
   }
   const std::int64_t steps = steps_of(settings, static_cast<std::int64_t>(train.ids.size()));
   LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, steps));
   if (critic) stage->train_beside(*critic);
   LH_TRY(const std::unique_ptr<Rollouts> rollouts,
-         Rollouts::create(run, *stage, settings, tokenizer, model, reference, reward, std::move(judge)));
+         Rollouts::create(run, *stage, settings, {tokenizer, encoder}, model, reference, reward, std::move(judge)));
   std::vector<Figure> figures = {{"prompts", static_cast<double>(train.ids.size()), ""},
                                  {"prompts_too_long", static_cast<double>(train.too_long), ""}};
   RolloutSource source(run, *rollouts, settings, std::move(train), steps, critic.get());

@@ -48,6 +48,38 @@ TEST_CASE("an objective of rewards sums its answers' losses, rewards and diverge
   CHECK(sums.extra[3] == 0);  // ratios within 0.2 of 1
 }
 
+TEST_CASE("an objective of rewards takes nothing from tokens without a target, such as those of an environment") {
+  test::TrainingSetup setup(8, 20, 4);
+  for (const auto& [ratio, cap] : {std::pair{"token", 0.0}, {"sequence", 0.0}, {"token", 2.0}}) {
+    CAPTURE(ratio);
+    CAPTURE(cap);
+    BatchStorage batch = four_answers(setup, true);
+    const BatchStorage whole = batch;
+    const auto length = static_cast<std::size_t>(batch.length);
+    for (std::size_t t = 0; t < batch.targets.size(); ++t)
+      if (t % length / 4 == 1) batch.targets[t] = no_target, batch.weights[t] = 0;
+    AlignSettings settings = objective_settings(0.3, ratio);
+    settings.rollout.importance_cap = cap;
+    PolicyObjective objective(settings, {});
+    const auto learnt = [&](const BatchStorage& from) {
+      std::vector<float> gradient(static_cast<std::size_t>(setup.store.layout().flat_size()));
+      GradientTarget target;
+      target.flat = gradient, target.overwrite = true;
+      objective.forward(setup.context, setup.model, 0, from);
+      return std::pair(objective.backward(setup.context, setup.model, 0, from, target), gradient);
+    };
+    const auto [sums, gradient] = learnt(batch);
+    for (std::size_t t = 0; t < batch.targets.size(); ++t)
+      if (batch.targets[t] < 0) batch.drawn[t] = 1e3F, batch.reference[t] = -1e3F;
+    const auto [same, same_gradient] = learnt(batch);
+    CHECK(sums.loss == same.loss);
+    CHECK(sums.largest == same.largest);
+    for (std::size_t i = 0; i < objective.extra_names().size(); ++i) CHECK(sums.extra[i] == same.extra[i]);
+    CHECK(gradient == same_gradient);
+    CHECK(gradient != learnt(whole).second);
+  }
+}
+
 TEST_CASE("an objective of rewards with a bound of importance says the mean ratio and how many tokens were bounded") {
   test::TrainingSetup setup(8, 20, 4);
   const BatchStorage batch = four_answers(setup, false);

@@ -143,6 +143,36 @@ TEST_CASE("what is made of long answers, and of how they were drawn, is refused 
   CHECK(said(s).find("rollout.surrogate = \"cispo\" with rollout.importance_cap") == 0);
 }
 
+TEST_CASE("turns need somebody who speaks between them, and go with methods that have rewards") {
+  const auto said = [](const AlignSettings& s) {
+    const Status status = check_alignment(s);
+    return status.ok() ? std::string() : status.error().what;
+  };
+  AlignSettings s;
+  for (const char* method : {"grpo", "rloo", "reinforce++", "ppo"}) {
+    s = {}, s.method = method, s.rollout.turns = 4, s.rollout.environment = {"python3", "tool.py"};
+    s.rollout.environment_role = "tool", s.rollout.environment_deadline_s = 5, s.rollout.overlong = "filter";
+    CHECK(said(s).empty());
+    s.rollout.environment.clear(), s.rollout.environment_url = "https://tools.example.org/reply";
+    CHECK(said(s).empty());
+    s.rollout.environment_url.clear();
+    CHECK(said(s).find("rollout.turns = 4 without a rollout.environment") == 0);
+  }
+  s.rollout.environment = {"a"}, s.rollout.environment_url = "http://b:c@d/e";
+  CHECK(said(s).find("rollout.environment and rollout.environment_url: one of them speaks") == 0);
+  CHECK(said(s).find("rollout.environment_url has a name or a password in it") != std::string::npos);
+  s.rollout.turns = 1;
+  for (const char* key : {"environment", "environment_url", "environment_role", "environment_deadline_s"})
+    CHECK(said(s).find(std::string("rollout.") + key + " means nothing with rollout.turns = 1") != std::string::npos);
+  s = {}, s.method = "grpo", s.rollout.turns = 2, s.rollout.environment = {"a"}, s.rollout.overlong = "shape";
+  s.rollout.overlong_tokens = 5;
+  CHECK(said(s).find("rollout.overlong = \"shape\" with rollout.turns = 2") == 0);
+  s = {}, s.method = "distill", s.rollout.turns = 2, s.rollout.environment = {"a"};
+  CHECK(said(s).find("rollout.turns = 2 with method = \"distill\"") == 0);
+  s = {}, s.method = "dpo", s.rollout.turns = 2;
+  CHECK(said(s).find("rollout means nothing with method = \"dpo\"") == 0);
+}
+
 TEST_CASE("ppo refuses what belongs to groups or is not done, and the others what belongs to a critic") {
   const auto keys_of = [](const AlignSettings& s) {
     std::vector<std::string> keys;

@@ -69,7 +69,7 @@ TEST_CASE("what is no number is the problem of its answer, everything else of al
   CHECK(says_so(rewards[1].problem, "true, which is no number"));
   CHECK(rewards[2].value == 1);
   body = "{\"rewards\": [1, 2]}";
-  CHECK(says_so(problem_of_all(server.url()), "2 rewards for 3 answers"));
+  CHECK(says_so(problem_of_all(server.url()), "2 rewards for 3 items"));
   body = "{\"rewards\": [1, 2, NaN]}";
   CHECK(says_so(problem_of_all(server.url()), "the endpoint's answer is not valid JSON"));
   body = "[1, 2, 3]";
