@@ -326,7 +326,7 @@ bool means_table(const AdapterShape& adapter, const ModelShape& model) {
 }
 
 bool has_addends(const ParameterSpec& own, const ParallelDims& dims) {
-  if (own.tp_dim >= 0 || (own.expert >= 0 ? dims.etp : dims.tp) == 1) return false;
+  if (own.tp_dim >= 0 || (own.expert >= 0 ? dims.etp : dims.tp) == 1 || own.name == scalar_head_name) return false;
   return !is_norm(own) || dims.sp;
 }
 

@@ -45,7 +45,7 @@ bool means_table(const AdapterShape& adapter, const ModelShape& model);
 
 // Does each rank of a tp group (of an expert's: of an etp group) have an addend of the gradient of one of the adapter's
 // parameters? Of what every rank of the group has whole beside a matrix that is split, and of norms where each has some
-// of a sequence's rows; without those all have the same gradient of a norm.
+// of a sequence's rows; without those all have the same gradient of a norm, and always of a scalar head.
 bool has_addends(const ParameterSpec& own, const ParallelDims& dims);
 
 // The layers of which some ranks of an expert-parallel group of `ep`, but not all, hold experts that are adapted.

@@ -16,7 +16,6 @@ OutputLayer::OutputLayer(const ParameterStore& parameters, TensorParallel& tenso
       shares_embedding_(embedding_here && parameters.shape().tie_word_embeddings),
       is_scalar_(parameters.shape().scalar_head),
       hidden_(parameters.shape().hidden_size) {
-  LH_ASSERT(!is_scalar_ || !tensor_.splits(), "a scalar head beside a split model");
   LH_ASSERT(!is_scalar_ || table_.rows <= hidden_, "more labels than a token has numbers");
 }
 
@@ -30,7 +29,8 @@ VocabShard OutputLayer::shard(std::int64_t tokens) const {
 void OutputLayer::losses(const ComputeContext& context, const ActivationSlot& slot, std::span<float> loss) {
   const std::int64_t t = slot.batch.tokens();
   if (is_scalar_)
-    scalar_head_forward(context, {t, hidden_, table_.rows}, first_rows(slot.final_norm, t), weight(), loss);
+    scalar_head_forward(context, {t, hidden_, table_.rows},
+                        all_rows(tensor_, activations_, slot.final_norm, t, hidden_), weight(), loss);
   else if (tensor_.splits())
     vocab_parallel_loss(context, tensor_, shard(t), all_rows(tensor_, activations_, slot.final_norm, t, hidden_),
                         weight(), slot.batch.targets, {}, loss, {}, {}, {});
@@ -56,10 +56,7 @@ void OutputLayer::backward(const ComputeContext& context, const ActivationSlot& 
   const bool wanted = target.wants(table_.begin, table_.begin + table_.rows * hidden_);
   const View dweight = wanted ? target.matrix(table_.begin, table_.rows, hidden_) : View();
   if (is_scalar_) {
-    const ConstView normed = first_rows(slot.final_norm, t);
-    const ScalarHeadShape head{t, hidden_, table_.rows, !target.overwrite};
-    scalar_head_forward(context, head, normed, weight(), loss);
-    scalar_head_backward(context, head, normed, weight(), weights, w.dx, branch, dweight);
+    scalar_backward(context, slot, weights, loss, dweight, !target.overwrite, branch);
   } else if (tensor_.splits()) {
     split_backward(context, slot, weights, loss, dweight, !target.overwrite, branch);
   } else {
@@ -71,6 +68,18 @@ void OutputLayer::backward(const ComputeContext& context, const ActivationSlot& 
   norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target, false);
   norm_.say_ready(target);
   if (!shares_embedding_) target.say_ready(table_.begin, table_.begin + table_.rows * hidden_);
+}
+
+// Nothing is summed over the ranks: each has the matrix, and brings the tokens' rows together where it holds some.
+void OutputLayer::scalar_backward(const ComputeContext& context, const ActivationSlot& slot,
+                                  std::span<const float> weights, std::span<float> loss, View dweight, bool accumulate,
+                                  View dx) {
+  const Workspace& w = activations_.workspace();
+  const std::int64_t t = slot.batch.tokens();
+  const ConstView normed = all_rows(tensor_, activations_, slot.final_norm, t, hidden_);
+  const ScalarHeadShape head{t, hidden_, table_.rows, accumulate, tensor_.first_row(t)};
+  scalar_head_forward(context, head, normed, weight(), loss);
+  scalar_head_backward(context, head, normed, weight(), weights, tensor_.splits() ? w.partial : w.dx, dx, dweight);
 }
 
 // The input's gradient is summed while the last of the weights' is computed.

@@ -1,6 +1,7 @@
 // The last thing that a model does, on its last stage: the final norm, the product over the vocabulary, and the loss.
 // Of a reward model (ModelShape::scalar_head) num_labels numbers for each token, which stand where the loss does
-// otherwise: spans of losses and of their weights are [tokens, num_labels] then.
+// otherwise: spans of losses and of their weights are [tokens, num_labels] then. Every rank of a tp group has this
+// matrix whole and computes all of its gradient, the same bits as the others.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,8 @@ class OutputLayer {
  private:
   ConstView weight() const { return parameters_.weight(table_.begin, table_.rows, hidden_); }
   VocabShard shard(std::int64_t tokens) const;
+  void scalar_backward(const ComputeContext& context, const ActivationSlot& slot, std::span<const float> weights,
+                       std::span<float> loss, View dweight, bool accumulate, View dx);
   void split_backward(const ComputeContext& context, const ActivationSlot& slot, std::span<const float> weights,
                       std::span<float> loss, View dweight, bool accumulate, View dx);
 

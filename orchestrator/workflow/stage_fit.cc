@@ -13,6 +13,7 @@
 #include "contracts/plan/layout_check.h"
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/inference.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/workflow/layout/feature_check.h"
@@ -20,6 +21,14 @@
 
 namespace longhaul {
 namespace {
+
+// A pair of answers is two sequences (TrainingStageSettings::sequences_per_sample).
+std::int64_t sequences_of_micro_batch(const FittedStage& stage) {
+  const std::string method = stage.settings->get_string("method");
+  const bool pairs = stage.kind == "align" ? !learns_from_rollouts(method) && !align_method(method).labels
+                                           : stage.kind == "reward" && method == RewardForm().method;
+  return (pairs ? 2 : 1) * stage.settings->get_integer("micro_batch_size");
+}
 
 class FitCheck {
  public:
@@ -208,7 +217,7 @@ class FitCheck {
     check_adapter(stage);
     const auto shape = model_of(stage);
     if (!shape) return;
-    const auto asked = engine_case_of_stage(stage.kind, *stage.settings, *shape, stage.dims);
+    const auto asked = engine_case_of_stage(stage.kind, *stage.settings, shape, stage.dims);
     if (!asked) return;
     check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
     ModelShape adapted = *shape;
@@ -217,11 +226,12 @@ class FitCheck {
       const std::string& what = matrices.error().what;  // it begins with the key
       add(stage, {what.substr(0, what.find(':')), "adapter"}, what, matrices.error().hint);
     }
-    if (stage.kind != "sft") return;  // align has replicas alone, the others one rank
+    if (!trains(stage.kind) || stage.kind == "pretrain") return;  // which check_layout has looked at
     for (const LayoutProblem& problem :
-         layout_problems({*shape, stage.dims, stage.settings->get_integer("micro_batch_size"),
+         layout_problems({*shape, stage.dims, sequences_of_micro_batch(stage),
                           stage.settings->get_integer("sequence_length"), asked->cp_attention}))
       add(stage, {"parallel"}, problem.what, problem.hint);
+    if (stage.kind != "sft") return;  // align and reward choose no balance and no low precision
     const auto hold = [&](const std::vector<std::string>& keys, const Status& status) {
       if (!status.ok() && status.error().code != ErrorCode::unsupported)  // which check_features has said
         add(stage, keys, status.error().what, status.error().hint);

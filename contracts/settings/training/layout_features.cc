@@ -15,7 +15,12 @@ void add(std::vector<EngineFeature>& rows, const char* area, std::string name, s
 
 // Layouts are for these; other stages that take several ranks make replicas of them.
 bool splits(const std::string& kind) {
-  return kind == "pretrain" || kind == "sft" || kind == "align";
+  return kind == "pretrain" || kind == "sft" || kind == "align" || kind == "reward";
+}
+
+// Trainings whose losses look at whole texts.
+bool judges_texts(const std::string& kind) {
+  return kind == "align" || kind == "reward";
 }
 
 bool is_more_than_replicas(const ParallelDims& dims) {
@@ -41,49 +46,62 @@ void add_data_and_tensor(std::vector<EngineFeature>& rows) {
       [](EngineCase& c) { c.dims.tp = c.dims.cp = c.dims.pp = 2, c.dims.sp = true; });
 }
 
-void add_stages(std::vector<EngineFeature>& rows) {
+void add_judged_texts(std::vector<EngineFeature>& rows) {
   const char* area = "Layouts";
-  rows.push_back(
-      {.area = area,
-       .name = "`align` with tp, pp or ZeRO",
-       .families = {F::llama, F::mixtral},
-       .processor = runs("not with the methods kto and ppo; rollouts with an adapter: replicas, ZeRO 1 and 2"),
-       .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; },
-       .is_asked = [](const EngineCase& c) { return c.kind == "align" && is_more_than_replicas(c.dims); },
-       .refusal =
-           [](const EngineCase& c) {
-             return format("device = \"gpu\" with align in the layout {}: on GPUs it trains replicas",
-                           c.dims.to_string());
-           },
-       .hint = "leave out tp, sp, pp, vp, dp_shard and zero, or use device = \"cpu\"",
-       .keys = {"parallel", "device"}});
+  rows.push_back({.area = area,
+                  .name = "`align` and `reward` with tp, pp or ZeRO",
+                  .families = {F::llama, F::mixtral},
+                  .processor = runs("not with the method ppo; rollouts with an adapter: replicas, ZeRO 1 and 2"),
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; },
+                  .is_asked = [](const EngineCase& c) { return judges_texts(c.kind) && is_more_than_replicas(c.dims); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format("device = \"gpu\" with {} in the layout {}: on GPUs it trains replicas", c.kind,
+                                      c.dims.to_string());
+                      },
+                  .hint = "leave out tp, sp, pp, vp, dp_shard and zero, or use device = \"cpu\"",
+                  .keys = {"parallel", "device"}});
   add(rows, area, "`align` with ZeRO 3", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = 2, c.dims.zero = 3; });
   rows.back().gpu = none;
   add(rows, area, "`align` in a pipeline", {F::llama}, [](EngineCase& c) { c.kind = "align", c.dims.pp = 2; });
   rows.back().gpu = none;
-  rows.push_back(
-      {.area = area,
-       .name = "`align` with cp, ep or etp",
-       .families = {F::llama, F::mixtral},
-       .processor = refused,
-       .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; },
-       .is_asked =
-           [](const EngineCase& c) { return c.kind == "align" && (c.dims.cp > 1 || c.dims.ep > 1 || c.dims.etp > 1); },
-       .refusal =
-           [](const EngineCase& c) {
-             return format("the layout {} splits sequences or experts, which align does not do", c.dims.to_string());
-           },
-       .hint = "leave out cp, ep and etp; tp, sp, pp and ZeRO share a model",
-       .keys = {"parallel.cp", "parallel.ep", "parallel.etp", "parallel"}});
+  add(rows, area, "`reward` with tp and sp", {F::llama, F::gpt2, F::mixtral},
+      [](EngineCase& c) { c.kind = "reward", c.dims.tp = 2, c.dims.sp = true; });
+  rows.back().gpu = none;
+  add(rows, area, "`reward` with ZeRO 3", {F::llama},
+      [](EngineCase& c) { c.kind = "reward", c.dims.dp_shard = 2, c.dims.zero = 3; });
+  rows.back().gpu = none;
+  add(rows, area, "`reward` in a pipeline", {F::llama, F::mixtral},
+      [](EngineCase& c) { c.kind = "reward", c.dims.pp = 2; });
+  rows.back().gpu = none;
   rows.push_back({.area = area,
-                  .name = "`reward` in any layout but replicas",
+                  .name = "`align` and `reward` with cp, ep or etp",
                   .families = {F::llama, F::mixtral},
                   .processor = refused,
                   .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "reward", c.dims.tp = 2; },
+                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; },
+                  .is_asked =
+                      [](const EngineCase& c) {
+                        return judges_texts(c.kind) && (c.dims.cp > 1 || c.dims.ep > 1 || c.dims.etp > 1);
+                      },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format("the layout {} splits sequences or experts, which {} does not do",
+                                      c.dims.to_string(), c.kind);
+                      },
+                  .hint = "leave out cp, ep and etp; tp, sp, pp and ZeRO share a model",
+                  .keys = {"parallel.cp", "parallel.ep", "parallel.etp", "parallel"}});
+}
+
+void add_other_stages(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Layouts",
+                  .name = "`evaluate` in any layout but replicas",
+                  .families = {F::llama, F::mixtral},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "evaluate", c.dims.tp = 2; },
                   .is_asked = [](const EngineCase& c) { return !splits(c.kind) && is_more_than_replicas(c.dims); },
                   .refusal =
                       [](const EngineCase& c) {
@@ -222,7 +240,8 @@ void add_experts(std::vector<EngineFeature>& rows) {
 
 void add_layout_features(std::vector<EngineFeature>& rows) {
   feature_rows::add_data_and_tensor(rows);
-  feature_rows::add_stages(rows);
+  feature_rows::add_judged_texts(rows);
+  feature_rows::add_other_stages(rows);
   feature_rows::add_pipelines(rows);
   feature_rows::add_contexts(rows);
   feature_rows::add_experts(rows);

@@ -17,8 +17,10 @@ void scalar_head_backward(const ComputeContext& context, const ScalarHeadShape& 
   const ConstView given(weights.data(), Shape{shape.tokens, shape.labels});
   const View rounded(scratch.data(), x.dtype(), Shape{shape.tokens, shape.labels});
   cast(context, given, rounded);
+  const std::int64_t rows = dx.shape()[0];
+  linear_backward_input(context, {rows, shape.hidden, shape.labels}, rounded.rows(shape.first, shape.first + rows),
+                        weight, dx);
   const LinearShape layer{shape.tokens, shape.hidden, shape.labels};
-  linear_backward_input(context, layer, rounded, weight, dx);
   if (!dweight.empty()) linear_backward_weight(context, layer, rounded, x, dweight, {}, shape.accumulate);
 }
 

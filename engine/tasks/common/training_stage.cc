@@ -114,6 +114,13 @@ void note_amounts(const TaskRun& run, const TrainingStageSettings& settings, std
 
 }  // namespace
 
+ReplicaModel replica_model(TaskRun& run, const TrainingStage& stage) {
+  const std::int64_t length = stage.stages().front()->length_max();
+  ReplicaModel model{run.mesh, {}, stage.tokens_max() / length, length};
+  for (const auto& one : stage.stages()) model.stages.push_back(one.get());
+  return model;
+}
+
 Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
   HfConfig config;
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(tokenizer_folder, "tokenizer.json")));

@@ -16,6 +16,7 @@
 #include "engine/model/adapter/adapter_export.h"
 #include "engine/tasks/common/task_run.h"
 #include "engine/train/loop/training_loop.h"
+#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
@@ -57,6 +58,7 @@ class TrainingStage {
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
 
   Llama& model() { return *stages_.front(); }
+  const std::vector<std::unique_ptr<Llama>>& stages() const { return stages_; }
   // What the models compute with, as it stands: what an adapter makes of it, where there is one.
   const ParameterStore& weights() { return stores_.weights(); }
   // Grows with every change of what is trained, on all ranks alike.
@@ -103,6 +105,9 @@ class TrainingStage {
   AdapterStores stores_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };
+
+// The model where ranks hold it together, for micro-batches of the training's size. Borrows both.
+ReplicaModel replica_model(TaskRun& run, const TrainingStage& stage);
 
 // Token ids of a tokenizer for config.json: what ends a text and a turn, what pads.
 Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder);

@@ -56,8 +56,8 @@ Status run_align(TaskRun& run) {
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));
-  if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_CHECK(refuse_coded_reference(run, settings));
+  if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));

@@ -35,8 +35,9 @@ bool same_prompt(const ChatTokens& a, const ChatTokens& b) {
 }
 
 // Batches of labelled answers. The estimate of the divergence is made by the weights as they stand, over the answers of
-// the whole global batch when a step's first samples are asked for (collective), and over those of one micro-batch of
-// held-out data.
+// the whole global batch when a step's first samples are asked for (collective over all ranks), and over those of one
+// micro-batch of held-out data (over those that hold the model together). It is a number of the batch and no gradient
+// goes through it.
 class LabelSource final : public BatchSource {
  public:
   // global_batch: of training; 0: held-out data. Borrows run and stage.
@@ -44,10 +45,12 @@ class LabelSource final : public BatchSource {
               std::int64_t global_batch)
       : run_(run), stage_(stage), settings_(settings), data_(std::move(data)), global_batch_(global_batch) {}
 
-  void begin_step(std::int64_t, std::int64_t) override { known_ = false; }
+  void begin_step(std::int64_t step, std::int64_t left_out) override {
+    step_begin_ = (step - 1) * global_batch_ + left_out, known_ = false;
+  }
   std::int64_t samples_per_epoch() const override { return static_cast<std::int64_t>(data_.answers.size()); }
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
-    LH_CHECK(global_batch_ > 0 ? estimate_of_step(first) : estimate_of(first, count));
+    LH_CHECK(global_batch_ > 0 ? estimate_of_step() : estimate_of(first, count));
     std::vector<const ChatTokens*> rows;
     out.per_sequence.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
@@ -74,27 +77,35 @@ class LabelSource final : public BatchSource {
       const ChatTokens& tokens = data_.mismatched[index_of(k)];
       requests.push_back({tokens.ids, tokens.loss_mask});
     }
-    LH_TRY(const std::vector<SequenceScore> scores,
-           score_sequences(run_.compute, stage_.model(), stage_.tokens_max(), requests));
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      ratios.push_back(scores[i].log_probability -
-                       data_.mismatched_references[index_of(first + static_cast<std::int64_t>(i))]);
+    LH_TRY(std::vector<double> ratios, scores_of(requests));
+    for (std::size_t i = 0; i < ratios.size(); ++i)
+      ratios[i] -= data_.mismatched_references[index_of(first + static_cast<std::int64_t>(i))];
     return ratios;
+  }
+  // By the weights as they stand. Where ranks hold the model together they make micro-batches as long as those that
+  // they train; alone a rank makes them as long as the answers are.
+  Result<std::vector<double>> scores_of(std::span<const ScoreRequest> requests) {
+    if (holds_parts(run_.mesh.dims())) return score_by_replica(run_.compute, replica_model(run_, stage_), requests);
+    LH_TRY(const std::vector<SequenceScore> scored,
+           score_sequences(run_.compute, stage_.model(), stage_.tokens_max(), requests));
+    std::vector<double> scores;
+    for (const SequenceScore& score : scored) scores.push_back(score.log_probability);
+    return scores;
   }
   Status estimate_of(std::int64_t first, std::int64_t count) {
     LH_TRY(const std::vector<double> ratios, log_ratios(first, count));
     divergence_ = divergence_estimate(ratios);
     return {};
   }
-  // `first`: the first sample of this rank's part.
-  Status estimate_of_step(std::int64_t first) {
+  // Each replica its share, whichever samples it is asked for: a replay asks for another one's (corruption.check).
+  Status estimate_of_step() {
     if (known_) return {};
-    const std::int64_t share = global_batch_ / run_.group.size();
-    auto mine = log_ratios(first, share);
+    CollectiveGroup& replicas = run_.mesh.data();
+    const std::int64_t share = global_batch_ / replicas.size();
+    auto mine = log_ratios(step_begin_ + replicas.rank() * share, share);
     LH_CHECK(run_.group.agree(mine.ok() ? Status() : Status(mine.error())));
     std::vector<double> all(static_cast<std::size_t>(global_batch_));
-    LH_CHECK(run_.group.all_gather(*mine, all));
+    LH_CHECK(replicas.all_gather(*mine, all));
     divergence_ = divergence_estimate(all);
     known_ = true;
     return {};
@@ -105,6 +116,7 @@ class LabelSource final : public BatchSource {
   AlignSettings settings_;
   LabelData data_;
   std::int64_t global_batch_;
+  std::int64_t step_begin_ = 0;  // the first sample of the step's global batch
   bool known_ = false;
   double divergence_ = 0;
 };
@@ -166,11 +178,6 @@ std::vector<ChatTokens> mismatched_answers(const std::vector<LabelledAnswer>& an
 }
 
 Status run_labels(TaskRun& run, const AlignSettings& settings) {
-  if (!is_only_replicas(run.mesh.dims()))
-    return make_error(ErrorCode::unsupported,
-                      format("method = \"{}\" in the layout {}: its estimate of the divergence is made by replicas",
-                             settings.method, run.mesh.dims().to_string()),
-                      "leave out tp, sp, pp, vp, dp_shard and zero, or use method = \"dpo\"");
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));

@@ -12,6 +12,7 @@
 #include "engine/tasks/rewards/rating_figures.h"
 #include "engine/tasks/rewards/reward_accuracy.h"
 #include "engine/tasks/rewards/reward_model.h"
+#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/stages.h"
 
 namespace longhaul {
@@ -53,21 +54,34 @@ Result<RatedAnswers> read_rated_file(TaskRun& run, const std::string& input, con
   return made;
 }
 
-// At the places of all texts, by the model as it stands: each rank its share, all have the result, `per_text` numbers
-// of each text one behind the other. Collective.
+// By the model as it stands; where ranks hold it together, the same on all of those. With ZeRO 3 replicas need each
+// other: one with fewer than `at_least` texts judges `any` as often as it takes, and makes no numbers of it.
+Result<std::vector<std::vector<double>>> numbers_of_share(TaskRun& run, TrainingStage& stage,
+                                                          std::span<const AskedText> texts, const AskedText& any,
+                                                          std::size_t at_least) {
+  const auto progress = [&](std::size_t done) {
+    run.section("score");
+    run.events.progress(static_cast<double>(std::min(done, texts.size())), static_cast<double>(texts.size()),
+                        "held-out answers");
+  };
+  if (!holds_parts(run.mesh.dims())) return numbers_at(run.compute, stage.model(), stage.tokens_max(), texts, progress);
+  std::vector<AskedText> asked(texts.begin(), texts.end());
+  asked.resize(std::max(at_least, texts.size()), AskedText{any.ids, {}});
+  return numbers_by_replica(run.compute, replica_model(run, stage), asked, progress);
+}
+
+// At the places of all texts: each replica its share, all have the result, `per_text` numbers of each text one behind
+// the other. Collective.
 Result<std::vector<double>> numbers_of_texts(TaskRun& run, TrainingStage& stage, std::span<const AskedText> texts,
                                              std::span<const std::size_t> per_text) {
   run.section("score");
-  const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
+  CollectiveGroup& replicas = run.mesh.data();
+  const auto ranks = static_cast<std::size_t>(replicas.size()), rank = static_cast<std::size_t>(replicas.rank());
   const std::size_t per_rank = (texts.size() + ranks - 1) / ranks, first = std::min(texts.size(), per_rank * rank);
   const std::size_t count = std::min(texts.size() - first, per_rank);
-  auto found =
-      numbers_at(run.compute, stage.model(), stage.tokens_max(), texts.subspan(first, count), [&](std::size_t done) {
-        run.section("score");
-        run.events.progress(static_cast<double>(done), static_cast<double>(count), "held-out answers");
-      });
+  auto found = numbers_of_share(run, stage, texts.subspan(first, count), texts.front(), per_rank);
   LH_CHECK(run.group.agree(found.ok() ? Status() : Status(found.error())));
-  // Ranks have different numbers of steps: each sends as many as the rank with most.
+  // Replicas have different numbers of steps: each sends as many as the one with most.
   std::size_t most = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
     std::size_t own = 0;
@@ -78,7 +92,7 @@ Result<std::vector<double>> numbers_of_texts(TaskRun& run, TrainingStage& stage,
   std::vector<double> mine, gathered(most * ranks), all;
   for (const std::vector<double>& numbers : *found) mine.insert(mine.end(), numbers.begin(), numbers.end());
   mine.resize(most);
-  LH_CHECK(run.group.all_gather(mine, gathered));
+  LH_CHECK(replicas.all_gather(mine, gathered));
   for (std::size_t i = 0, at = 0; i < texts.size(); ++i) {
     if (i % per_rank == 0) at = i / per_rank * most;
     for (std::size_t k = 0; k < per_text[i]; ++k) all.push_back(gathered[at++]);

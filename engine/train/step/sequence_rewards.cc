@@ -22,6 +22,22 @@ void fill_scored_rows(std::span<const std::span<const std::int32_t>> texts, std:
   }
 }
 
+namespace {
+
+// Those of text `asked`, row `row` of a batch.
+std::vector<double> numbers_of_row(const AskedText& asked, std::size_t row, std::int64_t length, std::size_t labels,
+                                   std::span<const float> numbers) {
+  std::vector<double> found;
+  for (const std::size_t place : asked.places) {
+    const std::span<const float> here =
+        numbers.subspan((row * static_cast<std::size_t>(length) + place) * labels, labels);
+    found.insert(found.end(), here.begin(), here.end());
+  }
+  return found;
+}
+
+}  // namespace
+
 Result<std::vector<std::vector<double>>> numbers_at(const ComputeContext& context, Llama& model,
                                                     std::int64_t tokens_max, std::span<const AskedText> texts,
                                                     const std::function<void(std::size_t)>& progress) {
@@ -51,13 +67,34 @@ Result<std::vector<std::vector<double>>> numbers_at(const ComputeContext& contex
     model.forward(context, 0, batch.view());
     model.token_losses(context, 0, numbers);
     for (std::size_t row = 0; row < rows; ++row)
-      for (const std::size_t place : texts[order[at + row]].places) {
-        const auto first =
-            numbers.begin() + static_cast<std::ptrdiff_t>((row * static_cast<std::size_t>(length) + place) * labels);
-        found[order[at + row]].insert(found[order[at + row]].end(), first, first + static_cast<std::ptrdiff_t>(labels));
-      }
+      found[order[at + row]] = numbers_of_row(texts[order[at + row]], row, length, labels, numbers);
     at += rows;
     if (progress) progress(at);
+  }
+  return found;
+}
+
+Result<std::vector<std::vector<double>>> numbers_by_replica(const ComputeContext& context, const ReplicaModel& model,
+                                                            std::span<const AskedText> texts,
+                                                            const std::function<void(std::size_t)>& progress) {
+  const auto labels = static_cast<std::size_t>(model.stages.front()->shape().num_labels);
+  const auto rows = static_cast<std::size_t>(model.sequences);
+  std::vector<std::vector<double>> found;
+  BatchStorage batch;
+  std::vector<float> numbers;
+  for (std::size_t at = 0; at < texts.size(); at += rows) {
+    const std::size_t end = std::min(texts.size(), at + rows);
+    std::vector<std::span<const std::int32_t>> here;
+    // The last micro-batch is filled up with a text that it has.
+    for (std::size_t i = at; i < at + rows; ++i) here.push_back(texts[std::min(i, end - 1)].ids);
+    fill_scored_rows(here, model.length, batch);
+    batch.mark_padding();
+    numbers.assign(batch.ids.size() * labels, 0.0F);
+    LH_CHECK(model.mesh.whole().agree(model.stages.front()->check(batch.view())));
+    LH_CHECK(losses_of_replica(context, model, batch, numbers));
+    for (std::size_t i = at; i < end; ++i)
+      found.push_back(numbers_of_row(texts[i], i - at, model.length, labels, numbers));
+    if (progress) progress(end);
   }
   return found;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/model/llama.h"
 #include "engine/train/step/batch_source.h"
+#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
@@ -26,6 +27,11 @@ struct AskedText {
 Result<std::vector<std::vector<double>>> numbers_at(const ComputeContext& context, Llama& model,
                                                     std::int64_t tokens_max, std::span<const AskedText> texts,
                                                     const std::function<void(std::size_t)>& progress = {});
+// The same by a model that ranks hold together; all ranks of the replica have the numbers. Texts are at most as long as
+// its micro-batches are.
+Result<std::vector<std::vector<double>>> numbers_by_replica(const ComputeContext& context, const ReplicaModel& model,
+                                                            std::span<const AskedText> texts,
+                                                            const std::function<void(std::size_t)>& progress = {});
 // The first number of each text's last token.
 Result<std::vector<double>> sequence_rewards(const ComputeContext& context, Llama& model, std::int64_t tokens_max,
                                              std::span<const std::span<const std::int32_t>> texts,

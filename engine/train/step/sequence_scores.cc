@@ -6,7 +6,6 @@
 
 #include "base/text/text.h"
 #include "engine/core/tensor/transfer.h"
-#include "engine/train/step/batch_source.h"
 
 namespace longhaul {
 
@@ -19,6 +18,14 @@ void fill_row(const ScoreRequest& request, std::int64_t row, BatchStorage& batch
   for (std::size_t i = 0; i + 1 < request.ids.size(); ++i) {
     batch.ids[begin + i] = request.ids[i];
     if (request.mask[i + 1]) batch.targets[begin + i] = request.ids[i + 1];
+  }
+}
+
+void add_losses(const BatchStorage& batch, std::int64_t row, std::span<const float> loss, SequenceScore& score) {
+  for (std::int64_t i = row * batch.length; i < (row + 1) * batch.length; ++i) {
+    if (batch.targets[static_cast<std::size_t>(i)] < 0) continue;
+    score.log_probability -= static_cast<double>(loss[static_cast<std::size_t>(i)]);
+    ++score.tokens;
   }
 }
 
@@ -79,16 +86,51 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
     model.token_losses(context, 0, loss);
     for (std::int64_t row = 0; row < rows; ++row) {
       SequenceScore& score = scores[order[at + static_cast<std::size_t>(row)]];
-      for (std::int64_t i = row * batch.length; i < (row + 1) * batch.length; ++i) {
-        if (batch.targets[static_cast<std::size_t>(i)] < 0) continue;
-        score.log_probability -= static_cast<double>(loss[static_cast<std::size_t>(i)]);
-        ++score.tokens;
-      }
+      add_losses(batch, row, loss, score);
       if (requests[order[at + static_cast<std::size_t>(row)]].compare)
         score.most_likely = is_most_likely(context, model, batch, row);
     }
     at += static_cast<std::size_t>(rows);
     if (progress) progress(at);
+  }
+  return scores;
+}
+
+// A stage's output must stay as it is until the next one has it, and there is a slot only: what is on its way from a
+// micro-batch before is waited for first. The last stage's losses come when all others have sent theirs.
+Status losses_of_replica(const ComputeContext& context, const ReplicaModel& model, const BatchStorage& batch,
+                         std::span<float> losses) {
+  for (Llama* stage : model.stages) stage->finish_sends();
+  for (Llama* stage : model.stages) stage->forward(context, 0, batch.view());
+  model.stages.back()->token_losses(context, 0, losses);
+  for (Llama* stage : model.stages) stage->finish_sends();
+  for (const Llama* stage : model.stages) LH_CHECK(stage->status());
+  CollectiveGroup& pipeline = model.mesh.pipeline();
+  return pipeline.broadcast(losses, pipeline.size() - 1);
+}
+
+Result<std::vector<double>> score_by_replica(const ComputeContext& context, const ReplicaModel& model,
+                                             std::span<const ScoreRequest> requests) {
+  const auto rows = static_cast<std::size_t>(model.sequences);
+  const std::size_t tokens = rows * static_cast<std::size_t>(model.length);
+  BatchStorage batch;
+  batch.sequences = model.sequences, batch.length = model.length;
+  std::vector<double> scores;
+  std::vector<float> loss(tokens);
+  for (std::size_t at = 0; at < requests.size(); at += rows) {
+    const std::size_t end = std::min(requests.size(), at + rows);
+    batch.ids.assign(tokens, 0), batch.targets.assign(tokens, no_target);
+    for (std::size_t i = at; i < end; ++i) {
+      LH_ASSERT(std::ssize(requests[i].ids) <= model.length + 1, format("{} tokens", requests[i].ids.size()));
+      fill_row(requests[i], static_cast<std::int64_t>(i - at), batch);
+    }
+    LH_CHECK(model.mesh.whole().agree(model.stages.front()->check(batch.view())));
+    LH_CHECK(losses_of_replica(context, model, batch, loss));
+    for (std::size_t i = at; i < end; ++i) {
+      SequenceScore score;
+      add_losses(batch, static_cast<std::int64_t>(i - at), loss, score);
+      scores.push_back(score.log_probability);
+    }
   }
   return scores;
 }

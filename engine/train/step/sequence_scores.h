@@ -1,11 +1,12 @@
 // Log-probabilities of given tokens after given texts, many sequences at a time: answer losses, preferences, multiple
-// choice, bits per byte, the reference of DPO.
+// choice, bits per byte, the reference of DPO, the divergence that KTO estimates.
 #pragma once
 
 #include <functional>
 #include <vector>
 
 #include "engine/model/llama.h"
+#include "engine/train/step/batch_source.h"
 
 namespace longhaul {
 
@@ -26,5 +27,24 @@ struct SequenceScore {
 Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context, Llama& model, std::int64_t tokens_max,
                                                    std::span<const ScoreRequest> requests,
                                                    const std::function<void(std::size_t)>& progress = {});
+
+// A model that the ranks of a replica hold together (tp, pp), or of which they have no unit for long (ZeRO 3): its
+// stages on this rank, vp of them in order, and the mesh. Borrowed.
+struct ReplicaModel {
+  Mesh& mesh;
+  std::vector<Llama*> stages;
+  std::int64_t sequences = 1, length = 0;  // of the micro-batches that it is asked for: those of its training
+};
+
+// Llama::token_losses of a micro-batch which all ranks of the replica have, the same on all of them: forward through
+// the stages, one after the other, on slot 0, whose micro-batch is over. Collective over the replica; with ZeRO 3 all
+// replicas make as many calls.
+Status losses_of_replica(const ComputeContext& context, const ReplicaModel& model, const BatchStorage& batch,
+                         std::span<float> losses);
+
+// The log-probabilities of score_sequences() by such a model, the same on all ranks of the replica. Micro-batches have
+// one size, so that replicas with as many requests make as many calls. `compare` is left out.
+Result<std::vector<double>> score_by_replica(const ComputeContext& context, const ReplicaModel& model,
+                                             std::span<const ScoreRequest> requests);
 
 }  // namespace longhaul

@@ -310,7 +310,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
       {"adapters of reward models",
        replace_all(chat, "kind = \"sft\"", "kind = \"reward\"") + "adapter = { kind = \"lora\" }\n",
        "of a reward model"},
-      {"`align` with tp, pp or ZeRO",
+      {"`align` and `reward` with tp, pp or ZeRO",
        replace_all(chat, "kind = \"sft\"", "kind = \"align\"") + "ranks = 2\nparallel = { tp = 2 }\n",
        "on GPUs it trains replicas"},
       {"heads of more than 256 elements", wide_heads, "264"},

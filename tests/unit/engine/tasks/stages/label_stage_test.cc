@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "contracts/events/event.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
 
@@ -84,6 +86,64 @@ TEST_CASE("labels: good answers become likelier than bad ones; a restart and oth
       CAPTURE(name);
       CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
     }
+}
+
+TEST_CASE("labels: ten steps in layouts with tp, pp and ZeRO are those of one rank, with an adapter, too") {
+  const LabelFolder folder;
+  // Good answers are what others are compared with, and count most: so the estimate rises above 0.
+  const std::string rows = replace_all(*read_file(folder.at("labels.jsonl")), "true", "maybe");
+  REQUIRE(
+      write_file_atomic(folder.at("labels.jsonl"), replace_all(replace_all(rows, "false", "true"), "maybe", "false"))
+          .ok());
+  Task task = folder.kto();
+  task.settings.set("steps", 10), task.settings.set("undesirable_weight", 0.1);
+  ParallelDims without_sp = stage_layout(2, 2, 1, 0);
+  without_sp.sp = false;
+  for (const char* adapter : {R"({"kind": "none"})", R"({"kind": "lora", "rank": 4})"}) {
+    CAPTURE(adapter);
+    task.settings.set("adapter", *parse_json(adapter));
+    const std::string one = format("one-{}", adapter[10]);
+    folder.run_well(task, one);
+    const std::vector<Value> alone = folder.steps(one);
+    REQUIRE(alone.size() == 10);
+    double largest = 0;
+    for (const Value& step : alone) largest = std::max(largest, step.get_number("divergence_estimate"));
+    CHECK(largest > 1e-3);  // there is something to agree on
+    std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 2)};
+    if (adapter[10] == 'n') layouts.push_back(stage_layout(1, 1, 2, 3)), layouts.push_back(stage_layout(1, 2, 1, 0));
+    for (const ParallelDims& dims : layouts) {
+      CAPTURE(dims.to_string());
+      const std::string out = one + replace_all(dims.to_string(), " ", "-") + (dims.sp ? "-sp" : "");
+      run_on_ranks(folder, task, out, dims);
+      const std::vector<Value> steps = folder.steps(out);
+      REQUIRE(steps.size() == alone.size());
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        for (const char* name : {"loss", "margin", "divergence_estimate", "grad_norm"}) {
+          CAPTURE(name);
+          CAPTURE(i);
+          CHECK(steps[i].get_number(name) == doctest::Approx(alone[i].get_number(name)).epsilon(1e-5).scale(1));
+        }
+      for (const char* name : {"heldout_loss", "heldout_margin", "heldout_divergence_estimate"})
+        CHECK(folder.figure(out, name) == doctest::Approx(folder.figure(one, name)).epsilon(1e-5).scale(1));
+    }
+  }
+}
+
+TEST_CASE("labels: layouts that split answers, and codes that a folder has not, are refused by name") {
+  const LabelFolder folder;
+  Task task = folder.kto();
+  const auto said = [&](const ParallelDims& dims) {
+    const std::vector<Status> all = run_in_layout(folder, task, "refused", dims);
+    REQUIRE_FALSE(all.front().ok());
+    CHECK(all.front().error().code == ErrorCode::unsupported);
+    return all.front().error().message();
+  };
+  ParallelDims context;
+  context.cp = 2;
+  CHECK(said(context).find("splits sequences or experts, which align does not do") != std::string::npos);
+  task.settings.set("adapter", *parse_json(R"({"kind": "lora", "base_weights": "nf4"})"));
+  CHECK(said(stage_layout(1, 2, 1, 0)).find("method = \"kto\" with adapter.base_weights = \"nf4\" in the layout") !=
+        std::string::npos);
 }
 
 TEST_CASE("labels: rows that are no labels, and labels that are all alike, are refused by name") {

@@ -1,5 +1,5 @@
-// Post-training in layouts drawn by a seed, each against one rank: losses and gradients of `sft` with LoRA, of DPO and
-// of a step of GRPO. The models are tiny; a rank is a thread.
+// Post-training in layouts drawn by a seed, each against one rank: losses and gradients of `sft` with LoRA, of DPO, of
+// KTO, of a reward model and of a step of GRPO. The models are tiny; a rank is a thread.
 #include <doctest/doctest.h>
 
 #include "contracts/events/event.h"
@@ -38,10 +38,14 @@ class TunedFolder : public StageFolder {
     pretrain.settings.find("model")->set("num_hidden_layers", 4);
     run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
     run_well(pretrain, "base");
-    std::string prompts;
-    for (int i = 0; i < 24; ++i)
-      prompts += json_line({{"prompt", format("which colour is number {}?", i)}, {"answer", "red"}});
+    std::string prompts, labels;
+    for (int i = 0; i < 24; ++i) {
+      const std::string prompt = format("which colour is number {}?", i);
+      prompts += json_line({{"prompt", prompt}, {"answer", "red"}});
+      labels += format("{{\"prompt\": \"{}\", \"completion\": \"it is red.\", \"label\": {}}}\n", prompt, i % 2 == 0);
+    }
     REQUIRE(write_file_atomic(at("prompts.jsonl"), prompts).ok());
+    REQUIRE(write_file_atomic(at("labels.jsonl"), labels).ok());
   }
   std::vector<std::pair<std::string, Task>> tasks() const {
     const std::string common = format(
@@ -51,6 +55,9 @@ class TunedFolder : public StageFolder {
     return {{"sft with LoRA", task("sft", {{"model", "base"}, {"data", "questions"}},
                                    "{" + common + R"(, "steps": 2, "adapter": {"kind": "lora", "rank": 4}})")},
             {"dpo", task("align", {{"model", "base"}, {"data", "questions"}}, "{" + common + R"(, "steps": 2})")},
+            {"kto", task("align", {{"model", "base"}, {"data", "labels.jsonl"}},
+                         "{" + common + R"(, "steps": 2, "method": "kto"})")},
+            {"reward", task("reward", {{"model", "base"}, {"data", "questions"}}, "{" + common + R"(, "steps": 2})")},
             {"grpo", task("align", {{"model", "base"}, {"data", "prompts.jsonl"}},
                           "{" + common + R"(, "steps": 1, "method": "grpo", "beta": 0.05,
                             "rollout": {"group_size": 4, "max_new_tokens": 12, "slots": 8},

@@ -88,16 +88,22 @@ bool has_words(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Stopped after its first step and started again: the same bits; two ranks: the same figures.
+// Stopped after its first step and started again: the same bits; two ranks, and two layouts: the same figures.
 void check_restart_and_ranks(const RatingFolder& folder, const Task& task, const std::string& whole,
                              const std::string& figure) {
   const std::atomic<bool> stop{true};
   CHECK(folder.run(task, whole + "-parts", stop).error().code == ErrorCode::aborted);
   folder.run_well(task, whole + "-parts");
   CHECK(folder.weights_of(whole) == folder.weights_of(whole + "-parts"));
-  run_on_ranks(folder, task, whole + "-ranks", 2);
-  for (const std::string& name : {figure, std::string("heldout_loss")})
-    CHECK(folder.figure(whole + "-ranks", name) == doctest::Approx(folder.figure(whole, name)).epsilon(1e-3).scale(1));
+  ParallelDims replicas;
+  replicas.dp_replicate = 2;
+  for (const ParallelDims& dims : {replicas, stage_layout(2, 2, 1, 0), stage_layout(1, 1, 2, 3)}) {
+    CAPTURE(dims.to_string());
+    const std::string out = whole + replace_all(dims.to_string(), " ", "-");
+    run_on_ranks(folder, task, out, dims);
+    for (const std::string& name : {figure, std::string("heldout_loss")})
+      CHECK(folder.figure(out, name) == doctest::Approx(folder.figure(whole, name)).epsilon(1e-3).scale(1));
+  }
 }
 
 // A model of the folder answers POST /v1/score with the first entry of `data`.

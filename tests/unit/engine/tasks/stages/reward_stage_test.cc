@@ -145,6 +145,59 @@ TEST_CASE("reward models: an adapter is trained with the new output layer beside
   CHECK(folder.steps("more", "margin").front().get_number("loss") < 0.4);
 }
 
+TEST_CASE("reward models: ten steps in layouts with tp, pp and ZeRO are those of one rank, with an adapter, too") {
+  const RewardFolder folder;
+  Task reward = folder.reward();
+  reward.settings.set("steps", 10), reward.settings.find("optimizer")->set("lr", 0.001);
+  ParallelDims without_sp = stage_layout(2, 1, 2, 0);
+  without_sp.sp = false;
+  for (const char* adapter : {R"({"kind": "none"})", R"({"kind": "lora", "rank": 4})"}) {
+    CAPTURE(adapter);
+    reward.settings.set("adapter", *parse_json(adapter));
+    const std::string one = format("one-{}", adapter[10]);
+    folder.run_well(reward, one);
+    const std::vector<Value> alone = folder.steps(one, "margin");
+    REQUIRE(alone.size() == 10);
+    std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 2, 1, 0)};
+    if (adapter[10] == 'n')
+      for (const ParallelDims& more :
+           {stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 2, 2, 2), stage_layout(1, 1, 2, 3)})
+        layouts.push_back(more);
+    for (const ParallelDims& dims : layouts) {
+      CAPTURE(dims.to_string());
+      const std::string out = one + replace_all(dims.to_string(), " ", "-") + (dims.sp ? "-sp" : "");
+      run_on_ranks(folder, reward, out, dims);
+      const std::vector<Value> steps = folder.steps(out, "margin");
+      REQUIRE(steps.size() == alone.size());
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        for (const char* name : {"loss", "margin", "chosen_reward", "rejected_reward", "grad_norm"}) {
+          CAPTURE(name);
+          CAPTURE(i);
+          CHECK(steps[i].get_number(name) == doctest::Approx(alone[i].get_number(name)).epsilon(1e-5).scale(1));
+        }
+      for (const char* name : {"heldout_loss", "heldout_accuracy_low", "heldout_accuracy_even"})
+        CHECK(folder.figure(out, name) == doctest::Approx(folder.figure(one, name)).epsilon(1e-5).scale(1));
+      // The head that is written is that of one rank.
+      const auto head = [&](const std::string& of) {
+        const SafetensorsFile file = SafetensorsFile::open(folder.at(of + "/model.safetensors")).value();
+        const SafetensorView tensor = file.find("score.weight").value();
+        std::vector<float> values(static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]));
+        REQUIRE(convert_to_f32(tensor, values).ok());
+        return values;
+      };
+      const std::vector<float> whole = head(one), spread = head(out);
+      REQUIRE(spread.size() == whole.size());
+      for (std::size_t i = 0; i < whole.size(); ++i) CHECK(std::abs(spread[i] - whole[i]) < 1e-4F);
+    }
+  }
+  ParallelDims context;
+  context.cp = 2;
+  const Status refused = run_in_layout(folder, reward, "refused", context).front();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK(says(refused.error().message(), "splits sequences or experts, which reward does not do"));
+}
+
 TEST_CASE("reward models: margins ask for larger differences, and centering keeps rewards around zero") {
   const RewardFolder folder;
   const auto trained = [&](const char* out, double margin, double center) {

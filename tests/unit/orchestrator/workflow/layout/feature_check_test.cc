@@ -119,6 +119,19 @@ TEST_CASE(
             .find("w.toml:12:28: error: stage.tuned: device = \"gpu\" with etp = 2") != std::string::npos);
   CHECK(problems_of(tuned + "ranks = 3\nglobal_batch_size = 48\nparallel = { tp = 3 }\n")
             .find("parallel.tp = 3 does not divide model.num_attention_heads = 4") != std::string::npos);
+  for (const char* kind : {"align", "reward"}) {
+    const std::string post = replace_all(tuned, "\"sft\"", format("\"{}\"", kind)) + "device = \"cpu\"\n";
+    CHECK(problems_of(post + "ranks = 4\nparallel = { tp = 2, pp = 2, sp = true }\n").empty());
+    CHECK(problems_of(post + "ranks = 3\nglobal_batch_size = 48\nparallel = { tp = 3 }\n")
+              .find("parallel.tp = 3 does not divide model.num_attention_heads = 4") != std::string::npos);
+    CHECK(problems_of(post + "ranks = 2\nparallel = { cp = 2 }\n").find(format("which {} does not do", kind)) !=
+          std::string::npos);
+  }
+  const std::string odd = "sequence_length = 15\nmicro_batch_size = 1\nranks = 2\nparallel = { tp = 2, sp = true }\n";
+  const std::string judged = replace_all(tuned, "\"sft\"", "\"reward\"") + odd;
+  CHECK(problems_of(judged).empty());  // two answers of 15 tokens
+  CHECK(problems_of(judged + "method = \"process\"\n").find("with parallel.sp, parallel.tp = 2 does not divide") !=
+        std::string::npos);
   const std::string served = "[stage.served]\nkind = \"deploy\"\ninputs = { model = \"@model\" }\ndevice = \"gpu\"\n";
   CHECK(problems_of(served).empty());
   CHECK(problems_of(experts + served)
