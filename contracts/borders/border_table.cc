@@ -55,6 +55,8 @@ constexpr BorderEntry models[] = {
      "merged into the weights", ""},
     {"of PEFT's prompt tuning and p-tuning the embeddings, of its prefix tuning keys and values, in the same place",
      taken, "stand before every text", ""},
+    {"the folder `adapter` of a stage with `adapter.kind = \"bottleneck\"`, in the same place", refused,
+     " is of a bottleneck, whose layers no weights can take the place of", adapter},
     {"any other `peft_type`", refused, " is no change of weights", adapter},
     {"a key of `adapter_config.json` that is not known, and not empty", refused,
      "is not known: what it changes would be missing", adapter},

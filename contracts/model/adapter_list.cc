@@ -276,9 +276,9 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   if (!adapter.on()) return matrices;
   const ModelShape model = frozen_shape(shape);
   const std::vector<AdaptedMatrix> of_model = matrices_of(parameter_list(model));
-  if (adapter.is_prompt()) {
+  if (!adapter.changes_weights()) {
     for (const AdaptedMatrix& m : of_model)
-      if (m.matrix.name == prompt_name || is_of_prefix(m.matrix))
+      if (m.matrix.name == prompt_name || is_of_prefix(m.matrix) || is_of_bottleneck(m.matrix))
         matrices.push_back(adapter.has_encoder() ? encoded(m, adapter) : saved(m));
     return matrices;
   }
@@ -319,6 +319,12 @@ std::int64_t written_of(std::span<const FlatParameter> unit, std::span<const Fla
   return end - unit.front().begin;
 }
 
+// What a matrix whose input drops needs, [rows, columns] here.
+void make_room_for_dropout(const AdaptedMatrix& matrix, std::int64_t rows, std::int64_t columns, AdapterSpace& space) {
+  space.dropped = std::max(space.dropped, columns), space.rank = std::max(space.rank, matrix.rank);
+  space.factors = std::max(space.factors, matrix.rank * (rows + columns));
+}
+
 }  // namespace
 
 bool means_table(const AdapterShape& adapter, const ModelShape& model) {
@@ -327,7 +333,7 @@ bool means_table(const AdapterShape& adapter, const ModelShape& model) {
 
 bool has_addends(const ParameterSpec& own, const ParallelDims& dims) {
   if (own.tp_dim >= 0 || (own.expert >= 0 ? dims.etp : dims.tp) == 1 || own.name == scalar_head_name) return false;
-  return !is_norm(own) || dims.sp;
+  return !(is_norm(own) || is_of_bottleneck(own)) || dims.sp;
 }
 
 std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matrices, const ModelShape& shape, int ep) {
@@ -357,6 +363,10 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
       adapted.push_back(here);
       if (!matrix.is_saved)
         space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
+      if (adapter.dropout > 0 && matrix.rank > 0 && !matrix.is_table) {
+        const std::int64_t columns = names.find_if_held(matrix.first)->box.extent[1];
+        make_room_for_dropout(matrix, here.size() / columns, columns, space);
+      }
     }
   std::ranges::sort(adapted, {}, &FlatRange::begin);
   std::int64_t units = 0;

@@ -6,7 +6,7 @@
 // of a reward model, which nobody has trained before. A table that is the output as well cannot be named: PEFT trains a
 // copy of one of the two, or, with its ensure_weight_tying, both. An adapter of the kind "prompt" is trained itself,
 // too: the one parameter that frozen_shape() has more than the model; so are the keys and values of "prefix", two of
-// each layer; of "p-tuning" that parameter is made by the adapter's.
+// each layer, and the layers that "bottleneck" adds; of "p-tuning" that parameter is made by the adapter's.
 #pragma once
 
 #include <string>
@@ -44,8 +44,9 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape);
 bool means_table(const AdapterShape& adapter, const ModelShape& model);
 
 // Does each rank of a tp group (of an expert's: of an etp group) have an addend of the gradient of one of the adapter's
-// parameters? Of what every rank of the group has whole beside a matrix that is split, and of norms where each has some
-// of a sequence's rows; without those all have the same gradient of a norm, and always of a scalar head.
+// parameters? Of what every rank of the group has whole beside a matrix that is split, and of norms and bottlenecks
+// where each has some of a sequence's rows; without those all have the same gradient of them, and always of a scalar
+// head.
 bool has_addends(const ParameterSpec& own, const ParallelDims& dims);
 
 // The layers of which some ranks of an expert-parallel group of `ep`, but not all, hold experts that are adapted.
@@ -54,9 +55,11 @@ std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matric
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
 // units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix
 // that is adapted, or what an encoder computes with, and the gradients of one block, of its experts or of a table, in
-// f32. `model` is the layout of the weights that stay as they are.
+// f32. `model` is the layout of the weights that stay as they are. Where an adapter's input drops (lora): columns of
+// the widest one here, the largest rank, and elements of the largest A and B together; else 0.
 struct AdapterSpace {
   std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
+  std::int64_t dropped = 0, rank = 0, factors = 0;
 };
 AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices,
                            const AdapterShape& adapter);

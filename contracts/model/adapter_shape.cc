@@ -1,5 +1,7 @@
 #include "contracts/model/adapter_shape.h"
 
+#include <algorithm>
+
 #include "base/text/text.h"
 
 namespace longhaul {
@@ -11,12 +13,17 @@ const FieldTable<AdapterShape>& adapter_fields() {
           .field("kind", &A::kind,
                  {.help = "what is trained in place of the weights: lora and dora two thin matrices beside each, ia3 a "
                           "factor of its rows or columns, prompt embeddings that stand before every text, p-tuning "
-                          "an encoder that makes them, prefix keys and values of each layer that stand there; none "
-                          "trains the weights",
-                  .choices = {"none", "lora", "dora", "ia3", "prompt", "p-tuning", "prefix"}})
+                          "an encoder that makes them, prefix keys and values of each layer that stand there, "
+                          "bottleneck two small layers behind attention and feed-forward; none trains the weights",
+                  .choices = {"none", "lora", "dora", "ia3", "prompt", "p-tuning", "prefix", "bottleneck"}})
           .field("rank", &A::rank, {.help = "lora, dora: width of the thin matrices", .min = 1, .max = 8192})
           .field("alpha", &A::alpha, {.help = "lora, dora: their product is scaled by alpha / rank", .min = 0})
           .field("rslora", &A::rslora, {.help = "lora, dora: scaled by alpha / sqrt(rank) instead"})
+          .field("dropout", &A::dropout,
+                 {.help = "lora: share of what enters the thin matrices that is zeroed in training, of each adapted "
+                          "matrix its own (PEFT's lora_dropout); nothing of an adapted table of tokens",
+                  .min = 0,
+                  .max = 0.95})
           .field(
               "targets", &A::targets,
               {.help = "matrices that are adapted: last parts of names (\"q_proj\"), or names in which * stands for "
@@ -43,9 +50,30 @@ const FieldTable<AdapterShape>& adapter_fields() {
                   .min = 1,
                   .max = virtual_tokens_max})
           .field("encoder_size", &A::encoder_size,
-                 {.help = "p-tuning: width of the encoder; 0 is the model's hidden_size", .min = 0, .max = 65'536});
+                 {.help = "p-tuning: width of the encoder; 0 is the model's hidden_size", .min = 0, .max = 65'536})
+          .field("bottleneck_size", &A::bottleneck_size,
+                 {.help = "bottleneck: width between its two layers", .min = 1, .max = bottleneck_size_max})
+          .field("bottleneck_after", &A::bottleneck_after,
+                 {.help = "bottleneck: what stands behind which half of each layer: \"attention\", \"feed_forward\" or "
+                          "both"});
   return table;
 }
+
+namespace {
+
+Status check_places(const AdapterShape& adapter) {
+  const std::vector<std::string>& after = adapter.bottleneck_after;
+  const auto is_place = [](const std::string& name) { return name == "attention" || name == "feed_forward"; };
+  if (!after.empty() && std::ranges::all_of(after, is_place) && (after.size() == 1 || after[0] != after[1]) &&
+      after.size() <= 2)
+    return {};
+  return make_error(ErrorCode::invalid_input,
+                    format("adapter.bottleneck_after = [{}] is no choice of halves of a layer",
+                           after.empty() ? "" : "\"" + join(after, "\", \"") + "\""),
+                    "name \"attention\", \"feed_forward\" or both, each once");
+}
+
+}  // namespace
 
 Status check_adapter(const AdapterShape& adapter) {
   const AdapterShape plain;
@@ -59,15 +87,20 @@ Status check_adapter(const AdapterShape& adapter) {
     hold(adapter.rslora != plain.rslora, "rslora");
     hold(adapter.ranks != plain.ranks, "ranks");
     hold(adapter.alphas != plain.alphas, "alphas");
+    hold(adapter.dropout != plain.dropout, "dropout");
   }
-  if (!adapter.on() || adapter.is_prompt()) {
+  if (!adapter.changes_weights()) {
     hold(adapter.targets != plain.targets, "targets");
     hold(adapter.modules_to_save != plain.modules_to_save, "modules_to_save");
   }
   if (!adapter.on()) hold(adapter.base_weights != plain.base_weights, "base_weights");
   if (!adapter.is_prompt()) hold(adapter.virtual_tokens != plain.virtual_tokens, "virtual_tokens");
   if (!adapter.has_encoder()) hold(adapter.encoder_size != plain.encoder_size, "encoder_size");
-  if (unused.empty()) return {};
+  if (!adapter.is_bottleneck()) {
+    hold(adapter.bottleneck_size != plain.bottleneck_size, "bottleneck_size");
+    hold(adapter.bottleneck_after != plain.bottleneck_after, "bottleneck_after");
+  }
+  if (unused.empty()) return adapter.is_bottleneck() ? check_places(adapter) : Status();
   return make_error(
       ErrorCode::invalid_input,
       format("adapter.{} {} nothing to adapter.kind = \"{}\"", join(unused, ", adapter."),

@@ -61,11 +61,32 @@ class ConfigReader {
     if (made.shape.virtual_tokens > 0 && made.shape.text_length_max() < 1)
       wrong(format("{} = {} leaves no room for a text: the model has {} positions", virtual_tokens_key,
                    made.shape.virtual_tokens, made.shape.max_position_embeddings));
+    read_bottleneck(made.shape);
     if (const Value* form = made.shape.scalar_head ? config_.find(reward_form_key) : nullptr) made.reward_form = *form;
     made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
     LH_CHECK(problems_.to_status("the model cannot be used"));
     LH_TRY(made.shape, resolve_shape(made.shape).with_context(name_));
     return made;
+  }
+
+  void read_bottleneck(ModelShape& shape) {
+    const Value* said = present(config_, bottleneck_key);
+    if (!said) return;
+    AdapterShape adapter;
+    adapter.kind = "bottleneck";
+    const Value* size = said->is_table() ? said->find("size") : nullptr;
+    const Value* after = said->is_table() ? said->find("after") : nullptr;
+    adapter.bottleneck_size = size && size->is_integer() ? size->as_integer() : 0;
+    adapter.bottleneck_after.clear();
+    if (after && after->is_array())
+      for (const Value& name : after->as_array())
+        adapter.bottleneck_after.push_back(name.is_string() ? name.as_string() : "");
+    if (adapter.bottleneck_size < 1 || adapter.bottleneck_size > bottleneck_size_max || !check_adapter(adapter).ok())
+      return wrong(format("{}: size has to be from 1 to {}, and after \"attention\", \"feed_forward\" or both",
+                          bottleneck_key, bottleneck_size_max));
+    shape.bottleneck = bottleneck_of(adapter);
+    if (shape.is_moe()) wrong(format("{} of a mixture of experts is not supported", bottleneck_key));
+    if (shape.scalar_head) wrong(format("{} of a reward model is not supported", bottleneck_key));
   }
 
   // Labels as transformers counts them: two where nothing is said.
@@ -349,11 +370,20 @@ Result<HfConfig> load_hf_config(const std::string& path) {
   return read_hf_config(config, path);
 }
 
+Value bottleneck_to_value(const BottleneckShape& bottleneck) {
+  const std::vector<std::string> after = bottleneck.after();
+  Value made = Value::make_table();
+  made.set("size", bottleneck.size);
+  made.set("after", ValueArray(after.begin(), after.end()));
+  return made;
+}
+
 Value write_hf_config(const HfConfig& config) {
   Value made = written_config(config);
   if (config.shape.scalar_head && !config.reward_form.is_null()) made.set(reward_form_key, config.reward_form);
   if (config.shape.virtual_tokens > 0) made.set(virtual_tokens_key, config.shape.virtual_tokens);
   if (config.shape.virtual_keys) made.set(virtual_keys_key, true);
+  if (config.shape.bottleneck.size > 0) made.set(bottleneck_key, bottleneck_to_value(config.shape.bottleneck));
   return made;
 }
 

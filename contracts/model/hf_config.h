@@ -30,6 +30,9 @@ inline constexpr const char* reward_form_key = "longhaul_reward_model";
 // folder is the model without them, and PEFT's files beside it have them.
 inline constexpr const char* virtual_tokens_key = "longhaul_virtual_tokens";
 inline constexpr const char* virtual_keys_key = "longhaul_virtual_keys";  // true: ModelShape::virtual_keys
+// ModelShape::bottleneck: {"size": 64, "after": ["attention", "feed_forward"]}. Others do not read the key.
+inline constexpr const char* bottleneck_key = "longhaul_bottleneck";
+Value bottleneck_to_value(const BottleneckShape& bottleneck);
 
 // `name` is the file's name for errors; all problems are reported together.
 Result<HfConfig> read_hf_config(const Value& config, const std::string& name);

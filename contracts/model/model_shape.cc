@@ -1,5 +1,6 @@
 #include "contracts/model/model_shape.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/text/text.h"
@@ -30,6 +31,7 @@ Status check_sizes(const ModelShape& s) {
                {"n_shared_experts", s.n_shared_experts, 1024},
                {"n_group", s.n_group, experts_max},
                {"virtual_tokens", s.virtual_tokens, virtual_tokens_max},
+               {"bottleneck_size", s.bottleneck.size, bottleneck_size_max},
                {"topk_group", s.topk_group, experts_max}};
   for (const auto& size : sizes)
     if (size.value < 0 || size.value > size.max)
@@ -47,12 +49,16 @@ std::int64_t feed_forward_parameters(const ModelShape& s, std::int64_t experts) 
   return s.hidden_size * s.num_local_experts +
          3 * s.hidden_size * (experts * s.moe_intermediate_size + s.shared_size());
 }
+std::int64_t bottleneck_matrices(const ModelShape& s) {
+  return s.bottleneck.places() * 2 * s.bottleneck.size * s.hidden_size;
+}
 std::int64_t all_parameters(const ModelShape& s, std::int64_t experts) {
   const std::int64_t output = s.tie_word_embeddings ? 0 : s.output_size() * s.hidden_size;
   const std::int64_t before_text =
       s.virtual_tokens * (s.virtual_keys ? 2 * s.num_hidden_layers * s.kv_size() : s.hidden_size);
   const std::int64_t embeddings = s.vocab_size * s.hidden_size + output + before_text;
-  const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts);
+  const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts) + bottleneck_matrices(s) +
+                                s.bottleneck.places() * (s.bottleneck.size + s.hidden_size);  // and the biases of these
   if (s.is_gpt2()) {  // norms have two vectors, linear layers one
     const std::int64_t vectors =
         4 * s.hidden_size + s.q_size() + 2 * s.kv_size() + s.intermediate_size + 2 * s.hidden_size;
@@ -130,7 +136,8 @@ std::int64_t ModelShape::active_parameter_count() const {
 
 std::int64_t ModelShape::matmul_parameter_count() const {
   return output_size() * hidden_size +
-         num_hidden_layers * (attention_parameters(*this) + feed_forward_parameters(*this, num_experts_per_tok));
+         num_hidden_layers * (attention_parameters(*this) + feed_forward_parameters(*this, num_experts_per_tok) +
+                              bottleneck_matrices(*this));
 }
 
 double ModelShape::keys_per_token(std::int64_t sequence_length) const {
@@ -228,11 +235,31 @@ std::string virtual_tokens_text(const ModelShape& shape) {
   return format("{} {}", shape.virtual_tokens, shape.virtual_keys ? "keys and values of each layer" : "embeddings");
 }
 
+std::vector<std::string> BottleneckShape::after() const {
+  std::vector<std::string> names;
+  if (after_attention) names.emplace_back("attention");
+  if (after_feed_forward) names.emplace_back("feed_forward");
+  return names;
+}
+
+BottleneckShape bottleneck_of(const AdapterShape& adapter) {
+  if (!adapter.is_bottleneck()) return {};
+  const auto names = [&](const char* place) {
+    return std::ranges::find(adapter.bottleneck_after, place) != adapter.bottleneck_after.end();
+  };
+  return {adapter.bottleneck_size, names("attention"), names("feed_forward")};
+}
+
+std::string bottleneck_text(const ModelShape& shape) {
+  return format("bottlenecks of {} after {}", shape.bottleneck.size, join(shape.bottleneck.after(), " and "));
+}
+
 ModelShape frozen_shape(ModelShape adapted) {
   if (adapted.adapter.is_prompt()) {
     adapted.virtual_tokens = adapted.adapter.virtual_tokens;
     adapted.virtual_keys = adapted.adapter.is_prefix();
   }
+  if (adapted.adapter.is_bottleneck()) adapted.bottleneck = bottleneck_of(adapted.adapter);
   adapted.adapter = {};
   return adapted;
 }

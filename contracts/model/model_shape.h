@@ -22,6 +22,18 @@
 
 namespace longhaul {
 
+// Two small layers behind a half of each layer (adapter.kind = "bottleneck", contracts/model/adapter_shape.h).
+struct BottleneckShape {
+  std::int64_t size = 0;  // of what is between the two; 0: there are none
+  bool after_attention = false, after_feed_forward = false;
+
+  std::int64_t places() const { return (after_attention ? 1 : 0) + (after_feed_forward ? 1 : 0); }  // of a layer
+  std::vector<std::string> after() const;  // as AdapterShape::bottleneck_after has it
+  bool operator==(const BottleneckShape&) const = default;
+};
+// The one that an adapter adds; of another kind: none.
+BottleneckShape bottleneck_of(const AdapterShape& adapter);
+
 struct ModelShape {
   std::string architecture = "llama";  // llama | gpt2 | mixtral
   std::int64_t vocab_size = 0;         // 0: taken from the tokenizer
@@ -64,6 +76,9 @@ struct ModelShape {
   // They are no embeddings but keys and values of each layer, the parameters prefix_keys and prefix_values
   // [virtual_tokens, kv_size]: what a layer makes of such an id is not looked at.
   bool virtual_keys = false;
+  // Layers that an adapter of the kind "bottleneck" has added, which no weights can take the place of. No key of
+  // `model`: the adapter makes them, or config.json says it.
+  BottleneckShape bottleneck = {};
   // A reward model: in place of logits the output is num_labels numbers for each token, by score.weight
   // [num_labels, hidden], and the embedding is not tied to it. No keys of `model`: the kind of the stage says it, or
   // config.json.
@@ -108,6 +123,8 @@ const FieldTable<ModelShape>& model_shape_fields();
 std::vector<std::int32_t> virtual_token_ids(const ModelShape& shape);
 // "20 embeddings", "20 keys and values of each layer".
 std::string virtual_tokens_text(const ModelShape& shape);
+// "bottlenecks of 64 after attention and feed_forward".
+std::string bottleneck_text(const ModelShape& shape);
 // The model beside which an adapter is trained: what it computes with, without the adapter.
 ModelShape frozen_shape(ModelShape adapted);
 // The reward model that is made of a language model.

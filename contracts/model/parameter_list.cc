@@ -58,6 +58,14 @@ bool is_of_prefix(const ParameterSpec& parameter) {
   return ends_with(parameter.name, keys_ending) || ends_with(parameter.name, values_ending);
 }
 
+std::string bottleneck_prefix(const ModelShape& shape, int layer, LayerHalf half) {
+  return layer_prefix(shape, layer) + (half == LayerHalf::attention ? "attention" : "feed_forward") + "_bottleneck.";
+}
+
+bool is_of_bottleneck(const ParameterSpec& parameter) {
+  return parameter.name.find("_bottleneck.") != std::string::npos;
+}
+
 namespace {
 
 // The output's own matrix, where it has one.
@@ -80,6 +88,19 @@ void add_prefix(const ModelShape& s, int layer, std::vector<ParameterSpec>& list
   if (s.virtual_tokens == 0 || !s.virtual_keys) return;
   for (const std::string& name : {prefix_keys_name(s, layer), prefix_values_name(s, layer)})
     list.push_back({name, {s.virtual_tokens, s.kv_size()}, ParameterSpec::Init::normal, 1, true, layer, 1, false});
+}
+
+// Behind a half of a layer.
+void add_bottleneck(const ModelShape& s, int layer, LayerHalf half, std::vector<ParameterSpec>& list) {
+  using Init = ParameterSpec::Init;
+  constexpr double down_std = 0.02;  // AdapterHub's init_weights = "bert"
+  if (half == LayerHalf::attention ? !s.bottleneck.after_attention : !s.bottleneck.after_feed_forward) return;
+  const std::int64_t size = s.bottleneck.size, hidden = s.hidden_size;
+  const std::string p = bottleneck_prefix(s, layer, half);
+  list.push_back({p + "down.weight", {size, hidden}, Init::normal, down_std, true, layer, -1, false});
+  list.push_back({p + "down.bias", {size}, Init::zeros, 0, false, layer, -1, false});
+  list.push_back({p + "up.weight", {hidden, size}, Init::zeros, 0, true, layer, -1, false});
+  list.push_back({p + "up.bias", {hidden}, Init::zeros, 0, false, layer, -1, false});
 }
 
 // Where a layer's parameters of GPT-2 stand: matrices with their biases, of which q, k, v make one range.
@@ -124,11 +145,13 @@ class Gpt2List {
     matrix(p + "attn.c_proj", h, h, output_range, 1);
     vector(p + "attn.c_proj.bias", h, Init::zeros, -1);
     add_prefix(s_, layer_, list_);
+    add_bottleneck(s_, layer_, LayerHalf::attention, list_);
     norm(p + "ln_2");
     matrix(p + "mlp.c_fc", f, h, range, 0);
     vector(p + "mlp.c_fc.bias", f, Init::zeros, 0);
     matrix(p + "mlp.c_proj", h, f, output_range, 1);
     vector(p + "mlp.c_proj.bias", h, Init::zeros, -1);
+    add_bottleneck(s_, layer_, LayerHalf::feed_forward, list_);
   }
 
   const ModelShape& s_;
@@ -196,14 +219,16 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
     matrix("self_attn.v_proj.weight", s.kv_size(), s.hidden_size, range, 0);
     matrix("self_attn.o_proj.weight", s.hidden_size, s.q_size(), output_range, 1);
     add_prefix(s, layer, list);
+    add_bottleneck(s, layer, LayerHalf::attention, list);
     list.push_back({p + "post_attention_layernorm.weight", {s.hidden_size}, Init::ones, 0, false, layer, -1, false});
     if (s.is_moe()) {
       add_experts(s, layer, p + "block_sparse_moe.", range, output_range, list);
-      continue;
+    } else {
+      matrix("mlp.gate_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
+      matrix("mlp.up_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
+      matrix("mlp.down_proj.weight", s.hidden_size, s.intermediate_size, output_range, 1);
     }
-    matrix("mlp.gate_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
-    matrix("mlp.up_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
-    matrix("mlp.down_proj.weight", s.hidden_size, s.intermediate_size, output_range, 1);
+    add_bottleneck(s, layer, LayerHalf::feed_forward, list);
   }
   list.push_back({"model.norm.weight", {s.hidden_size}, Init::ones, 0, false, -1, -1, true});
   add_output(s, list);

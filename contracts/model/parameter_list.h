@@ -58,6 +58,12 @@ inline constexpr const char* prompt_name = "prompt_embeddings";
 std::string prefix_keys_name(const ModelShape& shape, int layer);
 std::string prefix_values_name(const ModelShape& shape, int layer);
 bool is_of_prefix(const ParameterSpec& parameter);
+// Of the two layers behind a half of a layer (ModelShape::bottleneck): "model.layers.3.attention_bottleneck." and what
+// follows it: down.weight D [size, hidden], down.bias d, up.weight U [hidden, size], up.bias u. Every rank of tp has
+// them whole.
+enum class LayerHalf { attention, feed_forward };
+std::string bottleneck_prefix(const ModelShape& shape, int layer, LayerHalf half);
+bool is_of_bottleneck(const ParameterSpec& parameter);
 
 // The weight of a norm, or its bias.
 bool is_norm(const ParameterSpec& parameter);

@@ -56,6 +56,7 @@ std::int64_t grown(std::int64_t first, std::int64_t then) {
 // The model as far as one rank computes it. Names and formulas as in engine/model/layers/activations.h.
 struct RankSizes {
   std::int64_t t, r, h, q, kv, heads, ffn, mlp, statistics, width;
+  BottleneckShape bottleneck;
 
   explicit RankSizes(const TrainingOutline& o)
       : t(o.tokens()),
@@ -67,19 +68,22 @@ struct RankSizes {
         ffn(o.shape.is_moe() ? 0 : o.shape.intermediate_size / o.dims.tp),
         mlp(o.shape.is_moe() ? 0 : o.shape.mlp_width() / o.dims.tp),
         statistics(o.shape.norm_statistics()),
-        width(o.width()) {}
+        width(o.width()),
+        bottleneck(bottleneck_of(o.adapter)) {}
   std::int64_t of(std::int64_t rows, std::int64_t columns) const { return in_arena(rows * columns * width); }
 };
 
-// BlockActivations, without what is computed again.
+// BlockActivations with their BottleneckActivations, without what is computed again.
 std::int64_t kept_by_block(const RankSizes& z, const Recompute& again) {
   std::int64_t bytes = z.of(z.r, z.h);            // x
   if (!again.norms) bytes += 2 * z.of(z.r, z.h);  // input_norm, post_norm
   if (!again.attention)                           // qkv, attention, log_sum_exp
     bytes += z.of(z.t, z.q + 2 * z.kv) + z.of(z.t, z.q) + in_arena(z.t * z.heads * f32);
-  if (!again.block) bytes += z.of(z.r, z.h);              // middle
-  if (!again.feed_forward) bytes += z.of(z.t, z.mlp);     // gate_up
-  if (!again.activation) bytes += z.of(z.t, z.ffn);       // activated
+  if (!again.block) bytes += z.of(z.r, z.h);           // middle
+  if (!again.feed_forward) bytes += z.of(z.t, z.mlp);  // gate_up
+  if (!again.activation) bytes += z.of(z.t, z.ffn);    // activated
+  const int bottlenecks = (z.bottleneck.after_attention && !again.block) + z.bottleneck.after_feed_forward;
+  bytes += bottlenecks * (z.of(z.r, z.h) + 2 * z.of(z.r, z.bottleneck.size));
   return bytes + 2 * in_arena(z.r * z.statistics * f32);  // input_inv_rms, post_inv_rms
 }
 
@@ -98,8 +102,9 @@ std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, i
   bytes += 2 * z.of(z.r, z.h) + z.of(z.t, z.ffn) + z.of(z.t, z.q);  // branch, dx, activated, attention
   if (o.dims.tp > 1)                                                // partial, landing, full
     bytes += in_arena(z.t * z.h * f32) + in_arena((z.t - z.r) * z.h * f32) + z.of(z.t, z.h);
-  if (o.dropout) bytes += z.r * z.h * z.width;  // masked
-  if (o.low_precision) {                        // LowPrecisionState: two operands at a time
+  if (z.bottleneck.size > 0) bytes += z.of(z.r, z.h) + z.of(z.r, z.bottleneck.size);  // before_bottleneck, bottleneck
+  if (o.dropout) bytes += z.r * z.h * z.width;                                        // masked
+  if (o.low_precision) {  // LowPrecisionState: two operands at a time
     const std::int64_t rows = z.t * std::max({z.h, z.q + 2 * z.kv, z.mlp, z.ffn});
     bytes += z.width * (rows + std::max(rows, z.h * std::max(z.q + 2 * z.kv, z.mlp)));
   }
@@ -388,8 +393,8 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
 
 std::int64_t packed_products_of(const TrainingOutline& o, const RankOutline& rank) {
   const ModelShape& s = o.shape;
-  const std::int64_t widest =
-      std::max({s.hidden_size, s.intermediate_size, s.mlp_width(), s.q_size() + 2 * s.kv_size()});
+  const std::int64_t widest = std::max(
+      {s.hidden_size, s.intermediate_size, s.mlp_width(), s.q_size() + 2 * s.kv_size(), bottleneck_of(o.adapter).size});
   return packed_product_bytes(o.tokens(), widest, rank.is_last(o.dims.vp - 1) ? s.output_size() : 0, o.bf16);
 }
 
@@ -409,6 +414,7 @@ std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
 // Where an adapter is trained: engine/model/store/parameter_store.h (frozen), engine/model/adapter/adapted_weights.h.
 struct FrozenBytes {
   std::int64_t weights = 0, in_use = 0, gradients = 0, messages = 0;
+  std::int64_t dropout = 0;  // of each stage: engine/model/layers/adapter_dropout.h
 };
 
 Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank) {
@@ -420,6 +426,7 @@ Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank)
   const AdapterSpace space = adapter_space(model, matrices, o.adapter);
   FrozenBytes bytes{held_bytes(o.adapter.base_weights, model, o.width()),
                     space.windows * space.window * o.width() + space.matrix * f32, space.gradients * f32};
+  bytes.dropout = (o.tokens() * (space.dropped + space.rank) + (o.bf16 ? space.factors : 0)) * o.width();
   if (place.dims.zero == 3) {
     bytes.weights = model.owned().size() * o.width();
     bytes.in_use += gathered_elements(place.dims, model) * o.width();
@@ -455,6 +462,7 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
     bytes[Category::weights] = frozen.weights;
     bytes[Category::gathered_weights] = gathered_elements(o.dims, layout) * f32 + frozen.in_use;
     bytes[Category::gradients] += frozen.gradients, bytes[Category::messages] = frozen.messages;
+    bytes[Category::activations] = o.dims.vp * frozen.dropout;
   }
   const CheckpointMemory checkpoint = checkpoint_of(o, layout);
   bytes[Category::messages] += messages_of(o, rank, checkpoint.fetched);
@@ -540,10 +548,6 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
   }
   return "";
 }
-
-}  // namespace
-
-namespace {
 
 // Sums over ranks have a copy of what is on its way in the memory of the device, about as large as MPI's in the host's.
 bool takes_of_device(MemoryCategory category) {

@@ -5,6 +5,7 @@
 
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/model/hf_config.h"
 
 namespace longhaul {
 
@@ -93,6 +94,10 @@ Result<Value> read_peft_config(const std::string& path) {
   LH_TRY(const std::string text, read_file(path));
   LH_TRY(Value config, parse_json(text, path));
   if (!config.is_table()) return make_error(ErrorCode::invalid_input, path + " is no JSON object");
+  if (config.find(bottleneck_key) != nullptr)
+    return make_error(ErrorCode::unsupported,
+                      path + " is of a bottleneck, whose layers no weights can take the place of",
+                      "take the model beside it, which has them: evaluate, sample and deploy read it");
   return config;
 }
 

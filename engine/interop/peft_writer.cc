@@ -5,13 +5,22 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/model/hf_config.h"
 
 namespace longhaul {
 
 namespace {
 
-std::string peft_name(const std::string& parameter) {
-  return parameter == prompt_name ? parameter : "base_model.model." + parameter;
+std::string peft_name(const std::string& parameter, bool is_bottleneck) {
+  return parameter == prompt_name || is_bottleneck ? parameter : "base_model.model." + parameter;
+}
+
+// What it is stands there as in the config.json of a model that has it.
+Value bottleneck_config(const ModelShape& shape, const std::string& base_model) {
+  Value config = Value::make_table();
+  config.set(bottleneck_key, bottleneck_to_value(bottleneck_of(shape.adapter)));
+  config.set("base_model_name_or_path", base_model);
+  return config;
 }
 
 // What stands before every text; PEFT reads where it comes from, and no more.
@@ -87,7 +96,7 @@ Value config_of(const ModelShape& shape, const std::vector<AdaptedMatrix>& matri
   const auto rank = static_cast<long long>(adapter.rank);
   config.set("r", rank);
   config.set("lora_alpha", adapter.alpha);
-  config.set("lora_dropout", 0.0);
+  config.set("lora_dropout", adapter.dropout);
   config.set("bias", "none");
   config.set("use_rslora", adapter.rslora);
   config.set("use_dora", adapter.kind == "dora");
@@ -119,20 +128,22 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
   for (const AdaptedMatrix& matrix : shape.adapter.is_prompt() ? std::vector<AdaptedMatrix>() : matrices)
     for (const ParameterSpec& own : matrix.own) {
       SafetensorInfo info;
-      info.name = peft_name(own.name), info.shape = stored_shape(matrix, own, shape.adapter.kind == "ia3");
+      info.name = peft_name(own.name, shape.adapter.is_bottleneck()),
+      info.shape = stored_shape(matrix, own, shape.adapter.kind == "ia3");
       tensors.push_back(std::move(info));
     }
   LH_CHECK(make_directories(folder));
   LH_TRY(SafetensorsWriter file, SafetensorsWriter::create(join_path(folder, "adapter_model.safetensors"),
                                                            std::move(tensors), {{"format", "pt"}}));
-  const Value config =
-      shape.adapter.is_prompt() ? prompt_config(shape, base_model) : config_of(shape, matrices, base_model);
-  return PeftWriter(folder, to_json_pretty(config) + "\n", std::move(file));
+  const Value config = shape.adapter.is_bottleneck() ? bottleneck_config(shape, base_model)
+                       : shape.adapter.is_prompt()   ? prompt_config(shape, base_model)
+                                                     : config_of(shape, matrices, base_model);
+  return PeftWriter(folder, to_json_pretty(config) + "\n", shape.adapter.is_bottleneck(), std::move(file));
 }
 
 Status PeftWriter::add(const std::string& name, std::span<const float> values) {
   const auto bytes = std::as_bytes(values);
-  return file_.write(peft_name(name), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return file_.write(peft_name(name, is_bottleneck_), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 Status PeftWriter::finish() {

@@ -1,5 +1,7 @@
 // An adapter that was trained here, in the files that PEFT reads (engine/interop/peft_adapter.h has the formulas):
-// FOLDER/adapter_config.json and FOLDER/adapter_model.safetensors, in f32.
+// FOLDER/adapter_config.json and FOLDER/adapter_model.safetensors, in f32. A bottleneck, which PEFT does not have, goes
+// into files of the same names: its parameters under their own, and a configuration that says what it is
+// (bottleneck_key of contracts/model/hf_config.h) and no peft_type.
 #pragma once
 
 #include <span>
@@ -21,9 +23,10 @@ class PeftWriter {
   Status finish();
 
  private:
-  PeftWriter(std::string folder, std::string config, SafetensorsWriter file)
-      : folder_(std::move(folder)), config_(std::move(config)), file_(std::move(file)) {}
+  PeftWriter(std::string folder, std::string config, bool is_bottleneck, SafetensorsWriter file)
+      : folder_(std::move(folder)), config_(std::move(config)), is_bottleneck_(is_bottleneck), file_(std::move(file)) {}
   std::string folder_, config_;
+  bool is_bottleneck_;
   SafetensorsWriter file_;
 };
 

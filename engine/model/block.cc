@@ -10,8 +10,9 @@ Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activation
     : activations_(activations),
       tensor_(tensor),
       dropout_(dropout),
-      attention_(parameters, rope, activations, tensor, attention, low_precision, layer, index),
-      feed_forward_(make_feed_forward(parameters, activations, tensor, experts, low_precision, layer, index)),
+      attention_(parameters, rope, activations, tensor, attention, low_precision, dropout.of_adapter, layer, index),
+      feed_forward_(
+          make_feed_forward(parameters, activations, tensor, experts, low_precision, dropout.of_adapter, layer, index)),
       layer_(layer),
       index_(index),
       hidden_(parameters.shape().hidden_size) {
@@ -19,6 +20,9 @@ Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activation
   const bool gpt2 = parameters.shape().is_gpt2();
   input_norm_ = Norm(parameters, prefix + (gpt2 ? "ln_1" : "input_layernorm"));
   post_norm_ = Norm(parameters, prefix + (gpt2 ? "ln_2" : "post_attention_layernorm"));
+  const BottleneckShape& bottleneck = parameters.shape().bottleneck;
+  if (bottleneck.after_attention) attention_bottleneck_ = Bottleneck(parameters, layer, LayerHalf::attention);
+  if (bottleneck.after_feed_forward) feed_forward_bottleneck_ = Bottleneck(parameters, layer, LayerHalf::feed_forward);
 }
 
 void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
@@ -31,7 +35,7 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   first_half(context, slot_index);
   feed_forward_->forward(context, slot_index, branch);
   ConstView bias = feed_forward_->output_bias();
-  drop(context, slot.batch, ModelDropout::feed_forward_place(layer_), branch, bias);
+  finish_branch(context, slot.batch, feed_forward_half(a), branch, bias);
   if (output.norm)
     return output.norm->add_forward(context, r, first_rows(a.middle, r), branch, bias, first_rows(output.x, r),
                                     first_rows(output.normed, r), output.inv_rms);
@@ -47,7 +51,7 @@ void Block::first_half(const ComputeContext& context, int slot_index) {
   const View branch = first_rows(activations_.workspace().branch, r);
   attention_.forward(context, slot_index, branch);
   ConstView bias = attention_.output_bias();
-  drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
+  finish_branch(context, slot.batch, attention_half(a), branch, bias);
   post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
                          first_rows(a.post_norm, r), a.post_inv_rms);
 }
@@ -81,15 +85,14 @@ void Block::backward(const ComputeContext& context, int slot_index, const Gradie
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
   Workspace& w = activations_.workspace();
   const View dx = first_rows(w.dx, r), branch = first_rows(w.branch, r);
-  feed_forward_->backward_input(context, slot_index,
-                                reaches(context, slot.batch, ModelDropout::feed_forward_place(layer_), w.dx), branch);
+  feed_forward_->backward_input(context, slot_index, reaches(context, slot.batch, feed_forward_half(a), w.dx, target),
+                                branch);
   if (weights) feed_forward_->backward_weight(context, slot_index, target);
   feed_forward_->finish_input(context, slot_index);
   // Norms are cleared here and not before: the memory of an adapter's gradient has been the experts' meanwhile.
   if (target.overwrite) post_norm_.clear(context, target);
   post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
-  attention_.backward_input(context, slot_index,
-                            reaches(context, slot.batch, ModelDropout::attention_place(layer_), w.dx), branch);
+  attention_.backward_input(context, slot_index, reaches(context, slot.batch, attention_half(a), w.dx, target), branch);
   if (weights) attention_.backward_weight(context, slot_index, target);
   attention_.finish_input(context);
   if (target.overwrite) input_norm_.clear(context, target);
@@ -98,17 +101,35 @@ void Block::backward(const ComputeContext& context, int slot_index, const Gradie
   input_norm_.say_ready(target);
 }
 
-void Block::drop(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View branch,
-                 ConstView& bias) {
-  if (!dropout_.drops(batch)) return;
-  if (!bias.empty()) add_to_rows(context, bias, tensor_.rows(batch.tokens()), branch);
-  bias = {};
-  dropout_.apply(context, batch, tensor_, place, hidden_, branch, branch);
+Block::Half Block::attention_half(const BlockActivations& kept) const {
+  return {ModelDropout::attention_place(layer_), attention_bottleneck_, kept.attention_bottleneck};
 }
 
-View Block::reaches(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View dy) {
+Block::Half Block::feed_forward_half(const BlockActivations& kept) const {
+  return {ModelDropout::feed_forward_place(layer_), feed_forward_bottleneck_, kept.feed_forward_bottleneck};
+}
+
+void Block::finish_branch(const ComputeContext& context, const MicroBatch& batch, const Half& half, View branch,
+                          ConstView& bias) {
+  const bool drops = dropout_.drops(batch);
+  if (!drops && !half.bottleneck.is_there()) return;
+  const std::int64_t r = tensor_.rows(batch.tokens());
+  if (!bias.empty()) add_to_rows(context, bias, r, branch);
+  bias = {};
+  if (drops) dropout_.apply(context, batch, tensor_, half.dropout_place, hidden_, branch, branch);
+  if (half.bottleneck.is_there()) half.bottleneck.forward(context, r, branch, half.kept);
+}
+
+View Block::reaches(const ComputeContext& context, const MicroBatch& batch, const Half& half, View dy,
+                    const GradientTarget& target) {
+  if (half.bottleneck.is_there()) {
+    Workspace& w = activations_.workspace();
+    half.bottleneck.backward(context, tensor_.rows(batch.tokens()), half.kept, dy, w.bottleneck, w.before_bottleneck,
+                             target);
+    dy = w.before_bottleneck;
+  }
   if (!dropout_.drops(batch)) return dy;
-  dropout_.apply(context, batch, tensor_, place, hidden_, dy, dropout_.masked);
+  dropout_.apply(context, batch, tensor_, half.dropout_place, hidden_, dy, dropout_.masked);
   return dropout_.masked;
 }
 

@@ -59,6 +59,21 @@ std::unique_ptr<LowPrecisionState> low_precision_of(const ParameterStore& parame
                                              account_of(options.memory, MemoryCategory::activations));
 }
 
+ContextShard context_shard_of(const LlamaOptions& options) {
+  return options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard();
+}
+
+DropoutMemory dropout_memory_of(const LlamaOptions& options, const Activations::Sizes& sizes) {
+  DropoutMemory memory;
+  MemoryAccount* const account = account_of(options.memory, MemoryCategory::activations);
+  if (!options.training) return memory;
+  if (options.dropout > 0) memory.masked = Tensor(sizes.dtype, Shape{sizes.rows_max, sizes.shape.hidden_size}, account);
+  if (options.adapted && options.adapted->dropout().rate > 0)
+    memory.of_adapter = std::make_unique<AdapterDropout>(*options.adapted, options.seed, context_shard_of(options),
+                                                         sizes.dtype, sizes.tokens_max, account);
+  return memory;
+}
+
 ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
   ContextAttentionSizes sizes;
   sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
@@ -100,13 +115,9 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
                                         account_of(options.memory, MemoryCategory::attention))),
-      masked_(options.dropout > 0 && options.training
-                  ? Tensor(parameters.compute_dtype(),
-                           Shape{tensor_.rows(activations_.tokens_max()), shape().hidden_size},
-                           account_of(options.memory, MemoryCategory::activations))
-                  : Tensor()),
-      dropout_{options.dropout, options.seed, masked_,
-               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
+      dropout_memory_(dropout_memory_of(options, sizes_of(parameters, options, tensor_))),
+      dropout_{options.dropout, options.seed, dropout_memory_.masked, context_shard_of(options),
+               dropout_memory_.of_adapter.get()} {
   link_.set_overlap(options.overlap);
   if (experts_) experts_->exchange().set_overlap(options.overlap_experts);
   if (link_.first()) embedding_.emplace(parameters, tensor_, activations_, batches_, link_.last());

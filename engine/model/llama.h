@@ -45,7 +45,8 @@ struct LlamaOptions {
   int chunk = 0;                       // which of this rank's vp pipeline stages
   Recompute recompute;                 // what is not kept for the backward
   double dropout = 0;                  // of the embedding and of each branch, in training
-  std::uint64_t seed = 0;              // of the dropout's masks
+  std::uint64_t seed = 0;              // of all dropout's masks
+  WeightSource* adapted = nullptr;     // what adapts the store and may drop some of its input; borrowed; null: nothing
   bool overlap = true;                 // messages between stages travel beside computation
   bool training = true;                // false: forward and token_losses only, a fraction of the memory
   MemoryAccounts* memory = nullptr;    // borrowed
@@ -65,6 +66,12 @@ struct AccountedRope {
   }
   RopeTable table;
   MemoryCharge charge;
+};
+
+// What ModelDropout borrows.
+struct DropoutMemory {
+  Tensor masked;                               // where the model drops
+  std::unique_ptr<AdapterDropout> of_adapter;  // where an adapter of it does; else null
 };
 
 class Llama {
@@ -138,7 +145,7 @@ class Llama {
   StageBatches batches_;
   std::unique_ptr<LowPrecisionState> low_precision_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
-  Tensor masked_;                                // with dropout
+  DropoutMemory dropout_memory_;
   ModelDropout dropout_;
   std::vector<Block> blocks_;
   std::optional<TokenEmbedding> embedding_;  // on the first stage

@@ -21,6 +21,10 @@ Result<QuantizedBytes> quantize_folder(const std::string& model, const std::stri
   if (config.get_string("model_type") == "gpt2") asked.shape.architecture = "gpt2";
   asked.shape.virtual_tokens = config.get_integer(virtual_tokens_key);
   asked.shape.virtual_keys = config.get_bool(virtual_keys_key);
+  if (config.find(bottleneck_key) != nullptr) {
+    LH_TRY(const HfConfig read, read_hf_config(config, join_path(model, "config.json")));
+    asked.shape.bottleneck = read.shape.bottleneck;
+  }
   LH_CHECK(check_engine(asked).with_context(model));
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;

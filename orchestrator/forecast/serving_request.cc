@@ -145,14 +145,14 @@ Result<ServingTask> serving_task_of(const ServingRequest& q) {
   return task;
 }
 
-VirtualTokens virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage) {
+AdapterLeft adapter_left_behind(const RunPlan& plan, const PlannedStage& stage) {
   const PlannedStage* at = &stage;
   for (std::size_t step = 0; step <= plan.stages.size(); ++step) {
     const PlannedInput* input = model_input(*at);
     if (!input || input->stages.empty()) return {};
     at = plan.find(input->stages.front());
     if (!at) return {};
-    if (const VirtualTokens left = virtual_tokens_left(at->settings); left.count > 0) return left;
+    if (const AdapterLeft left = left_by_adapter(at->settings); left.any()) return left;
   }
   return {};
 }
@@ -169,12 +169,12 @@ Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage)
       if (behind.shape.vocab_size == 0)
         return make_error(ErrorCode::unsupported, format("the vocabulary of stage {} is its tokenizer's", at->id()),
                           "with model.vocab_size the model is known before");
-      virtual_tokens_behind(plan, stage).put_into(behind.shape);
+      adapter_left_behind(plan, stage).put_into(behind.shape);
       return behind;
     }
     if (const std::string folder = imported_folder(*at); !folder.empty()) {
       LH_TRY(behind.shape, imported_shape(folder));
-      if (const VirtualTokens left = virtual_tokens_behind(plan, stage); left.count > 0) left.put_into(behind.shape);
+      if (const AdapterLeft left = adapter_left_behind(plan, stage); left.any()) left.put_into(behind.shape);
       return behind;
     }
     if (!input || input->stages.empty())

@@ -46,8 +46,8 @@ struct ModelBehind {
   ModelShape shape;  // resolved, with its vocabulary
   bool int8 = false;
 };
-// What a stage before this one leaves before every text of its model; count 0: nothing is known.
-VirtualTokens virtual_tokens_behind(const RunPlan& plan, const PlannedStage& stage);
+// What a stage before this one leaves beside the weights of its model; nothing where that is not known.
+AdapterLeft adapter_left_behind(const RunPlan& plan, const PlannedStage& stage);
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage);
 
 // One for each `deploy` stage, in plan order; what cannot be predicted says why.

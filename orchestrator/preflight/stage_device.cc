@@ -202,8 +202,10 @@ class DeviceDecider {
     std::string& why = on_processors_[source];
     const auto model = model_behind(plan_, stage);
     if (model.ok() && model->shape.is_moe()) why = "models with experts are answered on processors";
-    if ((model.ok() && model->shape.virtual_tokens > 0) || virtual_tokens_behind(plan_, stage).count > 0)
-      why = "what stands before every text is read on processors";
+    AdapterLeft left = adapter_left_behind(plan_, stage);
+    if (model.ok() && !left.any()) left = {model->shape.virtual_tokens, false, model->shape.bottleneck};
+    if (left.virtual_tokens > 0) why = "what stands before every text is read on processors";
+    if (left.bottleneck.size > 0) why = "layers that an adapter has added are computed on processors";
     return why;
   }
 

@@ -105,19 +105,19 @@ class FitCheck {
   }
 
   // Of the model that this stage takes: the pretraining that makes it says it, or config.json of its folder; tuning and
-  // conversion keep the shape, but for what an adapter puts before every text. Nothing where that is not known.
+  // conversion keep the shape, but for what an adapter puts beside the weights. Nothing where that is not known.
   std::optional<ModelShape> model_of(const FittedStage& stage) {
     std::optional<ModelShape> shape = first_shape_of(stage);
     for (auto from = by_name_.find(stage.model_from); shape && from != by_name_.end();
          from = by_name_.find(from->second->model_from))
-      if (const VirtualTokens left = virtual_tokens_of(*from->second); left.count > 0) left.put_into(*shape);
+      if (const AdapterLeft left = adapter_left_of(*from->second); left.any()) left.put_into(*shape);
     return shape;
   }
 
-  // What a stage itself puts before every text of its model, by its own adapter or one that it takes.
-  VirtualTokens virtual_tokens_of(const FittedStage& stage) const {
+  // What a stage itself puts beside the weights of its model, by its own adapter or one that it takes.
+  AdapterLeft adapter_left_of(const FittedStage& stage) const {
     const auto from = by_name_.find(stage.adapter_from);
-    return virtual_tokens_left(from == by_name_.end() ? *stage.settings : *from->second->settings);
+    return left_by_adapter(from == by_name_.end() ? *stage.settings : *from->second->settings);
   }
 
   // The shape that it had before any tuning.
@@ -205,6 +205,11 @@ class FitCheck {
       return add(stage, {"inputs.adapter", "inputs"},
                  format("stage.{} trains all weights and leaves no adapter", from->first),
                  format("set adapter.kind there, or take its model: inputs = {{ model = \"@{}\" }}", from->first));
+    if (left_by_adapter(*from->second->settings).bottleneck.size > 0)
+      return add(
+          stage, {"inputs.adapter", "inputs"},
+          format("the adapter of stage.{} is a bottleneck, whose layers no weights can take the place of", from->first),
+          format("take the model that it leaves, which has them: inputs = {{ model = \"@{}\" }}", from->first));
     if (stage.adapter_within != "adapter")
       add(stage, {"inputs.adapter", "inputs"},
           format("inputs.adapter names {} of stage.{}, and not its adapter",

@@ -45,19 +45,29 @@ std::vector<AdapterLayout> adapter_layouts() {
           {"prefix", layout_of(1, 1, false, 1, 2, 3)}};
 }
 
+std::vector<AdapterLayout> bottleneck_layouts() {
+  return {{"bottleneck", layout_of(1, 2, true, 1, 2, 1)},  {"bottleneck", layout_of(2, 1, false, 1, 2, 2)},
+          {"bottleneck", layout_of(2, 2, false, 1, 1, 0)}, {"bottleneck", layout_of(2, 2, true, 1, 1, 0), "zb-h1"},
+          {"bottleneck", layout_of(1, 1, false, 2, 2, 0)}, {"bottleneck", layout_of(1, 2, true, 2, 1, 0)},
+          {"bottleneck", layout_of(1, 1, false, 1, 2, 3)}};
+}
+
 }  // namespace
 
 TEST_CASE("an adapter follows the curve of one rank in every layout") {
   constexpr int steps = 4;
+  std::vector<AdapterLayout> layouts = adapter_layouts();
+  for (const AdapterLayout& layout : bottleneck_layouts()) layouts.push_back(layout);
   for (const bool tied : {true, false})
-    for (const AdapterLayout& layout : adapter_layouts()) {
+    for (const AdapterLayout& layout : layouts) {
       CAPTURE(layout.kind);
       CAPTURE(layout.dims.to_string());
       SetupOptions options(training_shape(2, tied));
       options.adapter.kind = layout.kind, options.adapter.rank = 3, options.adapter.virtual_tokens = 5;
       if (options.adapter.low_rank())
         options.adapter.ranks = {{"k_proj", 2}, {"model.layers.1.mlp.*", 5}}, options.adapter.alphas = {{"o_proj", 2}};
-      if (!tied && !options.adapter.is_prompt())
+      options.adapter.bottleneck_size = 6;
+      if (!tied && options.adapter.changes_weights())
         options.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
       const RankRun one = train_one_rank(steps, DType::f32, options);
       options.pipeline.schedule = layout.schedule;
@@ -81,6 +91,41 @@ TEST_CASE("an adapter of the table of tokens, which tp splits by rows, follows t
       REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
       CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
       CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+    }
+  }
+}
+
+TEST_CASE("what an adapter drops of its input is the same in every layout, and where it is computed again") {
+  constexpr int steps = 4;
+  for (const bool gpt2 : {false, true}) {
+    CAPTURE(gpt2);
+    SetupOptions options(gpt2 ? training_gpt2_shape() : training_shape(2, false));
+    options.adapter.kind = "lora", options.adapter.rank = 3, options.adapter.dropout = 0.2;
+    const RankRun one = train_one_rank(steps, DType::f32, options);
+    SetupOptions without = options;
+    without.adapter.dropout = 0;
+    CHECK(worst_relative(one.losses, train_one_rank(steps, DType::f32, without).losses) > 1e-5);
+    SetupOptions again = options;
+    again.recompute.block = true;
+    const RankRun recomputed = train_one_rank(steps, DType::f32, again);
+    CHECK(recomputed.losses == one.losses);
+    CHECK(recomputed.weights == one.weights);
+    std::vector<AdapterLayout> layouts = {{"lora", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
+                                          {"lora", layout_of(1, 1, false, 2, 2, 0)},
+                                          {"lora", layout_of(2, 1, false, 1, 2, 3)}};
+    if (!gpt2)
+      layouts.insert(layouts.end(), {{"lora", layout_of(1, 2, false, 1, 1, 0)},
+                                     {"lora", layout_of(1, 2, true, 1, 2, 1)},
+                                     {"lora", layout_of(2, 2, true, 1, 1, 2)}});
+    for (const AdapterLayout& layout : layouts) {
+      CAPTURE(layout.dims.to_string());
+      options.pipeline.schedule = layout.schedule;
+      for (const RankRun& run : train_on_threads(layout.dims, steps, DType::f32, {}, options)) {
+        REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+        CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+        CHECK(std::abs(run.heldout_loss / one.heldout_loss - 1) <= 1e-5);
+      }
     }
   }
 }
@@ -167,13 +212,13 @@ TEST_CASE("an adapter of a model with experts, whose experts are on other ranks"
 }
 
 TEST_CASE("an adapter of a GPT-2, whose q, k and v are one matrix, follows the curve of one rank") {
-  for (const char* kind : {"lora", "dora", "ia3", "prompt", "prefix"})
+  for (const char* kind : {"lora", "dora", "ia3", "prompt", "prefix", "bottleneck"})
     for (const ParallelDims& dims : {layout_of(2, 1, false, 1, 2, 2), layout_of(1, 1, false, 2, 1, 0)}) {
       CAPTURE(kind);
       CAPTURE(dims.to_string());
       SetupOptions options(training_gpt2_shape());
       options.adapter.kind = kind, options.adapter.virtual_tokens = 5;
-      if (!options.adapter.is_prompt()) options.adapter.modules_to_save = {"wpe", "ln_1", "ln_f"};
+      if (options.adapter.changes_weights()) options.adapter.modules_to_save = {"wpe", "ln_1", "ln_f"};
       const RankRun one = train_one_rank(3, DType::f32, options);
       for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
         REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
@@ -213,6 +258,29 @@ TEST_CASE("an adapter of experts whose weights are in few bits follows the curve
   }
 }
 
+TEST_CASE("a bottleneck behind dropout, over sequences that are split, computed again: bit for bit as it was kept") {
+  for (const ModelShape& shape : {training_shape(2, false), training_gpt2_shape()}) {
+    CAPTURE(shape.architecture);
+    SetupOptions options(shape);
+    options.adapter.kind = "bottleneck", options.adapter.bottleneck_size = 6, options.dropout = 0.2;
+    const RankRun one = train_one_rank(3, DType::f32, options);
+    RecomputeSettings recompute;
+    recompute.modules = {"block"};
+    std::vector<RankRun> kept, again;
+    for (std::vector<RankRun>* runs : {&kept, &again}) {
+      *runs = train_on_threads(layout_of(1, 2, true, 1, 1, 0), 3, DType::f32, {}, options);
+      options.recompute = recompute_from(recompute).value();
+    }
+    for (std::size_t rank = 0; rank < kept.size(); ++rank) {
+      REQUIRE_MESSAGE(again[rank].status.ok(), again[rank].status.error().message());
+      CHECK(again[rank].losses == kept[rank].losses);
+      CHECK(again[rank].norms == kept[rank].norms);
+      CHECK(worst_relative(one.losses, kept[rank].losses) <= 1e-5);
+      CHECK(worst_relative(one.norms, kept[rank].norms) <= 1e-4);
+    }
+  }
+}
+
 namespace {
 
 std::vector<SetupOptions> planned_setups() {
@@ -230,9 +298,18 @@ std::vector<SetupOptions> planned_setups() {
   all.back().adapter.targets = {"w2"};
   all.push_back(experts_setup("lora"));
   all.back().adapter.targets = {"*.experts.3.w1"}, all.back().adapter.base_weights = "nf4";
+  all.emplace_back();
+  all.back().adapter.kind = "lora", all.back().adapter.ranks = {{"down_proj", 12}}, all.back().adapter.dropout = 0.1;
   for (const char* kind : {"prompt", "p-tuning"}) {
     all.emplace_back();
     all.back().adapter.kind = kind, all.back().adapter.virtual_tokens = 5;
+  }
+  for (const bool again : {false, true}) {
+    all.emplace_back();
+    all.back().adapter.kind = "bottleneck", all.back().adapter.bottleneck_size = 6;
+    RecomputeSettings recompute;
+    if (again) recompute.modules = {"block"}, recompute.layers = 1;
+    all.back().recompute = recompute_from(recompute).value();
   }
   return all;
 }
@@ -248,6 +325,7 @@ TEST_CASE("memory of an adapter's training is what was planned") {
     REQUIRE(setup.trainer.step().ok());
     TrainingOutline outline;
     outline.shape = options.shape, outline.adapter = options.adapter;
+    outline.recompute = options.recompute;
     outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
     outline.rope_positions = options.shape.max_position_embeddings;
     const auto plan = plan_training_memory(outline, {});

@@ -93,10 +93,9 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   LH_TRY(const AdapterStores stores, make_adapter_stores(context, TrainingSetup::trained_shape(setup), walked_type(c),
                                                          &memory, TrainingSetup::place_of(mesh, setup), mesh));
   TrainerOptions options = TrainingSetup::trainer_options(walked_batch(c), 1, walked_micro_batch, setup);
-  options.tokens_max = 2 * walked_micro_batch * walked_length;
+  options.tokens_max = 2 * walked_micro_batch * walked_length, options.adapted = stores.adapted.get();
   LlamaOptions model = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model.tokens_max = options.tokens_max, model.moe = setup.moe, model.memory = &memory;
-  options.adapted = stores.adapted.get();
   Llama llama(stores.weights(), model);
   PreferenceObjective preferences{AlignSettings()};
   ScoreObjective scores{RewardModelSettings()};

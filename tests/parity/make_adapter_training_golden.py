@@ -6,6 +6,8 @@
 Each folder is an adapter of golden/train-llama-untied that PEFT wrote (adapter_config.json, adapter_model.safetensors) with
 random values in all of its tensors, so that each has a gradient from the first step on (PEFT's prompt begins with such). golden.json: token ids, loss and the
 gradient's norm of each step. after/adapter_model.safetensors: the adapter after ten steps. All in f32, from fixed seeds.
+train-adapter-dropout has the masks of engine/ops/pointwise/dropout.h in place of PEFT's random ones.
+train-adapter-houlsby and -pfeiffer are of no PEFT: two layers of torch behind those of transformers, in the files that a stage of ours writes.
 train-adapter-nf4 is QLoRA: the matrices of the base are what bitsandbytes keeps of them. train-adapter-reward is one of golden/reward-llama, whose output layer is trained beside it: pairs in place of token ids.
 """
 import json
@@ -13,6 +15,7 @@ import shutil
 import sys
 
 import bitsandbytes
+import numpy
 import peft
 import safetensors.torch
 import torch
@@ -37,6 +40,11 @@ PROMPTS = {  # embeddings, or keys and values of each layer, before every text
     "prefix": (BASE, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")),
     "gpt2-prefix": (GPT2_BASE, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")),
 }
+BOTTLENECKS = {  # size, and the halves of a layer that they stand behind
+    "houlsby": (BASE, 5, ["attention", "feed_forward"]),
+    "pfeiffer": (GPT2_BASE, 6, ["feed_forward"]),
+}
+DROPOUT, DROPOUT_SEED = 0.25, 11
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
     "lora": peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"]),
@@ -53,7 +61,40 @@ PARTS = {  # adapters whose parts differ
 }
 
 
+class Bottleneck(torch.nn.Module):
+    def __init__(self, hidden, size):
+        super().__init__()
+        self.down, self.up = torch.nn.Linear(hidden, size), torch.nn.Linear(size, hidden)
+
+    def forward(self, h):
+        return h + self.up(torch.nn.functional.gelu(self.down(h), approximate="tanh"))
+
+
+def add_bottlenecks(model, size, after):
+    model.requires_grad_(False)
+    layers = model.transformer.h if hasattr(model, "transformer") else model.model.layers
+    for layer in layers:
+        halves = {"attention": layer.attn if hasattr(layer, "attn") else layer.self_attn, "feed_forward": layer.mlp}
+        for half in after:
+            made = Bottleneck(model.config.hidden_size, size)
+            layer.add_module(f"{half}_bottleneck", made)
+            halves[half].register_forward_hook(
+                lambda module, inputs, out, made=made: (made(out[0]), *out[1:]) if isinstance(out, tuple) else made(out))
+    model.bottleneck = {"size": size, "after": after}
+    return model
+
+
+def save_bottlenecks(tuned, folder, base):
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file({name: p.detach().clone() for name, p in tuned.named_parameters() if p.requires_grad},
+                                folder / "adapter_model.safetensors")
+    said = {"longhaul_bottleneck": tuned.bottleneck, "base_model_name_or_path": base}
+    (folder / "adapter_config.json").write_text(json.dumps(said, indent=2) + "\n")
+
+
 def save(tuned, folder, base=BASE):
+    if hasattr(tuned, "bottleneck"):
+        return save_bottlenecks(tuned, folder, base)
     tuned.save_pretrained(folder, save_embedding_layers=False)  # of a table that is adapted the base is not wanted
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
@@ -67,7 +108,7 @@ def save(tuned, folder, base=BASE):
 
 def save_encoder(tuned, folder):
     # PEFT keeps what a p-tuning's encoder makes, not the encoder.
-    if tuned.peft_type == peft.PeftType.P_TUNING:
+    if getattr(tuned, "peft_type", None) == peft.PeftType.P_TUNING:
         safetensors.torch.save_file({name.replace(".default", ""): p.detach().clone()
                                      for name, p in tuned.named_parameters() if p.requires_grad}, folder / "encoder.safetensors")
 
@@ -87,7 +128,7 @@ def of_ids(tuned, ids):
 def train(tuned, batches, judge=of_ids):
     trained = {name: p for name, p in tuned.named_parameters() if p.requires_grad}
     is_matrix = lambda name: any(part in name for part in ("lora_A", "lora_B", "lora_embedding", "score")) or (
-        ("prompt_encoder" in name or "modules_to_save" in name) and trained[name].dim() > 1)
+        any(part in name for part in ("prompt_encoder", "modules_to_save", "bottleneck")) and trained[name].dim() > 1)
     decayed = [p for name, p in trained.items() if is_matrix(name)]
     others = [p for name, p in trained.items() if not is_matrix(name)]
     groups = [{"params": decayed, "weight_decay": ADAMW["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
@@ -128,6 +169,62 @@ def write(name, tuned, batches, judge=of_ids, base=BASE, **more):
     print(f"train-adapter-{name}: loss {steps[0]['loss']:.4f} to {steps[-1]['loss']:.4f}")
 
 
+def philox(seed, counters, stream):
+    # Philox4x32-10 of 64-bit counters: [n, 4] words (Salmon et al. 2011).
+    low = numpy.uint64(0xFFFFFFFF)
+    halves = lambda value: [value & low, value >> numpy.uint64(32)]
+    c = halves(counters.astype(numpy.uint64)) + [numpy.full_like(counters, half, dtype=numpy.uint64)
+                                                 for half in halves(numpy.uint64(stream))]
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        p0, p1 = numpy.uint64(0xD2511F53) * c[0], numpy.uint64(0xCD9E8D57) * c[2]
+        c = [(p1 >> numpy.uint64(32)) ^ c[1] ^ numpy.uint64(key[0]), p1 & low,
+             (p0 >> numpy.uint64(32)) ^ c[3] ^ numpy.uint64(key[1]), p0 & low]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return numpy.stack(c, axis=1)
+
+
+class Masked(torch.nn.Module):
+    """The masks of the adapter's matrix of that number."""
+
+    def __init__(self, number, step):
+        super().__init__()
+        self.number, self.step = number, step
+
+    def forward(self, x):
+        sequences, length, columns = x.shape
+        blocks, threshold = (columns + 7) // 8, round(DROPOUT * 65536)
+        rows = []
+        for sequence in range(sequences):
+            sample = self.step["number"] * sequences + sequence
+            stream = (1 << 63) + sample * 65536 + (1 << 15) + self.number
+            words = philox(DROPOUT_SEED, numpy.arange(length * blocks, dtype=numpy.uint64), stream)
+            draws = numpy.stack([words & numpy.uint64(0xFFFF), words >> numpy.uint64(16)], axis=2).reshape(length, blocks * 8)
+            rows.append(draws[:, :columns] >= threshold)
+        return x * torch.tensor(numpy.stack(rows), dtype=x.dtype) * (65536 / (65536 - threshold))
+
+
+def write_dropout():
+    generator = torch.Generator().manual_seed(71)
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / BASE, torch_dtype=torch.float32,
+                                                              attn_implementation="eager")
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=6, lora_dropout=DROPOUT, target_modules=LINEAR,
+                                                       task_type="CAUSAL_LM")).train()
+    spread(tuned, generator)
+    step = {"number": 0}
+    adapted = [module for module in tuned.modules() if isinstance(module, peft.tuners.lora.Linear)]
+    for number, module in enumerate(adapted):  # in the order of the forward pass
+        module.lora_dropout["default"] = Masked(number, step)
+
+    def of_step(tuned, ids):
+        judged = of_ids(tuned, ids)
+        step["number"] += 1
+        return judged
+
+    batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
+    write("dropout", tuned, batches, of_step, seed=DROPOUT_SEED)
+
+
 def write_nf4():
     generator = torch.Generator().manual_seed(41)
     model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / BASE, torch_dtype=torch.float32,
@@ -164,6 +261,18 @@ def write_prompt(name, number):
     write(name, tuned, batches, of_text, base)
 
 
+def write_bottleneck(name, number):
+    base, size, after = BOTTLENECKS[name]
+    generator = torch.Generator().manual_seed(number)
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / base, torch_dtype=torch.float32,
+                                                              attn_implementation="eager")
+    torch.manual_seed(number)
+    tuned = add_bottlenecks(model, size, after).train()
+    spread(tuned, generator)
+    batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
+    write(name, tuned, batches, base=base)
+
+
 def write_reward():
     generator = torch.Generator().manual_seed(51)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -179,14 +288,19 @@ def write_reward():
 
 def main():
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *MIXTRAL, *PARTS, *PROMPTS, "reward", "nf4"]
+    wanted = sys.argv[1:] or [*ADAPTERS, *GPT2, *MIXTRAL, *PARTS, *PROMPTS, *BOTTLENECKS, "reward", "nf4", "dropout"]
     if "reward" in wanted:
         write_reward()
     if "nf4" in wanted:
         write_nf4()
+    if "dropout" in wanted:
+        write_dropout()
     for number, name in enumerate(PROMPTS):
         if name in wanted:
             write_prompt(name, 61 + number)
+    for number, name in enumerate(BOTTLENECKS):
+        if name in wanted:
+            write_bottleneck(name, 81 + number)
     for number, (name, config) in enumerate((ADAPTERS | GPT2 | MIXTRAL | PARTS).items()):
         if name not in wanted:
             continue

@@ -243,6 +243,13 @@ AdapterShape peft_shape(const std::string& folder) {
   const std::string path = folder + "/adapter_config.json";
   const Value config = parse_json(read_file(path).value(), path).value();
   AdapterShape adapter;
+  if (const Value* bottleneck = config.find(bottleneck_key)) {  // our own: PEFT has none
+    adapter.kind = "bottleneck", adapter.bottleneck_size = bottleneck->get_integer("size");
+    adapter.bottleneck_after.clear();
+    for (const Value& half : bottleneck->find("after")->as_array())
+      adapter.bottleneck_after.push_back(half.as_string());
+    return adapter;
+  }
   if (config.find("num_virtual_tokens")) {
     const std::string type = config.get_string("peft_type");
     adapter.kind = type == "P_TUNING" ? "p-tuning" : type == "PREFIX_TUNING" ? "prefix" : "prompt";
@@ -253,6 +260,7 @@ AdapterShape peft_shape(const std::string& folder) {
   const bool ia3 = config.get_string("peft_type") == "IA3";
   adapter.kind = ia3 ? "ia3" : config.get_bool("use_dora") ? "dora" : "lora";
   if (!ia3) adapter.rank = config.get_integer("r"), adapter.alpha = config.get_number("lora_alpha");
+  if (!ia3) adapter.dropout = config.get_number("lora_dropout");
   if (const Value* ranks = config.find("rank_pattern"))
     for (const ValueMember& one : ranks->as_table()) adapter.ranks[one.key] = one.value.as_integer();
   if (const Value* alphas = config.find("alpha_pattern"))
@@ -288,8 +296,8 @@ std::vector<float> peft_values(const ParameterLayout& layout, const ModelShape& 
   CHECK(theirs.tensors().size() == layout.parameters().size());
   std::vector<float> flat(static_cast<std::size_t>(layout.flat_size()));
   for (const FlatParameter& p : layout.parameters()) {
-    const bool prompt = p.spec.name.starts_with("prompt_");
-    const SafetensorView view = theirs.find((prompt ? "" : "base_model.model.") + p.spec.name).value();
+    const bool own = p.spec.name.starts_with("prompt_") || is_of_bottleneck(p.spec);
+    const SafetensorView view = theirs.find((own ? "" : "base_model.model.") + p.spec.name).value();
     REQUIRE(view.bytes.size() == static_cast<std::size_t>(p.end - p.begin) * sizeof(float));
     std::memcpy(flat.data() + p.begin, view.bytes.data(), view.bytes.size());
   }
@@ -329,6 +337,8 @@ struct GoldenAdapter {
     options.adapted = &adapted, options.tokens_max = tokens;
     LlamaOptions model_options;
     model_options.tokens_max = tokens, model_options.moe.balance = "none";  // no loss but that of the tokens
+    model_options.adapted = &adapted;
+    model_options.seed = static_cast<std::uint64_t>(golden.get_integer("seed"));  // of the masks
     Llama model(frozen, model_options);
     Mesh alone;
     Trainer trainer(context, alone, store, {&model}, objective, batches, options);
@@ -384,9 +394,9 @@ struct GoldenAdapter {
 }  // namespace
 
 TEST_CASE("ten AdamW steps of an adapter are PEFT's: losses, norms, and where every tensor ends") {
-  for (const char* kind :
-       {"lora", "rslora", "dora", "ia3", "nf4", "gpt2", "gpt2-dora", "mixtral", "mixtral-dora", "patterns", "modules",
-        "table", "prompt", "gpt2-prompt", "p-tuning", "prefix", "gpt2-prefix"}) {
+  for (const char* kind : {"lora",     "rslora",       "dora",        "ia3",     "nf4",      "gpt2",   "gpt2-dora",
+                           "mixtral",  "mixtral-dora", "patterns",    "modules", "table",    "prompt", "gpt2-prompt",
+                           "p-tuning", "prefix",       "gpt2-prefix", "houlsby", "pfeiffer", "dropout"}) {
     CAPTURE(kind);
     GoldenAdapter m(kind);
     GoldenBatches batches(m.golden, virtual_token_ids(m.frozen.shape()));

@@ -266,6 +266,11 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   unless(s.corruption.check != "replay", "corruption",
          format("corruption.check = \"replay\" with method = \"{}\": a neighbour has answers of its own", s.method),
          "leave it out, or use another check");
+  unless(s.adapter.dropout == 0, "adapter",
+         format("adapter.dropout = {:g} with method = \"{}\": answers are drawn by all of the adapter, and a step that "
+                "drops some of it would compare another model with it",
+                s.adapter.dropout, s.method),
+         "leave adapter.dropout out; methods that learn from pairs have it");
   const bool cispo = s.rollout.surrogate == "cispo";
   unless(!cispo || s.rollout.dual_clip == 0, "rollout", "rollout.dual_clip means nothing with surrogate = \"cispo\"",
          "leave it out: no token's weight is above 1 + clip_high");

@@ -1,4 +1,6 @@
 // Rows about adapters.
+#include <algorithm>
+
 #include "base/text/text.h"
 #include "contracts/model/adapter_list.h"
 #include "contracts/settings/training/feature_rows.h"
@@ -13,6 +15,8 @@ bool has_adapter(const EngineCase& c) {
 
 const char* const what_runs = "attention and feed-forward; gradients of their weights are computed, too";
 const char* const what_stands_before = "of the kind `sft`; embeddings before every text, by every layout";
+const char* const layers_behind =
+    "of the kind `sft`; two small layers behind attention, the feed-forward or both, by every layout";
 const char* const keys_before = "of the kind `sft`; keys and values of each layer before every text, by every layout";
 
 // Layers of which ep leaves some ranks without experts that are adapted.
@@ -99,6 +103,39 @@ void add_prefix_of_experts(std::vector<EngineFeature>& rows) {
        .keys = {"adapter.kind", "adapter"}});
 }
 
+void add_bottleneck_limits(std::vector<EngineFeature>& rows) {
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "`adapter.kind = \"bottleneck\"` of `pretrain`, `align` and `reward`",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "align", c.adapter.kind = "bottleneck"; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.is_bottleneck() && c.kind != "sft"; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("adapter.kind = \"bottleneck\" of the kind {}: layers behind others are learnt by sft alone",
+                           c.kind);
+           },
+       .hint = "use adapter.kind = \"lora\"",
+       .keys = {"adapter.kind", "adapter"}});
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.kind = \"bottleneck\"` of a mixture of experts",
+                  .families = {F::mixtral},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "bottleneck"; },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.is_bottleneck() && c.shape.is_moe(); },
+                  .refusal =
+                      [](const EngineCase&) {
+                        return std::string(
+                            "adapter.kind = \"bottleneck\" of a mixture of experts, which is there for dense models "
+                            "alone");
+                      },
+                  .hint = "use adapter.kind = \"lora\" or \"prompt\"",
+                  .keys = {"adapter.kind", "adapter"}});
+}
+
 void add_base_weights(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.base_weights` of fewer bits (QLoRA)",
@@ -163,6 +200,86 @@ void add_saved_modules(std::vector<EngineFeature>& rows) {
                   .keys = {"adapter.modules_to_save", "adapter", "device"}});
 }
 
+bool adapts_experts(const EngineCase& c) {
+  if (!c.shape.is_moe()) return false;
+  ModelShape adapted = c.shape;
+  adapted.adapter = c.adapter;
+  const auto matrices = adapted_matrices(adapted);
+  return matrices.ok() && std::ranges::any_of(*matrices, [](const AdaptedMatrix& m) {
+           return m.rank > 0 && (m.matrix.expert >= 0 || m.matrix.name.find(".shared_experts.") != std::string::npos);
+         });
+}
+
+void add_dropout(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.dropout`",
+                  .families = {F::llama, F::mistral, F::gpt2, F::mixtral},
+                  .processor = runs("of `lora`, in training; one mask for every layout"),
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.dropout = 0.1; },
+                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.adapter.dropout > 0; },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format("device = \"gpu\" with adapter.dropout = {:g}, which is trained on processors",
+                                      c.adapter.dropout);
+                      },
+                  .hint = "leave adapter.dropout out, or use device = \"cpu\"",
+                  .keys = {"adapter.dropout", "adapter", "device"}});
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.dropout` with `adapter.kind = \"dora\"`",
+                  .families = {F::llama},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.adapter.kind = "dora", c.adapter.dropout = 0.1; },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.kind == "dora" && c.adapter.dropout > 0; },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "adapter.dropout = {:g} with adapter.kind = \"dora\": nothing is added beside its "
+                            "scaled matrices",
+                            c.adapter.dropout);
+                      },
+                  .hint = "leave adapter.dropout out, or use adapter.kind = \"lora\"",
+                  .keys = {"adapter.dropout", "adapter.kind", "adapter"}});
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.dropout` of experts' matrices",
+                  .families = {F::mixtral, F::experts},
+                  .processor = refused,
+                  .gpu = refused,
+                  .ask =
+                      [](EngineCase& c) {
+                        c.adapter.kind = "lora", c.adapter.dropout = 0.1, c.adapter.targets = {"w1", "w2", "w3"};
+                      },
+                  .is_asked = [](const EngineCase& c) { return c.adapter.dropout > 0 && adapts_experts(c); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "adapter.dropout = {:g} with experts' matrices in adapter.targets: their rows come "
+                            "from many places of a batch, which masks are drawn by",
+                            c.adapter.dropout);
+                      },
+                  .hint = "leave adapter.dropout out, or the experts' matrices",
+                  .keys = {"adapter.dropout", "adapter.targets", "adapter"}});
+  rows.push_back(
+      {.area = "Adapters",
+       .name = "`adapter.dropout` with `low_precision`",
+       .families = {F::llama},
+       .processor = refused,
+       .gpu = refused,
+       .ask =
+           [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.dropout = 0.1, c.low_precision.recipe = "delayed"; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.dropout > 0 && c.low_precision.on(); },
+       .refusal =
+           [](const EngineCase& c) {
+             return format(
+                 "adapter.dropout = {:g} with low_precision.recipe = \"{}\": what is added beside a "
+                 "product has no scales",
+                 c.adapter.dropout, c.low_precision.recipe);
+           },
+       .hint = "leave one of them out",
+       .keys = {"adapter.dropout", "adapter", "low_precision.recipe", "low_precision"}});
+}
+
 void add_layouts(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"ia3\"` of GPT-2",
@@ -187,9 +304,7 @@ void add_layouts(std::vector<EngineFeature>& rows) {
        .gpu = refused,
        .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.tp = 2; },
        .is_asked =
-           [](const EngineCase& c) {
-             return has_adapter(c) && !c.adapter.is_prompt() && c.shape.is_gpt2() && c.dims.tp > 1;
-           },
+           [](const EngineCase& c) { return c.adapter.changes_weights() && c.shape.is_gpt2() && c.dims.tp > 1; },
        .refusal =
            [](const EngineCase& c) {
              return format(
@@ -326,11 +441,17 @@ void add_adapter_features(std::vector<EngineFeature>& rows) {
       rows, "prefix", {F::llama, F::mistral, F::gpt2}, keys_before, refused,
       [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; },
       [](const EngineCase& c) { return c.adapter.is_prefix(); });
+  add_kind(
+      rows, "bottleneck", {F::llama, F::mistral, F::gpt2}, layers_behind, refused,
+      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4; },
+      [](const EngineCase& c) { return c.adapter.is_bottleneck(); });
   add_prompt_stages(rows);
+  add_bottleneck_limits(rows);
   add_prefix_of_experts(rows);
   add_base_weights(rows);
   add_table(rows);
   add_saved_modules(rows);
+  add_dropout(rows);
   add_layouts(rows);
   add_adapted_experts(rows);
 }

@@ -6,6 +6,11 @@ namespace longhaul {
 namespace feature_rows {
 namespace {
 
+// Stages that take a model with what an adapter has left beside its weights.
+bool knows_adapters(const EngineCase& c) {
+  return c.kind == "deploy" || c.kind == "sample" || c.kind == "evaluate";
+}
+
 void add_answers(std::vector<EngineFeature>& rows) {
   const std::string area = "Answers (`deploy`, `evaluate` with prompts)";
   rows.push_back({.area = area,
@@ -31,14 +36,24 @@ void add_answers(std::vector<EngineFeature>& rows) {
        .families = {F::llama, F::mistral, F::gpt2},
        .gpu = refused,
        .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.virtual_tokens = 3; },
-       .is_asked =
-           [](const EngineCase& c) {
-             return (c.kind == "deploy" || c.kind == "sample" || c.kind == "evaluate") && c.shape.virtual_tokens > 0;
-           },
+       .is_asked = [](const EngineCase& c) { return knows_adapters(c) && c.shape.virtual_tokens > 0; },
        .refusal =
            [](const EngineCase& c) {
              return format("a model with {} before every text, which are read on processors only",
                            virtual_tokens_text(c.shape));
+           },
+       .hint = "use the device cpu, or the model that it was tuned from",
+       .keys = {"device"}});
+  rows.push_back(
+      {.area = area,
+       .name = "layers behind others (`adapter.kind = \"bottleneck\"`)",
+       .families = {F::llama, F::mistral, F::gpt2},
+       .gpu = refused,
+       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.bottleneck = {4, true, true}; },
+       .is_asked = [](const EngineCase& c) { return knows_adapters(c) && c.shape.bottleneck.size > 0; },
+       .refusal =
+           [](const EngineCase& c) {
+             return format("a model with {}, which are computed on processors only", bottleneck_text(c.shape));
            },
        .hint = "use the device cpu, or the model that it was tuned from",
        .keys = {"device"}});
@@ -55,7 +70,7 @@ void add_answers(std::vector<EngineFeature>& rows) {
        }});
 }
 
-// Whatever else is made of such a model would lose what stands before its texts.
+// Whatever else is made of such a model would lose what an adapter has left beside its weights.
 void add_prompted(std::vector<EngineFeature>& rows) {
   rows.push_back(
       {.area = "Answers (`deploy`, `evaluate` with prompts)",
@@ -65,10 +80,7 @@ void add_prompted(std::vector<EngineFeature>& rows) {
        .processor = refused,
        .gpu = none,
        .ask = [](EngineCase& c) { c.kind = "sft", c.shape.virtual_tokens = 3; },
-       .is_asked =
-           [](const EngineCase& c) {
-             return c.shape.virtual_tokens > 0 && c.kind != "deploy" && c.kind != "sample" && c.kind != "evaluate";
-           },
+       .is_asked = [](const EngineCase& c) { return c.shape.virtual_tokens > 0 && !knows_adapters(c); },
        .refusal =
            [](const EngineCase& c) {
              return format(
@@ -78,6 +90,20 @@ void add_prompted(std::vector<EngineFeature>& rows) {
            },
        .hint = "take the model that it was tuned from",
        .keys = {"inputs.model", "inputs", "kind"}});
+  rows.push_back({.area = "Answers (`deploy`, `evaluate` with prompts)",
+                  .name = "another training, or smaller weights, of a model with layers behind others",
+                  .families = {F::llama},
+                  .processor = refused,
+                  .gpu = none,
+                  .ask = [](EngineCase& c) { c.kind = "sft", c.shape.bottleneck = {4, true, true}; },
+                  .is_asked = [](const EngineCase& c) { return c.shape.bottleneck.size > 0 && !knows_adapters(c); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format("{} of a model with {}, which are known to evaluate, sample and deploy alone",
+                                      c.kind, bottleneck_text(c.shape));
+                      },
+                  .hint = "take the model that it was tuned from",
+                  .keys = {"inputs.model", "inputs", "kind"}});
 }
 
 // `quantize` computes on processors, whatever the model is for.

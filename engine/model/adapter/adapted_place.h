@@ -11,6 +11,7 @@ namespace longhaul {
 struct AdaptedPlace {
   AdaptedMatrix of;
   std::int64_t begin, out, in;  // here, in the base's flat order
+  std::int64_t number = 0;      // among all of the adapter's, on whatever ranks
   // In the adapter's; saved: what takes the place of the matrix; encoder: what makes it.
   const FlatParameter *a = nullptr, *b = nullptr, *factors = nullptr, *saved = nullptr;
   std::vector<const FlatParameter*> encoder;

@@ -79,6 +79,7 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
       const std::int64_t in = extent.size() > 1 ? extent[1] : 1;
       Place& place = places_.emplace_back();
       place.of = m, place.begin = here.begin, place.out = here.size() / in, place.in = in;
+      place.number = &m - matrices->data();
       place.a = own.find_if_held(m.a), place.b = own.find_if_held(m.b), place.factors = own.find_if_held(m.factors);
       if (m.is_saved) place.saved = own.find_if_held(m.matrix.name);
       for (const ParameterSpec& spec : m.own)
@@ -96,6 +97,7 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
   for (Window& window : windows_) window.memory = Tensor(base.compute_dtype(), Shape{space.window}, weights);
   scratch_ = Tensor(DType::f32, Shape{space.matrix}, weights);
   gradient_ = Tensor(DType::f32, Shape{space.gradients}, account_of(memory, MemoryCategory::gradients));
+  dropout_ = {adapter_.dropout, space.dropped, space.rank, space.factors};
   base_.adapt(this);
 }
 
@@ -221,6 +223,19 @@ ConstView AdaptedWeights::weights(std::int64_t begin, std::int64_t elements) {
   if (!is_made(unit)) return base_.kept(begin, elements);
   const std::int64_t at = begin - base_.layout().units()[static_cast<std::size_t>(unit)].flat.begin;
   return window_of(unit).rows(at, at + elements);
+}
+
+std::vector<LowRankMatrix> AdaptedWeights::dropping(std::int64_t begin, std::int64_t end) {
+  std::vector<LowRankMatrix> dropping;
+  if (dropout_.rate == 0) return dropping;
+  for (const Place& place : places_in(begin, end)) {
+    if (!place.a || place.of.is_table) continue;
+    const std::int64_t whole_in = place.of.matrix.shape[1];
+    const std::int64_t first_column = place.in < whole_in ? base_.layout().place().at.tp * place.in : 0;
+    dropping.push_back({place.number, place.begin, place.out, place.in, first_column, whole_in, place.of.rank,
+                        static_cast<float>(place.of.factor), own_of(trained_, *place.a), own_of(trained_, *place.b)});
+  }
+  return dropping;
 }
 
 float* AdaptedWeights::gradient_at(std::int64_t begin) {

@@ -9,6 +9,8 @@
 //   dora  with V = W + s B A and n its rows' norms: dm = rows' sums of dW' V / n, and dA, dB as above of (m / n) dW'
 //   ia3   dl = rows' (columns') sums of dW' W
 //   p-tuning  through the encoder (prompt_encoder.h)
+// Where lora's input drops, the model computes the rest of y itself and says what dW' would be were it of W + s B A
+// alone (engine/model/layers/adapter_dropout.h): then the same two formulas are right.
 // W' is made a block (or its experts) at a time where it is used, and dW' is kept until its matrix is done: neither is
 // there for the whole model. Where W is held in codes, it is widened there, adapted or not. What is trained itself (a
 // table, a norm) takes the place of W, and dW' is its gradient. Where matrices are split over tp, an expert's over etp,
@@ -46,6 +48,8 @@ class AdaptedWeights final : public WeightSource {
   void initialize(std::uint64_t seed);
 
   ConstView weights(std::int64_t begin, std::int64_t elements) override;
+  LowRankDropout dropout() const override { return dropout_; }
+  std::vector<LowRankMatrix> dropping(std::int64_t begin, std::int64_t end) override;
   Status status() const override { return status_; }
   // Over the communicators that the mesh has now: what went wrong with those before is over. With ZeRO 3 the base's
   // weights are gathered over them, as ParameterStore::connect says, until disconnect().
@@ -93,6 +97,7 @@ class AdaptedWeights final : public WeightSource {
   Mesh* mesh_;
   Status status_;
   AdapterShape adapter_;
+  LowRankDropout dropout_;
   std::vector<Place> places_;             // in the order of the base
   std::vector<std::size_t> first_place_;  // of each unit; and the end
   std::vector<Window> windows_;

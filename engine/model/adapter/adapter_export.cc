@@ -58,12 +58,11 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   };
   const Status begun = first ? begin() : Status();
   const AdapterShape& adapter = trained.shape().adapter;
-  std::map<std::string, std::vector<float>> before_text;  // of a prompt: small
+  std::map<std::string, std::vector<float>> beside_weights;  // of a prompt, of bottlenecks: small
   const auto take = [&](const ParameterSpec& spec, std::span<const float> values) {
     if (!writer) return Status();
-    if (!adapter.is_prompt()) return writer->add(spec.name, values);
-    before_text[spec.name].assign(values.begin(), values.end());
-    return Status();
+    if (!adapter.changes_weights()) beside_weights[spec.name].assign(values.begin(), values.end());
+    return adapter.is_prompt() ? Status() : writer->add(spec.name, values);
   };
   const Status gathered =
       gather_each_parameter(mesh, trained.shape(), trained.layout(), {trained.masters(), trained.device()}, take);
@@ -72,7 +71,7 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   if (!writer) return {};
   std::vector<float> prompt;
   if (adapter.is_prompt()) {
-    prompt = learned_prompt(trained.shape(), before_text);
+    prompt = learned_prompt(trained.shape(), beside_weights);
     LH_CHECK(writer->add(prompt_name, prompt));
   }
   LH_CHECK(writer->finish());
@@ -85,6 +84,10 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
     model.config.shape.virtual_tokens = adapter.virtual_tokens;
     model.config.shape.virtual_keys = adapter.is_prefix();
     return copy_model(start_model, {nullptr, held, prompt}, model, folder);
+  }
+  if (adapter.is_bottleneck()) {
+    model.config.shape.bottleneck = bottleneck_of(adapter);
+    return copy_model(start_model, {nullptr, held, {}, &beside_weights}, model, folder);
   }
   LH_TRY(const AdapterMerge merge, AdapterMerge::open(of_adapter, model.config.shape));
   return copy_model(start_model, {&merge, held}, model, folder);

@@ -32,7 +32,7 @@ std::vector<float> learned_prompt(const ModelShape& shape, const std::map<std::s
 
 // Collective over the mesh; the first of its ranks writes, and its outcome is that rank's: the adapter in PEFT's files
 // in folder/adapter, and the start model, as it was held, with the adapter merged into it (of the kinds prompt,
-// p-tuning and prefix: beside its weights) in `folder`. `options` is asked there alone.
+// p-tuning, prefix and bottleneck: beside its weights) in `folder`. `options` is asked there alone.
 Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained, const std::string& start_model,
                            const std::function<Result<ModelFolderOptions>()>& options, const std::string& folder);
 

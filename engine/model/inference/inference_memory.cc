@@ -16,6 +16,7 @@ std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& l
   const std::int64_t element = dtype_bytes(dtype);
   const std::int64_t row =
       3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() + s.mlp_width() + s.intermediate_size;  // of activations
+  const std::int64_t behind = s.bottleneck.size > 0 ? s.bottleneck.size + s.hidden_size : 0;       // of bottlenecks
   const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
   const std::int64_t logits = load.logits_rows * s.vocab_size * 4, seen = load.seen_rows * s.vocab_size * 4;
   std::int64_t grown = logits, pages = 0;
@@ -24,7 +25,8 @@ std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& l
     grown += 2 * load.context_length * s.kv_size() * element;  // one text in one layer, for several of its tokens
     pages = load.sequences * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
   }
-  return load.tokens_max * row * element + grown + grown / 8 + seen + pages + rope;  // what grows takes an eighth more
+  // What grows takes an eighth more.
+  return load.tokens_max * (row + behind) * element + grown + grown / 8 + seen + pages + rope;
 }
 
 }  // namespace

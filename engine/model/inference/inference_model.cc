@@ -20,7 +20,7 @@ constexpr std::int64_t logits_rows_max = 128;  // of a device, at a time
 }  // namespace
 
 Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device) {
-  LH_TRY(const HfConfig config, load_model_config(folder, LearnedPrompt::known));
+  LH_TRY(const HfConfig config, load_model_config(folder, AdapterParts::known));
   LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype, device).with_context(folder));
   return InferenceModel(config.shape, std::move(weights));
 }
@@ -59,6 +59,16 @@ void InferenceModel::embed(const ComputeContext& context, const LinearWeights& t
   add(context, x, places, x);
 }
 
+void InferenceModel::add_bottleneck(const ComputeContext& context, const BottleneckWeights& weights, View branch,
+                                    std::int64_t rows) {
+  if (!weights.is_there()) return;
+  const View inner = first_rows(scratch_.bottleneck, rows), added = first_rows(scratch_.branch, rows);
+  weights.down.apply(context, rows, branch, inner);
+  gelu_forward(context, inner, inner);
+  weights.up.apply(context, rows, inner, added);
+  add(context, added, branch, branch);
+}
+
 void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
                                std::int64_t longest) {
   InferenceScratch& s = scratch_;
@@ -77,6 +87,7 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   }
   attention_.attend(context, {steps, table_, longest}, layer, qkv, first_rows(s.q, t), first_rows(s.attended, t));
   block.o.apply(context, t, first_rows(s.attended, t), out);
+  add_bottleneck(context, block.attention_bottleneck, out, t);
   add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
   if (shape_.is_moe()) {
     apply_experts(context, shape_, block.experts, t, normed, out);
@@ -89,6 +100,7 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
       swiglu_forward(context, gate_up, activated);
     block.down.apply(context, t, activated, out);
   }
+  add_bottleneck(context, block.feed_forward_bottleneck, out, t);
   const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);
   const NormWeights& next =
       is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;

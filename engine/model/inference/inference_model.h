@@ -93,6 +93,8 @@ class InferenceModel {
   void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest,
                   const LinearWeights& table);
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
+  // branch [rows, hidden] becomes what its bottleneck makes of it, where there is one.
+  void add_bottleneck(const ComputeContext& context, const BottleneckWeights& weights, View branch, std::int64_t rows);
   void embed(const ComputeContext& context, const LinearWeights& table);
   // y = norm(x); and x += branch first.
   void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;

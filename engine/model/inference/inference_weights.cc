@@ -52,6 +52,17 @@ class WeightReader {
     return prefix_rows(shape, halves.view().rows(0, 1), halves.view().rows(1, 2), memory_);
   }
 
+  // Of a half of a layer, where the model has one there.
+  Result<BottleneckWeights> bottleneck(const ModelShape& shape, int layer, LayerHalf half) const {
+    const BottleneckShape& b = shape.bottleneck;
+    BottleneckWeights made;
+    if (half == LayerHalf::attention ? !b.after_attention : !b.after_feed_forward) return made;
+    const std::string prefix = bottleneck_prefix(shape, layer, half);
+    LH_TRY(made.down, biased_matrix(prefix + "down", b.size, shape.hidden_size));
+    LH_TRY(made.up, biased_matrix(prefix + "up", shape.hidden_size, b.size));
+    return made;
+  }
+
   // Several matrices of the same width, one below the other.
   Result<LinearWeights> matrix(const std::vector<std::pair<std::string, std::int64_t>>& parts,
                                std::int64_t columns) const {
@@ -95,6 +106,17 @@ class WeightReader {
 
  private:
   using Parts = std::vector<std::pair<std::string, std::int64_t>>;
+
+  Result<LinearWeights> biased_matrix(const std::string& name, std::int64_t out, std::int64_t in) const {
+    const std::string weight = name + ".weight";
+    LH_TRY(const SafetensorView tensor, file_.find(weight));
+    if (tensor.shape != std::vector<std::int64_t>{out, in})
+      return wrong_shape(weight, tensor, format("[{}, {}]", out, in));
+    DenseWeights dense{Tensor(dtype_, {out, in}, memory_), {}};
+    LH_CHECK(convert(tensor, dense.weight.view()));
+    LH_TRY(dense.bias, vector(name + ".bias", out));
+    return LinearWeights(std::move(dense));
+  }
 
   void put(const void* from, View to) const {
     if (device_ != nullptr)
@@ -236,7 +258,8 @@ std::int64_t InferenceWeights::bytes() const {
                      (positions.out() > 0 ? positions.bytes() : 0) + (prompt.out() > 0 ? prompt.bytes() : 0);
   for (const Block& b : blocks)
     sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
-           b.down.bytes() + b.experts.bytes() + b.prefix.bytes();
+           b.down.bytes() + b.experts.bytes() + b.prefix.bytes() + b.attention_bottleneck.bytes() +
+           b.feed_forward_bottleneck.bytes();
   return sum;
 }
 
@@ -278,6 +301,8 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     if (s.virtual_keys) {
       LH_TRY(block.prefix, reader.prefix(s, static_cast<int>(layer)));
     }
+    LH_TRY(block.attention_bottleneck, reader.bottleneck(s, static_cast<int>(layer), LayerHalf::attention));
+    LH_TRY(block.feed_forward_bottleneck, reader.bottleneck(s, static_cast<int>(layer), LayerHalf::feed_forward));
     if (s.is_moe()) {
       LH_TRY(block.experts, read_experts(reader, s, p + "block_sparse_moe."));
       weights.blocks.push_back(std::move(block));

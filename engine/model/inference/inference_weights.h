@@ -17,6 +17,14 @@ struct NormWeights {
   std::int64_t bytes() const { return weight.bytes() + bias.bytes(); }
 };
 
+// Two layers behind a half of a block (engine/model/layers/bottleneck.h); empty (bytes() == 0): none.
+struct BottleneckWeights {
+  LinearWeights down;  // [size, hidden], with its bias
+  LinearWeights up;    // [hidden, size], with its bias
+  bool is_there() const { return up.out() > 0; }
+  std::int64_t bytes() const { return is_there() ? down.bytes() + up.bytes() : 0; }
+};
+
 struct InferenceWeights {
   struct Block {
     NormWeights input_norm, post_attention_norm;
@@ -26,6 +34,7 @@ struct InferenceWeights {
     LinearWeights down;     // [hidden, ffn]
     ExpertWeights experts;  // instead of these two, where the model has experts
     Tensor prefix;          // [virtual_tokens, q + 2 kv]: 0, keys, values before every text; empty: there are none
+    BottleneckWeights attention_bottleneck, feed_forward_bottleneck;
   };
   InferenceWeights() = default;
   InferenceWeights(InferenceWeights&&) = default;

@@ -25,6 +25,8 @@ class StoreReader {
       block.qkv = linear(p + "attn.q_proj", 3 * h, h, true);  // k and v follow q
       block.o = linear(p + "attn.c_proj", h, h, true);
       take_prefix(layer, block);
+      block.attention_bottleneck = bottleneck(layer, LayerHalf::attention, shape_.bottleneck.after_attention);
+      block.feed_forward_bottleneck = bottleneck(layer, LayerHalf::feed_forward, shape_.bottleneck.after_feed_forward);
       block.gate_up = linear(p + "mlp.c_fc", f, h, true);
       block.down = linear(p + "mlp.c_proj", h, f, true);
       weights.blocks.push_back(std::move(block));
@@ -47,6 +49,8 @@ class StoreReader {
       block.qkv = linear(p + "self_attn.q_proj", shape_.q_size() + 2 * shape_.kv_size(), h, false);
       block.o = linear(p + "self_attn.o_proj", h, shape_.q_size(), false);
       take_prefix(layer, block);
+      block.attention_bottleneck = bottleneck(layer, LayerHalf::attention, shape_.bottleneck.after_attention);
+      block.feed_forward_bottleneck = bottleneck(layer, LayerHalf::feed_forward, shape_.bottleneck.after_feed_forward);
       if (shape_.is_moe()) {
         block.experts = experts(p + "block_sparse_moe.");
       } else {
@@ -89,6 +93,14 @@ class StoreReader {
     const Shape shape{shape_.virtual_tokens, shape_.kv_size()};
     block.prefix = prefix_rows(shape_, copy_of(prefix_keys_name(shape_, layer), shape),
                                copy_of(prefix_values_name(shape_, layer), shape), memory_);
+  }
+  BottleneckWeights bottleneck(int layer, LayerHalf half, bool is_there) const {
+    BottleneckWeights made;
+    if (!is_there) return made;
+    const std::string prefix = bottleneck_prefix(shape_, layer, half);
+    made.down = linear(prefix + "down", shape_.bottleneck.size, shape_.hidden_size, true);
+    made.up = linear(prefix + "up", shape_.hidden_size, shape_.bottleneck.size, true);
+    return made;
   }
   Tensor copy_of(const std::string& name, const Shape& shape) const {
     Tensor out(dtype_, shape);

@@ -14,6 +14,14 @@ struct Taker {
   }
 };
 
+BottleneckActivations take_bottleneck(Taker& take, const Activations::Sizes& sizes) {
+  BottleneckActivations a;
+  a.input = take(sizes.dtype, {sizes.rows_max, sizes.shape.hidden_size});
+  a.sum = take(sizes.dtype, {sizes.rows_max, sizes.shape.bottleneck.size});
+  a.activated = take(sizes.dtype, {sizes.rows_max, sizes.shape.bottleneck.size});
+  return a;
+}
+
 // Everything of a block; what `shared` says lies in `from`.
 BlockActivations take_block(Taker& take, const Activations::Sizes& sizes, const Recompute& shared = {},
                             const BlockActivations& from = {}) {
@@ -34,6 +42,10 @@ BlockActivations take_block(Taker& take, const Activations::Sizes& sizes, const 
   a.log_sum_exp = own(shared.attention, from.log_sum_exp, DType::f32, {t * s.num_attention_heads});
   a.input_inv_rms = take(DType::f32, {r * s.norm_statistics()});
   a.post_inv_rms = take(DType::f32, {r * s.norm_statistics()});
+  if (s.bottleneck.after_attention)
+    a.attention_bottleneck = shared.block ? from.attention_bottleneck : take_bottleneck(take, sizes);
+  // Kept always: what the feed-forward gives is not computed again.
+  if (s.bottleneck.after_feed_forward) a.feed_forward_bottleneck = take_bottleneck(take, sizes);
   return a;
 }
 
@@ -55,6 +67,7 @@ BlockActivations take_shared(Taker& take, const Activations::Sizes& sizes) {
   if (recompute.block) a.middle = take(sizes.dtype, {r, s.hidden_size});
   if (recompute.feed_forward) a.gate_up = take(sizes.dtype, {t, s.mlp_width()});
   if (recompute.activation) a.activated = take(sizes.dtype, {t, s.intermediate_size});
+  if (recompute.block && s.bottleneck.after_attention) a.attention_bottleneck = take_bottleneck(take, sizes);
   return a;
 }
 
@@ -78,6 +91,10 @@ void take_workspace(Taker& take, const Activations::Sizes& sizes, Workspace& wor
     workspace.dx = take(sizes.dtype, {r, s.hidden_size});
     workspace.activated = take(sizes.dtype, {t, s.intermediate_size});
     workspace.attention = take(sizes.dtype, {t, s.q_size()});
+    if (s.bottleneck.size > 0) {
+      workspace.bottleneck = take(sizes.dtype, {r, s.bottleneck.size});
+      workspace.before_bottleneck = take(sizes.dtype, {r, s.hidden_size});
+    }
   }
   if (sizes.splits) {
     workspace.partial = take(DType::f32, {t, s.hidden_size});

@@ -15,6 +15,13 @@
 
 namespace longhaul {
 
+// Of the two layers behind a half of a block (engine/model/layers/bottleneck.h). Without them: empty.
+struct BottleneckActivations {
+  View input;      // [r, h]
+  View sum;        // [r, bottleneck.size] GELU's argument
+  View activated;  // [r, bottleneck.size]
+};
+
 struct BlockActivations {
   View x;                            // [r, h] the block's input
   View input_norm;                   // [r, h]
@@ -26,6 +33,7 @@ struct BlockActivations {
   View activated;                    // [t, f]
   View log_sum_exp;                  // [sequences, heads, length] f32
   View input_inv_rms, post_inv_rms;  // [r] f32; LayerNorm: [r, 2] mean and inverse deviation
+  BottleneckActivations attention_bottleneck, feed_forward_bottleneck;
 };
 
 // What backward_weight needs from backward_input: the gradient at the output of each of the four matrices.
@@ -49,10 +57,12 @@ struct ActivationSlot {
 
 // Scratch that lives inside one operation of one block.
 struct Workspace {
-  View branch;     // [r, h] a branch's output before it joins the residual; its gradient before the norm
-  View dx;         // [r, h] the residual's gradient on its way down
-  View activated;  // [t, f] gradient
-  View attention;  // [t, q] gradient
+  View branch;             // [r, h] a branch's output before it joins the residual; its gradient before the norm
+  View dx;                 // [r, h] the residual's gradient on its way down
+  View activated;          // [t, f] gradient
+  View attention;          // [t, q] gradient
+  View bottleneck;         // [r, bottleneck.size] gradient; without bottlenecks empty, as the next
+  View before_bottleneck;  // [r, h] gradient at what a bottleneck reads
   // Where matrices are split:
   View partial;  // [t, h] f32: this rank's addend
   View landing;  // [t - r, h] f32: the others' addends of this rank's rows

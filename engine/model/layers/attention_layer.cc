@@ -10,7 +10,7 @@ ContextTokens tokens_of(const MicroBatch& batch) {
 
 AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
                                TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision,
-                               int layer, int index)
+                               AdapterDropout* dropout, int layer, int index)
     : parameters_(parameters),
       rope_(rope),
       activations_(activations),
@@ -18,6 +18,7 @@ AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable
               LowPrecisionLinear(low_precision, layer, LayerMatrix::qkv),
               LowPrecisionLinear(low_precision, layer, LayerMatrix::attention_output)),
       attention_(attention),
+      dropout_(dropout),
       index_(index),
       hidden_(parameters.shape().hidden_size),
       q_(parameters.shape().q_size() / tensor.size()),
@@ -54,7 +55,7 @@ void AttentionLayer::forward(const ComputeContext& context, int slot_index, View
   restore(context, slot_index);
   const ActivationSlot& slot = activations_.slot(slot_index);
   linear_.row_parallel(context, slot.batch.tokens(), q_, slot.blocks[static_cast<std::size_t>(index_)].attention,
-                       parameters_.weight(at_.o, hidden_, q_), y);
+                       parameters_.weight(at_.o, hidden_, q_), y, beside_o(slot.batch));
 }
 
 void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
@@ -62,7 +63,8 @@ void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(at_.qkv, width, hidden_), a.qkv,
-                          at_.qkv_bias < 0 ? ConstView() : parameters_.vector(at_.qkv_bias, width));
+                          at_.qkv_bias < 0 ? ConstView() : parameters_.vector(at_.qkv_bias, width),
+                          beside_qkv(slot.batch));
   rotate(context, slot.batch, a.qkv, false);
   prefix_.put(context, slot.batch, a.qkv);
   attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
@@ -74,13 +76,15 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const View dattention = activations_.workspace().attention;
-  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(at_.o, hidden_, q_), g.o, dattention);
+  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(at_.o, hidden_, q_), g.o, dattention, {},
+                                beside_o(slot.batch));
   if (!activations_.split_backward()) linear_.expect_all_rows(context, a.input_norm, t);
   attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
                       first_floats(a.log_sum_exp, t * heads_), g.qkv);
   prefix_.take_gradient(context, slot.batch, g);
   rotate(context, slot.batch, g.qkv, true);
-  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(at_.qkv, width, hidden_), dn);
+  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(at_.qkv, width, hidden_), dn,
+                                   beside_qkv(slot.batch));
 }
 
 void AttentionLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -91,11 +95,11 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   const bool accumulate = !target.overwrite;
   if (target.wants(at_.o, at_.o + hidden_ * q_))
     linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(at_.o, hidden_, q_),
-                                target.bias(at_.o_bias, hidden_), accumulate);
+                                target.bias(at_.o_bias, hidden_), accumulate, beside_o(slot.batch));
   const View rows = linear_.all_rows(a.input_norm, t);  // wanted or not: they are on their way
   if (target.wants(at_.qkv, at_.qkv + width * hidden_))
     linear_.column_parallel_weight(context, t, width, g.qkv, rows, target.matrix(at_.qkv, width, hidden_),
-                                   target.bias(at_.qkv_bias, width), accumulate);
+                                   target.bias(at_.qkv_bias, width), accumulate, beside_qkv(slot.batch));
   prefix_.backward_weight(context, g, target);
   target.say_ready(at_.qkv, at_.qkv + width * hidden_);
   target.say_ready(at_.o, at_.o + hidden_ * q_);

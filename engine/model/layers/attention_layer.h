@@ -21,10 +21,10 @@ namespace longhaul {
 
 class AttentionLayer {
  public:
-  // low_precision: null: none. layer: of the model; index: of the slots' arrays.
+  // low_precision, dropout (of an adapter's input): null: none. layer: of the model; index: of the slots' arrays.
   AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
-                 TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision, int layer,
-                 int index);
+                 TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision,
+                 AdapterDropout* dropout, int layer, int index);
 
   // The bias of Wo [h]; empty: none.
   ConstView output_bias() const;
@@ -39,6 +39,13 @@ class AttentionLayer {
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
+  // Of qkv, and of Wo.
+  AdapterAddend beside_qkv(const MicroBatch& batch) const {
+    return AdapterDropout::addend(dropout_, batch, at_.qkv, q_ + 2 * kv_, hidden_);
+  }
+  AdapterAddend beside_o(const MicroBatch& batch) const {
+    return AdapterDropout::addend(dropout_, batch, at_.o, hidden_, q_);
+  }
   void rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const;
 
   const ParameterStore& parameters_;
@@ -46,6 +53,7 @@ class AttentionLayer {
   Activations& activations_;
   ParallelLinear linear_;
   ContextAttention& attention_;
+  AdapterDropout* dropout_;
   int index_;
   std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
   PrefixRows prefix_;

@@ -10,6 +10,7 @@
 namespace longhaul {
 
 class Activations;
+class AdapterDropout;
 class LowPrecisionState;
 class MoeState;
 
@@ -31,9 +32,11 @@ class FeedForward {
 };
 
 // The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.
-// experts: what its expert layers share, null where it has none. low_precision: null: none; experts have none.
+// experts: what its expert layers share, null where it has none. low_precision: null: none; experts have none. dropout:
+// of an adapter's input, null: none; experts have none.
 std::unique_ptr<FeedForward> make_feed_forward(const ParameterStore& parameters, Activations& activations,
                                                TensorParallel& tensor, MoeState* experts,
-                                               LowPrecisionState* low_precision, int layer, int index);
+                                               LowPrecisionState* low_precision, AdapterDropout* dropout, int layer,
+                                               int index);
 
 }  // namespace longhaul

@@ -21,7 +21,7 @@ struct MicroBatch {
   // With context parallelism `sequences` are the pieces of this rank (engine/parallel/context/context_shard.h);
   // positions and first_key count from the beginning of the whole sequence. first_key of all its tokens, or empty:
   std::span<const std::int32_t> whole_first_key = {};
-  std::int64_t first_sample = -1;  // of the global order: its sequences are neighbours there; -1: no dropout
+  std::int64_t first_sequence = -1;  // in the global order: the others follow it there; -1: no dropout
   // first_key in the host's memory, where that lies on a device.
   std::span<const std::int32_t> host_first_key = {};
   // [sequences * length] in the host's memory: 0 for padding; empty: there is none.

@@ -6,12 +6,13 @@
 namespace longhaul {
 
 Mlp::Mlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
-         LowPrecisionState* low_precision, int layer, int index)
+         LowPrecisionState* low_precision, AdapterDropout* dropout, int layer, int index)
     : parameters_(parameters),
       activations_(activations),
       linear_(tensor, activations, parameters.shape().hidden_size,
               LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_input),
               LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_output)),
+      dropout_(dropout),
       index_(index),
       gated_(!parameters.shape().is_gpt2()),
       hidden_(parameters.shape().hidden_size),
@@ -28,7 +29,7 @@ void Mlp::forward(const ComputeContext& context, int slot_index, View y) {
   restore(context, slot_index, true);
   const ActivationSlot& slot = activations_.slot(slot_index);
   linear_.row_parallel(context, slot.batch.tokens(), ffn_, slot.blocks[static_cast<std::size_t>(index_)].activated,
-                       weight_out(), y);
+                       weight_out(), y, beside_out(slot.batch));
 }
 
 void Mlp::restore(const ComputeContext& context, int slot_index, bool inputs) {
@@ -40,8 +41,10 @@ void Mlp::restore(const ComputeContext& context, int slot_index, bool inputs) {
   const Recompute again = activations_.recompute(index_);
   if (!gated_ && inputs && (!again.activation || again.feed_forward))
     return linear_.column_parallel_gelu(context, t, ffn_, a.post_norm, weight_in(), bias(in_bias_, ffn_), a.gate_up,
-                                        a.activated);
-  if (inputs) linear_.column_parallel(context, t, wide_, a.post_norm, weight_in(), a.gate_up, bias(in_bias_, wide_));
+                                        a.activated, beside_in(slot.batch));
+  if (inputs)
+    linear_.column_parallel(context, t, wide_, a.post_norm, weight_in(), a.gate_up, bias(in_bias_, wide_),
+                            beside_in(slot.batch));
   if (gated_)
     swiglu_forward(context, a.gate_up, first_rows(a.activated, t));
   else
@@ -56,10 +59,10 @@ void Mlp::backward_input(const ComputeContext& context, int slot_index, View dy,
   // GELU's slope is part of the product; a gate's activation needs its own gradient first.
   const View dinner = gated_ ? first_rows(activations_.workspace().activated, t) : first_rows(g.gate_up, t);
   linear_.row_parallel_backward(context, t, ffn_, dy, weight_out(), g.down, dinner,
-                                gated_ ? View() : first_rows(a.gate_up, t));
+                                gated_ ? View() : first_rows(a.gate_up, t), beside_out(slot.batch));
   if (!activations_.split_backward()) linear_.expect_all_rows(context, a.post_norm, t);
   if (gated_) swiglu_backward(context, dinner, a.gate_up, g.gate_up);
-  linear_.column_parallel_backward(context, t, wide_, g.gate_up, weight_in(), dn);
+  linear_.column_parallel_backward(context, t, wide_, g.gate_up, weight_in(), dn, beside_in(slot.batch));
 }
 
 void Mlp::finish_input(const ComputeContext& context, int) {
@@ -74,11 +77,11 @@ void Mlp::backward_weight(const ComputeContext& context, int slot_index, const G
   const bool accumulate = !target.overwrite;
   if (target.wants(out_, out_ + hidden_ * ffn_))
     linear_.row_parallel_weight(context, t, ffn_, g.down, a.activated, target.matrix(out_, hidden_, ffn_),
-                                target.bias(out_bias_, hidden_), accumulate);
+                                target.bias(out_bias_, hidden_), accumulate, beside_out(slot.batch));
   const View rows = linear_.all_rows(a.post_norm, t);  // wanted or not: they are on their way
   if (target.wants(in_, in_ + wide_ * hidden_))
     linear_.column_parallel_weight(context, t, wide_, g.gate_up, rows, target.matrix(in_, wide_, hidden_),
-                                   target.bias(in_bias_, wide_), accumulate);
+                                   target.bias(in_bias_, wide_), accumulate, beside_in(slot.batch));
   const auto say_ready = [&](std::int64_t begin, std::int64_t elements) {
     if (begin >= 0) target.say_ready(begin, begin + elements);
   };

@@ -11,7 +11,7 @@ namespace longhaul {
 class Mlp final : public FeedForward {
  public:
   Mlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
-      LowPrecisionState* low_precision, int layer, int index);
+      LowPrecisionState* low_precision, AdapterDropout* dropout, int layer, int index);
 
   ConstView output_bias() const override { return bias(out_bias_, hidden_); }
   void forward(const ComputeContext& context, int slot, View y) override;
@@ -23,6 +23,12 @@ class Mlp final : public FeedForward {
  private:
   ConstView weight_in() const { return parameters_.weight(in_, wide_, hidden_); }
   ConstView weight_out() const { return parameters_.weight(out_, hidden_, ffn_); }
+  AdapterAddend beside_in(const MicroBatch& batch) const {
+    return AdapterDropout::addend(dropout_, batch, in_, wide_, hidden_);
+  }
+  AdapterAddend beside_out(const MicroBatch& batch) const {
+    return AdapterDropout::addend(dropout_, batch, out_, hidden_, ffn_);
+  }
   ConstView bias(std::int64_t begin, std::int64_t elements) const {
     return begin < 0 ? ConstView() : parameters_.vector(begin, elements);
   }
@@ -30,6 +36,7 @@ class Mlp final : public FeedForward {
   const ParameterStore& parameters_;
   Activations& activations_;
   ParallelLinear linear_;
+  AdapterDropout* dropout_;  // null: none
   int index_;
   bool gated_;  // Llama's
   std::int64_t hidden_, ffn_;

@@ -45,59 +45,66 @@ void as_rows_go(const ComputeContext& context, TensorParallel& tensor, std::int6
 }  // namespace
 
 void ParallelLinear::column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
-                                     ConstView weight, View y, ConstView bias) {
+                                     ConstView weight, View y, ConstView bias, const AdapterAddend& beside) {
   column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
-  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+  const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t count, View result) {
     column_.forward(context, {count, hidden_, out}, rows, result, bias);
+    beside.forward(context, begin, count, rows, result);
   };
-  if (!tensor_.sequence()) return product(x, tokens, y);
+  if (!tensor_.sequence()) return product(x, 0, tokens, y);
   as_rows_come(
       context, tensor_, x, tokens, hidden_, activations_.workspace().full,
-      [&](View rows, std::int64_t begin, std::int64_t end) { product(rows, end - begin, y.rows(begin, end)); });
+      [&](View rows, std::int64_t begin, std::int64_t end) { product(rows, begin, end - begin, y.rows(begin, end)); });
 }
 
 void ParallelLinear::column_parallel_gelu(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
-                                          ConstView weight, ConstView bias, View before, View y) {
+                                          ConstView weight, ConstView bias, View before, View y,
+                                          const AdapterAddend& beside) {
   column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
-  const auto product = [&](ConstView rows, std::int64_t count, View sum, View result) {
+  const bool fused = column_.is_plain() && !beside.drops();
+  const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t count, View sum, View result) {
     const LinearShape shape{count, hidden_, out};
-    if (column_.is_plain()) return linear_gelu_forward(context, shape, rows, column_.weight(), bias, sum, result);
+    if (fused) return linear_gelu_forward(context, shape, rows, column_.weight(), bias, sum, result);
     column_.forward(context, shape, rows, sum, bias);
+    beside.forward(context, begin, count, rows, sum);
     gelu_forward(context, sum, result);
   };
-  if (!tensor_.sequence()) return product(x, tokens, first_rows(before, tokens), first_rows(y, tokens));
+  if (!tensor_.sequence()) return product(x, 0, tokens, first_rows(before, tokens), first_rows(y, tokens));
   as_rows_come(context, tensor_, x, tokens, hidden_, activations_.workspace().full,
                [&](View rows, std::int64_t begin, std::int64_t end) {
-                 product(rows, end - begin, before.rows(begin, end), y.rows(begin, end));
+                 product(rows, begin, end - begin, before.rows(begin, end), y.rows(begin, end));
                });
 }
 
 void ParallelLinear::row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x,
-                                  ConstView weight, View y) {
+                                  ConstView weight, View y, const AdapterAddend& beside) {
   row_.begin_forward(context, {tokens, in, hidden_}, x, weight);
-  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+  const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t count, View result) {
     row_.forward(context, {count, in, hidden_}, rows, result);
+    beside.forward(context, begin, count, rows, result);
   };
-  if (!tensor_.splits()) return product(x, tokens, y);
+  if (!tensor_.splits()) return product(x, 0, tokens, y);
   const Workspace& w = activations_.workspace();
   tensor_.start_sum(w.partial, w.landing, tokens, hidden_, y);
   as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
-    product(x.rows(begin, end), end - begin, w.partial.rows(begin, end));
+    product(x.rows(begin, end), begin, end - begin, w.partial.rows(begin, end));
   });
   finish(context);
 }
 
 void ParallelLinear::row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
-                                           ConstView weight, View kept, View dx, View before) {
+                                           ConstView weight, View kept, View dx, View before,
+                                           const AdapterAddend& beside) {
   row_.begin_backward_input(context, {tensor_.rows(tokens), in, hidden_}, dy, weight);
   const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t end) {
     const LinearShape shape{end - begin, in, hidden_};
     const View result = dx.rows(begin, end);
-    if (before.empty()) return row_.backward_input(context, shape, rows, result);
-    const ConstView sum = before.rows(begin, end);
-    if (row_.is_plain()) return linear_gelu_backward(context, shape, rows, row_.weight(), sum, result);
+    const ConstView sum = before.empty() ? ConstView() : before.rows(begin, end);
+    if (!sum.empty() && row_.is_plain() && !beside.drops())
+      return linear_gelu_backward(context, shape, rows, row_.weight(), sum, result);
     row_.backward_input(context, shape, rows, result);
-    gelu_backward(context, result, sum, result);
+    beside.backward_input(context, begin, end - begin, rows, result);
+    if (!sum.empty()) gelu_backward(context, result, sum, result);
   };
   if (!tensor_.sequence()) {
     cast(context, first_rows(dy, tokens), first_rows(kept, tokens));
@@ -107,16 +114,17 @@ void ParallelLinear::row_parallel_backward(const ComputeContext& context, std::i
 }
 
 void ParallelLinear::column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out,
-                                              View dy, ConstView weight, View dx) {
+                                              View dy, ConstView weight, View dx, const AdapterAddend& beside) {
   column_.begin_backward_input(context, {tokens, hidden_, out}, dy, weight);
-  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+  const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t count, View result) {
     column_.backward_input(context, {count, hidden_, out}, rows, result);
+    beside.backward_input(context, begin, count, rows, result);
   };
-  if (!tensor_.splits()) return product(dy, tokens, dx);
+  if (!tensor_.splits()) return product(dy, 0, tokens, dx);
   const Workspace& w = activations_.workspace();
   tensor_.start_sum(w.partial, w.landing, tokens, hidden_, dx);
   as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
-    product(dy.rows(begin, end), end - begin, w.partial.rows(begin, end));
+    product(dy.rows(begin, end), begin, end - begin, w.partial.rows(begin, end));
   });
 }
 

@@ -59,6 +59,10 @@ Status copy_model(const std::string& folder, const ModelChange& change, const Mo
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& spec = parameters[i];
     values.resize(static_cast<std::size_t>(spec.elements()));
+    if (change.bottlenecks && is_of_bottleneck(spec)) {
+      LH_CHECK(writer.add(spec.name, change.bottlenecks->at(spec.name)));
+      continue;
+    }
     if (!change.prompt.empty() && (spec.name == prompt_name || is_of_prefix(spec))) {
       prompt_part(options.config.shape, spec, change.prompt, values);
       LH_CHECK(writer.add(spec.name, values));

@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/interop/peft_adapter.h"
 #include "engine/model/store/model_folder.h"
@@ -41,6 +42,8 @@ struct ModelChange {
   // What stands before every text of the copy, which the folder does not have, as PEFT has it
   // (engine/model/store/learned_prompt.h); empty: nothing. Borrowed.
   std::span<const float> prompt = {};
+  // Parameters of bottlenecks that the copy has and the folder has not, by their names; null: none. Borrowed.
+  const std::map<std::string, std::vector<float>>* bottlenecks = nullptr;
 };
 
 // The model of `folder`, changed, written to `to`, one parameter after the other: models of any size. What the adapter

@@ -10,15 +10,22 @@
 
 namespace longhaul {
 
-Result<HfConfig> load_model_config(const std::string& folder, LearnedPrompt prompt) {
+Result<HfConfig> load_model_config(const std::string& folder, AdapterParts parts) {
   LH_TRY(HfConfig config, load_any_model_config(folder));
-  if (config.shape.virtual_tokens > 0 && prompt == LearnedPrompt::refused)
+  const bool refused = parts == AdapterParts::refused;
+  if (config.shape.virtual_tokens > 0 && refused)
     return make_error(
         ErrorCode::unsupported,
         format("{} has {} that stand before every text (adapter.kind = \"{}\"), which are known to "
                "evaluate, sample and deploy alone",
                folder, virtual_tokens_text(config.shape), config.shape.virtual_keys ? "prefix" : "prompt"),
         "take the model that it was tuned from; its folder `adapter` has them in PEFT's files");
+  if (config.shape.bottleneck.size > 0 && refused)
+    return make_error(
+        ErrorCode::unsupported,
+        format("{} has {} (adapter.kind = \"bottleneck\"), which are known to evaluate, sample and deploy alone",
+               folder, bottleneck_text(config.shape)),
+        "take the model that it was tuned from; its folder `adapter` has them by themselves");
   if (!config.shape.scalar_head) return config;
   return make_error(ErrorCode::invalid_input, folder + " is a reward model, which writes no text",
                     "it judges answers: inputs.reward of an align stage with reward.kind = \"model\"");
@@ -186,17 +193,17 @@ Status read_sampled_rows(const ModelFolderReader& reader, const ModelShape& shap
 }  // namespace
 
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
-                          std::optional<std::uint64_t> new_head, std::optional<std::uint64_t> new_prompt) {
+                          std::optional<std::uint64_t> new_head, std::optional<std::uint64_t> new_parts) {
   LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, store.shape()));
   std::vector<float> values;
   for (const FlatParameter& p : store.layout().parameters()) {
     values.resize(static_cast<std::size_t>(p.end - p.begin));
     if (new_head && p.spec.name == scalar_head_name)
       initialize_box(context, p.spec, p.box, *new_head, values);
-    else if (new_prompt && p.spec.name == prompt_name)
-      LH_CHECK(read_sampled_rows(reader, store.shape(), *new_prompt, values));
-    else if (new_prompt && is_of_prefix(p.spec))
-      initialize_box(context, p.spec, p.box, *new_prompt, values);
+    else if (new_parts && p.spec.name == prompt_name)
+      LH_CHECK(read_sampled_rows(reader, store.shape(), *new_parts, values));
+    else if (new_parts && (is_of_prefix(p.spec) || is_of_bottleneck(p.spec)))
+      initialize_box(context, p.spec, p.box, *new_parts, values);
     else
       LH_CHECK(reader.read(p.spec, p.box, values));
     store.put(context, p, values);

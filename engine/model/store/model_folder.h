@@ -15,20 +15,22 @@
 
 namespace longhaul {
 
-// Whether a caller puts what ModelShape::virtual_tokens says before its texts.
-enum class LearnedPrompt { refused, known };
-// Of a language model; a reward model is refused (invalid_input), and one with embeddings that stand before every text
-// where the caller does not know of them.
-Result<HfConfig> load_model_config(const std::string& folder, LearnedPrompt prompt = LearnedPrompt::refused);
+// Whether a caller knows what an adapter may have left beside a model's weights: puts what ModelShape::virtual_tokens
+// says before its texts, and computes ModelShape::bottleneck.
+enum class AdapterParts { refused, known };
+// Of a language model; a reward model is refused (invalid_input), and one with what stands before every text, or with
+// bottlenecks, where the caller does not know of them.
+Result<HfConfig> load_model_config(const std::string& folder, AdapterParts parts = AdapterParts::refused);
 // Of either: the shape's scalar_head says which it is.
 Result<HfConfig> load_any_model_config(const std::string& folder);
 
 // Fills the masters and the compute copy; every parameter must be there with its shape. Of a tensor that this rank
 // holds a part of, only that part is read. With `new_head` the folder has a language model and the store a reward model
-// whose scalar head begins with that seed. With `new_prompt` the store has embeddings before every text that the folder
-// has not: they begin as rows of its table of tokens that are drawn by that seed; keys and values as N(0, 1).
+// whose scalar head begins with that seed. With `new_parts` the store has what an adapter adds beside the weights, and
+// the folder has not: embeddings before every text begin as rows of its table of tokens that are drawn by that seed,
+// keys and values and bottlenecks as parameter_list says.
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store,
-                          std::optional<std::uint64_t> new_head = {}, std::optional<std::uint64_t> new_prompt = {});
+                          std::optional<std::uint64_t> new_head = {}, std::optional<std::uint64_t> new_parts = {});
 
 // A box of one part of a tensor of the file, in C order of the part's own shape; nothing else of it is touched. The
 // tensor must have the shape that `stored` says.

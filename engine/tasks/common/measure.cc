@@ -50,7 +50,7 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, con
                                                          bool reward) {
   auto model = std::make_unique<ScoringModel>();
   LH_TRY(const HfConfig config,
-         reward ? load_any_model_config(folder) : load_model_config(folder, LearnedPrompt::known));
+         reward ? load_any_model_config(folder) : load_model_config(folder, AdapterParts::known));
   if (config.shape.scalar_head != reward)
     return make_error(ErrorCode::invalid_input, folder + " is no reward model, which the task \"reward\" measures",
                       "a language model's own preferences are the task \"preference\"");

@@ -87,7 +87,7 @@ Status print_rendered(const std::string& template_path, const std::string& varia
 Result<InferenceModel> load_for_one(const ComputeContext& context, const std::string& folder, DType dtype,
                                     std::int64_t tokens, std::int64_t prompt_tokens) {
   if (context.device() != nullptr) {
-    LH_TRY(const HfConfig config, load_model_config(folder, LearnedPrompt::known));
+    LH_TRY(const HfConfig config, load_model_config(folder, AdapterParts::known));
     InferenceLoad load;
     load.context_length = std::min(tokens, config.shape.max_position_embeddings);
     load.tokens_max = prompt_tokens, load.logits_rows = prompt_tokens;
@@ -179,7 +179,7 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   LH_TRY(const DType dtype, dtype_of(choice.precision));
   LH_TRY(const std::unique_ptr<Gpu> gpu, open_device(choice.device, open_gpu));
   const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
-  LH_CHECK(load_model_config(model_folder, LearnedPrompt::known));
+  LH_CHECK(load_model_config(model_folder, AdapterParts::known));
   const std::string tokenizer_path = join_path(model_folder, "tokenizer.json");
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(tokenizer_path));
   LH_TRY(const PostProcessor around, PostProcessor::create(tokenizer, tokenizer_path));

@@ -47,7 +47,7 @@ Status start_weights(const ComputeContext& context, const TrainingStageSettings&
   }
   LH_CHECK(load_model_weights(context, settings.start_model, stores.weights(),
                               settings.new_head ? std::optional(seed) : std::nullopt,
-                              settings.adapter.is_prompt() ? std::optional(seed) : std::nullopt));
+                              settings.adapter.changes_weights() ? std::nullopt : std::optional(seed)));
   if (stores.adapted) stores.adapted->initialize(seed);
   return {};
 }

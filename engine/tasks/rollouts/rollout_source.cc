@@ -187,7 +187,7 @@ Status RolloutSource::roll() {
   report_faults();
   if (figures_.without_fault() == 0)
     return make_error(ErrorCode::invalid_input,
-                      format("step {}: no answer has a reward; the first: {}", step_, held_.front().reward.problem),
+                      format("no answer has a reward; the first: {}", held_.front().reward.problem),
                       "mend the reward, or the environment");
   if (settings_.method == "reinforce++")
     for (std::size_t i = 0; i < held_.size(); ++i)

@@ -107,7 +107,7 @@ Result<AskedTasks> asked_tasks(const TaskRun& run, const EvaluateSettings& setti
 Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSettings& settings) {
   if (settings.prompts.empty()) return {};
   run.section("samples");
-  LH_CHECK(load_model_config(folder, LearnedPrompt::known));
+  LH_CHECK(load_model_config(folder, AdapterParts::known));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   LH_TRY(const PostProcessor around, PostProcessor::create(tokenizer, join_path(folder, "tokenizer.json")));
   LH_TRY(const ModelTokens named, tokens_of_folder(folder, tokenizer));

@@ -16,7 +16,7 @@ Result<TokenizedPrompts> read_sampled_prompts(TaskRun& run, const SampleSettings
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
-  LH_TRY(const HfConfig config, load_model_config(model, LearnedPrompt::known));
+  LH_TRY(const HfConfig config, load_model_config(model, AdapterParts::known));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   const std::int64_t room = config.shape.text_length_max() - settings.max_new_tokens;
   if (room < 1)

@@ -25,7 +25,8 @@ struct BatchStorage {
   std::vector<float> advantages, values, returns;
   std::vector<std::uint8_t> real;  // 0 for padding; empty: there is none
   std::int64_t predicted = 0;      // tokens that have a target
-  std::int64_t first_sample = -1;  // of the global order, in training only
+  // Number of its first one in the order of all samples' sequences, in training only.
+  std::int64_t first_sequence = -1;
 
   std::int64_t real_tokens() const;
   // Fills `real` from the targets.
@@ -37,7 +38,7 @@ struct BatchStorage {
   std::int64_t fitted = 0;
 
   MicroBatch view() const {
-    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample, {}, real};
+    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sequence, {}, real};
   }
 };
 

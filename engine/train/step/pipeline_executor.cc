@@ -59,8 +59,10 @@ Status PipelineExecutor::fill(BatchSource& source, std::int64_t first, int count
 
 Status PipelineExecutor::fill_one(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch,
                                   bool training) {
-  batch.first_sample = training ? first : -1;
-  LH_CHECK(fill_shard(source, first, count, ContextShard(mesh_.dims().cp, mesh_.at().cp), batch));
+  const ContextShard shard(mesh_.dims().cp, mesh_.at().cp);
+  LH_CHECK(fill_shard(source, first, count, shard, batch));
+  const std::int64_t pieces = count * (shard.splits() ? 2 : 1);  // of as many sequences as each sample has
+  batch.first_sequence = training ? first * (batch.sequences / pieces) : -1;
   return stages_.front()->check(batch.view());
 }
 

@@ -59,6 +59,7 @@ LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOpti
   options.chunk = chunk;
   options.overlap = trainer.overlap_pipeline;
   options.mesh = &mesh;
+  options.adapted = trainer.adapted;
   return options;
 }
 

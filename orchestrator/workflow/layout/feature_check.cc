@@ -23,13 +23,16 @@ std::optional<EngineCase> training_case(const std::string& kind, const FieldTabl
 
 }  // namespace
 
-VirtualTokens virtual_tokens_left(const Value& settings) {
+AdapterLeft left_by_adapter(const Value& settings) {
   const Value* adapter = settings.find("adapter");
   if (!adapter || !adapter->is_table()) return {};
-  AdapterShape shape;
-  shape.kind = adapter->get_string("kind");
-  if (!shape.is_prompt()) return {};
-  return {adapter->get_integer("virtual_tokens", shape.virtual_tokens), shape.is_prefix()};
+  Diagnostics reported;  // by the stage's own check
+  const AdapterShape shape = adapter_fields().parse(*adapter, "adapter", reported);
+  if (!reported.empty() || !check_adapter(shape).ok()) return {};
+  ModelShape model;
+  model.adapter = shape;
+  model = frozen_shape(model);
+  return {model.virtual_tokens, model.virtual_keys, model.bottleneck};
 }
 
 std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Value& settings,

@@ -15,14 +15,18 @@ namespace longhaul {
 std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Value& settings,
                                                const std::optional<ModelShape>& shape, const ParallelDims& dims);
 
-// Of a stage's settings: what it leaves before every text of its model (adapter.kind = "prompt", "prefix"), as
-// ModelShape has it; count 0: nothing.
-struct VirtualTokens {
-  std::int64_t count = 0;
-  bool keys = false;
-  void put_into(ModelShape& shape) const { shape.virtual_tokens = count, shape.virtual_keys = keys; }
+// Of a stage's settings: what its adapter leaves beside the weights of its model, as ModelShape has it: before every
+// text (adapter.kind = "prompt", "prefix"), or behind the halves of layers ("bottleneck").
+struct AdapterLeft {
+  std::int64_t virtual_tokens = 0;
+  bool virtual_keys = false;
+  BottleneckShape bottleneck = {};
+  bool any() const { return virtual_tokens > 0 || bottleneck.size > 0; }
+  void put_into(ModelShape& shape) const {
+    shape.virtual_tokens = virtual_tokens, shape.virtual_keys = virtual_keys, shape.bottleneck = bottleneck;
+  }
 };
-VirtualTokens virtual_tokens_left(const Value& settings);
+AdapterLeft left_by_adapter(const Value& settings);
 
 // `written` is the stage's table, for the places of its settings; `where` the place of those that are not written.
 void check_features(const std::string& stage, const EngineCase& asked, const Value& written, const SourcePos& where,

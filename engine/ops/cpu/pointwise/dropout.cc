@@ -48,16 +48,17 @@ void keep_of_row(const Philox& random, std::uint64_t first_block, Index blocks, 
   }
 }
 
-}  // namespace
-
-void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
-             ConstView x, View out) {
-  if (const DeviceOps* device = context.device_ops()) return device->dropout(mask, rows, columns, x, out);
+// out = (mask / (1 - rate) - less) * x
+void multiply_by_mask(const ComputeContext& context, const DropoutMask& mask, float less, Index rows, Index columns,
+                      ConstView x, View out) {
   LH_ASSERT(mask.drops() && mask.rate < 1 && mask.place >= 0 && mask.place < static_cast<std::int64_t>(kPlaces),
             format("dropout of {} at place {}", mask.rate, mask.place));
   const auto threshold = static_cast<std::uint32_t>(std::lround(mask.rate * 65536.0));
   const float scale = 65536.0F / static_cast<float>(65536U - threshold);
-  const Index blocks = (columns + kChannelsPerBlock - 1) / kChannelsPerBlock;
+  const auto blocks_of = [](Index channels) { return (channels + kChannelsPerBlock - 1) / kChannelsPerBlock; };
+  const Index row_blocks = blocks_of(mask.row_columns > 0 ? mask.row_columns : columns);
+  const Index skipped = mask.first_column / kChannelsPerBlock, lead = mask.first_column % kChannelsPerBlock;
+  const Index blocks = blocks_of(lead + columns);
   cpu::with_float_type(out.dtype(), "dropout", [&](auto type) {
     using T = decltype(type);
     const T* in = cpu::elements<T>(x, rows * columns, "x");
@@ -69,12 +70,31 @@ void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_
         const Index position = mask.offset + token % mask.length;
         const Philox random{mask.seed, kDropoutStream + static_cast<std::uint64_t>(sample) * kPlaces +
                                            static_cast<std::uint64_t>(mask.place)};
-        keep_of_row(random, static_cast<std::uint64_t>(position * blocks), blocks, threshold, scale, keep.data());
+        keep_of_row(random, static_cast<std::uint64_t>(position * row_blocks + skipped), blocks, threshold, scale,
+                    keep.data());
         for (Index c = 0; c < columns; ++c)
-          to[row * columns + c] = T(static_cast<float>(in[row * columns + c]) * keep[static_cast<std::size_t>(c)]);
+          to[row * columns + c] =
+              T(static_cast<float>(in[row * columns + c]) * (keep[static_cast<std::size_t>(lead + c)] - less));
       }
     });
   });
+}
+
+}  // namespace
+
+void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
+             ConstView x, View out) {
+  if (const DeviceOps* device = context.device_ops()) {
+    LH_ASSERT(mask.row_columns == 0, "some columns of a row on a device");
+    return device->dropout(mask, rows, columns, x, out);
+  }
+  multiply_by_mask(context, mask, 0, rows, columns, x, out);
+}
+
+void dropout_change(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
+                    ConstView x, View out) {
+  LH_ASSERT(!context.device_ops(), "what dropout changes, on a device");
+  multiply_by_mask(context, mask, 1, rows, columns, x, out);
 }
 
 }  // namespace longhaul

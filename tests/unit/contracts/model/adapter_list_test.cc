@@ -353,3 +353,61 @@ TEST_CASE("keys and values before every text are two parameters of each layer, s
     CHECK(virtual_token_ids(computed).front() == 100);
   }
 }
+
+TEST_CASE("a bottleneck is two layers behind each half that is named, whole on every rank, and begins as no change") {
+  for (const char* architecture : {"llama", "gpt2"})
+    for (const std::vector<std::string>& after :
+         {std::vector<std::string>{"attention", "feed_forward"}, std::vector<std::string>{"feed_forward"}}) {
+      CAPTURE(architecture);
+      CAPTURE(after.size());
+      ModelShape shape;
+      shape.architecture = architecture, shape.vocab_size = 100, shape.num_hidden_layers = 2;
+      shape = resolve_shape(shape).value();
+      const std::int64_t plain = shape.parameter_count(), hidden = shape.hidden_size;
+      shape.adapter.kind = "bottleneck", shape.adapter.bottleneck_size = 6, shape.adapter.bottleneck_after = after;
+      REQUIRE(check_adapter(shape.adapter).ok());
+      const std::vector<ParameterSpec> trained = parameter_list(shape);
+      REQUIRE(trained.size() == 2 * 4 * after.size());
+      const LayerHalf first = after.size() == 2 ? LayerHalf::attention : LayerHalf::feed_forward;
+      const std::string prefix = bottleneck_prefix(shape, 0, first);
+      CHECK(trained[0].name == prefix + "down.weight");
+      CHECK(trained[0].shape == std::vector<std::int64_t>{6, hidden});
+      CHECK(trained[0].init_std == 0.02);
+      CHECK(trained[2].name == prefix + "up.weight");
+      CHECK(trained[2].shape == std::vector<std::int64_t>{hidden, 6});
+      ParallelDims split, sequence;
+      split.tp = sequence.tp = 2, sequence.sp = true;
+      for (const ParameterSpec& spec : trained) {
+        CAPTURE(spec.name);
+        CHECK(is_of_bottleneck(spec));
+        CHECK(spec.tp_dim == -1);
+        CHECK(spec.weight_decay == (spec.shape.size() == 2));
+        CHECK((spec.init == ParameterSpec::Init::zeros) != spec.name.ends_with("down.weight"));
+        CHECK_FALSE(is_coded("nf4", spec));
+        CHECK_FALSE(has_addends(spec, split));
+        CHECK(has_addends(spec, sequence));
+      }
+      const ModelShape computed = frozen_shape(shape);
+      const auto places = static_cast<std::int64_t>(after.size());
+      CHECK(computed.parameter_count() == plain + 2 * places * (2 * 6 * hidden + 6 + hidden));
+      std::int64_t listed = 0;
+      for (const ParameterSpec& spec : parameter_list(computed)) listed += spec.elements();
+      CHECK(listed == computed.parameter_count());
+    }
+}
+
+TEST_CASE("what is said of a bottleneck has to name halves of a layer, and says nothing to other kinds") {
+  AdapterShape adapter;
+  adapter.kind = "bottleneck";
+  const std::vector<std::string> none, one = {"feed_forward"}, other = {"mlp"}, twice = {"attention", "attention"};
+  for (const auto& after : {none, other, twice}) {
+    adapter.bottleneck_after = after;
+    const Status status = check_adapter(adapter);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message().find("adapter.bottleneck_after = [") == 0);
+  }
+  adapter.bottleneck_after = one, adapter.targets = {"q_proj"};
+  CHECK(check_adapter(adapter).error().message().find("adapter.targets says nothing") == 0);
+  adapter.kind = "prefix", adapter.targets.clear();
+  CHECK(check_adapter(adapter).error().message().find("adapter.bottleneck_after says nothing") == 0);
+}

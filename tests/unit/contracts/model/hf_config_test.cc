@@ -97,6 +97,25 @@ TEST_CASE("embeddings before every text are a key of our own, and leave room for
   }
 }
 
+TEST_CASE("layers behind others are a key of our own, which says where they stand") {
+  HfConfig config;
+  config.shape.vocab_size = 100, config.shape.bottleneck = {12, false, true};
+  config.shape = resolve_shape(config.shape).value();
+  Value written = write_hf_config(config);
+  CHECK(to_json(*written.find(bottleneck_key)) == R"({"size":12,"after":["feed_forward"]})");
+  const auto read = read_hf_config(written, "config.json");
+  REQUIRE(read.ok());
+  CHECK(read->shape == config.shape);
+  for (const char* wrong : {R"({"size": 12, "after": ["mlp"]})", R"({"size": 0, "after": ["attention"]})",
+                            R"({"size": 12, "after": []})", R"({"size": 12})", "12"}) {
+    CAPTURE(wrong);
+    written.set(bottleneck_key, *parse_json(wrong));
+    const auto refused = read_hf_config(written, "config.json");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message().find(bottleneck_key) != std::string::npos);
+  }
+}
+
 TEST_CASE("models with experts: Mixtral's key by key, our own under a name of their own") {
   Value config = llama_config(0);
   config.set("model_type", "mixtral");

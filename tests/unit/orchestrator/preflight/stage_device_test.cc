@@ -303,6 +303,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
        replace_all(chat, "model = { ", "model = { tie_word_embeddings = false, ") +
            "adapter = { kind = \"lora\", targets = [\"embed_tokens\"] }\n",
        "the table of tokens in adapter.targets"},
+      {"`adapter.dropout`", chat + "adapter = { kind = \"lora\", dropout = 0.1 }\n", "adapter.dropout = 0.1"},
       {"`adapter.modules_to_save`", chat + "adapter = { kind = \"lora\", modules_to_save = [\"norm\"] }\n",
        "adapter.modules_to_save = [\"norm\"]"},
       {"adapters with ZeRO 3",
@@ -323,8 +324,11 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
       {"models with experts",
        experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
       {"`adapter.kind = \"prefix\"`", chat + "adapter = { kind = \"prefix\" }\n", "adapter.kind = \"prefix\""},
+      {"`adapter.kind = \"bottleneck\"`", chat + "adapter = { kind = \"bottleneck\" }\n",
+       "adapter.kind = \"bottleneck\""},
       {"embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)", chat,
-       ""},  // the test below
+       ""},                                                                  // the test below
+      {"layers behind others (`adapter.kind = \"bottleneck\"`)", chat, ""},  // as well
   };
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
@@ -345,7 +349,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   }
 }
 
-TEST_CASE("a model with embeddings before every text is evaluated on processors") {
+TEST_CASE("a model with embeddings before every text, or layers behind others, is evaluated on processors") {
   const std::string tuned =
       replace_all(pretrain_stage, "[stage.pretrain]\n",
                   "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
@@ -353,11 +357,14 @@ TEST_CASE("a model with embeddings before every text is evaluated on processors"
       "adapter = { kind = \"prompt\" }\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n";
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
-  const DecidedPlan measured =
-      decide_all(tuned + "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@chat\", tokens = \"tokens\" }\n",
-                 site, engine);
-  CHECK(measured.problems == "");
-  CHECK(measured.device("measure") == "cpu");
+  for (const char* kind : {"prompt", "bottleneck"}) {
+    const DecidedPlan measured =
+        decide_all(replace_all(tuned, "\"prompt\"", format("\"{}\"", kind)) +
+                       "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@chat\", tokens = \"tokens\" }\n",
+                   site, engine);
+    CHECK(measured.problems == "");
+    CHECK(measured.device("measure") == "cpu");
+  }
 }
 
 TEST_CASE("trials of a tune stage are on the device that was decided for them") {

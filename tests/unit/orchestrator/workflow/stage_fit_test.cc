@@ -113,6 +113,9 @@ TEST_CASE("an adapter is taken from the training that leaves it, by the folder t
   CHECK(said(lora, "@tuned/config.json").find("names the file config.json of stage.tuned") != std::string::npos);
   CHECK(said("", "@tuned/adapter").find("stage.merged: stage.tuned trains all weights and leaves no adapter") !=
         std::string::npos);
+  CHECK(said("adapter = { kind = \"bottleneck\" }\n", "@tuned/adapter")
+            .find("stage.merged: the adapter of stage.tuned is a bottleneck, whose layers no weights can take the "
+                  "place of; take the model that it leaves") != std::string::npos);
   // Embeddings before a text are known to the stages behind it.
   CHECK(said("adapter = { kind = \"prompt\" }\n", "@tuned/adapter",
              "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@merged\" }\n")

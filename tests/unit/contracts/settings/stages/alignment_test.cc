@@ -143,6 +143,18 @@ TEST_CASE("what is made of long answers, and of how they were drawn, is refused 
   CHECK(said(s).find("rollout.surrogate = \"cispo\" with rollout.importance_cap") == 0);
 }
 
+TEST_CASE("an adapter that drops some of its input goes with pairs, and not with answers that all of it drew") {
+  AlignSettings s;
+  s.adapter.kind = "lora", s.adapter.dropout = 0.1;
+  CHECK(check_alignment(s).ok());
+  for (const char* method : {"grpo", "distill"}) {
+    s.method = method;
+    const Status status = check_alignment(s);
+    REQUIRE(!status.ok());
+    CHECK(status.error().what.find(std::string("adapter.dropout = 0.1 with method = \"") + method) == 0);
+  }
+}
+
 TEST_CASE("turns need somebody who speaks between them, and go with methods that have rewards") {
   const auto said = [](const AlignSettings& s) {
     const Status status = check_alignment(s);

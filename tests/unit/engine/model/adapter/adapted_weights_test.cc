@@ -24,7 +24,7 @@ namespace {
 
 AdapterShape adapter_of(const std::string& kind) {
   AdapterShape adapter;
-  adapter.kind = kind, adapter.rank = 3, adapter.alpha = 5, adapter.virtual_tokens = 4;
+  adapter.kind = kind, adapter.rank = 3, adapter.alpha = 5, adapter.virtual_tokens = 4, adapter.bottleneck_size = 6;
   return adapter;
 }
 
@@ -58,6 +58,21 @@ SetupOptions saved_setup(const std::string& kind, ModelShape shape = training_sh
 SetupOptions table_setup() {
   SetupOptions options = adapted_setup("lora");
   options.adapter.targets = {"embed_tokens", "o_proj"}, options.adapter.ranks = {{"embed_tokens", 4}};
+  return options;
+}
+
+// A third of what enters the thin matrices is dropped.
+SetupOptions dropping_setup(const ModelShape& shape) {
+  SetupOptions options = shape.is_gpt2() ? adapted_setup("lora") : patterned_setup("lora");
+  options.shape = shape, options.adapter.dropout = 0.33;
+  return options;
+}
+
+// Behind both halves of each layer, or the feed-forward alone.
+SetupOptions bottleneck_setup(const ModelShape& shape, bool both = true) {
+  SetupOptions options = adapted_setup("bottleneck");
+  options.shape = shape;
+  if (!both) options.adapter.bottleneck_after = {"feed_forward"};
   return options;
 }
 
@@ -95,7 +110,10 @@ void spread_adapter(ParameterStore& store) {
 }
 
 struct JudgedBatch {
-  explicit JudgedBatch(TrainingSetup& setup) { REQUIRE(setup.source.fill(0, 2, storage).ok()); }
+  explicit JudgedBatch(TrainingSetup& setup) {
+    REQUIRE(setup.source.fill(0, 2, storage).ok());
+    storage.first_sequence = 7;  // of a training
+  }
   double loss(TrainingSetup& setup) {
     std::vector<float> losses(storage.ids.size());
     setup.model.forward(setup.context, 0, storage.view());
@@ -123,8 +141,8 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
   const SetupOptions plain_options(training_shape(2, false));
   TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, plain_options);
   const double wanted = JudgedBatch(plain).loss(plain);
-  for (const SetupOptions& options :
-       {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), saved_setup("lora"), table_setup()}) {
+  for (const SetupOptions& options : {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"),
+                                      adapted_setup("bottleneck"), saved_setup("lora"), table_setup()}) {
     CAPTURE(options.adapter.kind);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
     CHECK(JudgedBatch(setup).loss(setup) == doctest::Approx(wanted).epsilon(1e-6));
@@ -136,9 +154,11 @@ TEST_CASE("an adapter changes nothing of the model before its first step") {
 TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micro-batches") {
   for (const SetupOptions& options :
        {adapted_setup("lora"), adapted_setup("dora"), adapted_setup("ia3"), adapted_setup("prompt"),
-        adapted_setup("p-tuning"), adapted_setup("prefix"), patterned_setup("lora"), saved_setup("lora"),
-        saved_setup("ia3"), saved_setup("lora", training_gpt2_shape()), table_setup(), experts_saved_setup("lora"),
-        all_experts_setup("lora"), all_experts_setup("dora"), all_experts_setup("ia3")}) {
+        adapted_setup("p-tuning"), adapted_setup("prefix"), adapted_setup("bottleneck"),
+        bottleneck_setup(training_gpt2_shape()), patterned_setup("lora"), saved_setup("lora"), saved_setup("ia3"),
+        saved_setup("lora", training_gpt2_shape()), table_setup(), dropping_setup(training_shape(2, false)),
+        dropping_setup(training_gpt2_shape()), experts_saved_setup("lora"), all_experts_setup("lora"),
+        all_experts_setup("dora"), all_experts_setup("ia3")}) {
     CAPTURE(options.adapter.kind);
     CAPTURE(options.shape.architecture);
     TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
@@ -181,7 +201,7 @@ TEST_CASE("an adapter's gradient is the slope of the loss, and adds up over micr
 
 TEST_CASE("training an adapter leaves the model's weights as they are and lowers the loss") {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const char* kind : {"lora", "dora", "ia3", "prompt", "p-tuning"}) {
+    for (const char* kind : {"lora", "dora", "ia3", "prompt", "p-tuning", "bottleneck"}) {
       CAPTURE(kind);
       TrainingSetup setup(8, 12, 2, nullptr, dtype, 8, adapted_setup(kind));
       const ConstView weights = setup.frozen->kept(0, setup.frozen->layout().flat_size());
@@ -249,7 +269,7 @@ TEST_CASE("PEFT's configuration names what is trained itself, a norm with a bias
 }
 
 TEST_CASE("PEFT's configuration has each rank and alpha that is not the adapter's, by the whole name of its module") {
-  const SetupOptions options = patterned_setup("lora");
+  const SetupOptions options = dropping_setup(training_shape(2, false));
   ModelShape shape = options.shape;
   shape.adapter = options.adapter;
   const testing::Scratch scratch;
@@ -260,6 +280,7 @@ TEST_CASE("PEFT's configuration has each rank and alpha that is not the adapter'
   REQUIRE(writer->finish().ok());
   const Value config = parse_json(read_file(scratch.file("adapter") + "/adapter_config.json").value(), "").value();
   CHECK(config.get_integer("r") == 3);
+  CHECK(config.get_number("lora_dropout") == 0.33);
   CHECK(to_json(*config.find("rank_pattern")) ==
         R"({"model.layers.0.self_attn.q_proj":1,"model.layers.1.self_attn.q_proj":1,"model.layers.1.mlp.gate_proj":6,)"
         R"("model.layers.1.mlp.up_proj":6,"model.layers.1.mlp.down_proj":6})");
@@ -361,7 +382,7 @@ TEST_CASE("what was learnt to stand before every text stands there in the model 
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().what.find(prefix ? "has 4 keys and values of each layer that stand before every text"
                                            : "has 4 embeddings that stand before every text") != std::string::npos);
-    const auto config = load_model_config(scratch.file("tuned"), LearnedPrompt::known);
+    const auto config = load_model_config(scratch.file("tuned"), AdapterParts::known);
     REQUIRE_MESSAGE(config.ok(), config.error().message());
     CHECK(config->shape.virtual_tokens == 4);
     CHECK(config->shape.virtual_keys == prefix);
@@ -387,6 +408,73 @@ TEST_CASE("what was learnt to stand before every text stands there in the model 
     CHECK(apart < 1e-5);
     CHECK(without > 1e-3);
     check_peft_files(scratch.file("tuned") + "/adapter", shape, prefix);
+  }
+}
+
+namespace {
+
+// The files of a bottleneck have its parameters by their own names, and say what it is; nobody merges them.
+void check_bottleneck_files(const std::string& folder, const ModelShape& shape, std::size_t halves) {
+  const SafetensorsFile file = SafetensorsFile::open(folder + "/adapter_model.safetensors").value();
+  CHECK(file.tensors().size() == 2 * 4 * halves);
+  CHECK(file.find(bottleneck_prefix(shape, 1, LayerHalf::feed_forward) + "down.weight")->shape ==
+        std::vector<std::int64_t>{6, 32});
+  const Value said = parse_json(read_file(folder + "/adapter_config.json").value(), "").value();
+  CHECK(said.find(bottleneck_key)->get_integer("size") == 6);
+  CHECK(said.find(bottleneck_key)->find("after")->size() == halves);
+  const auto merged = AdapterMerge::open(folder, shape);
+  REQUIRE_FALSE(merged.ok());
+  CHECK(merged.error().code == ErrorCode::unsupported);
+  CHECK(merged.error().message().find("is of a bottleneck, whose layers no weights can take the place of") !=
+        std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("layers that were learnt behind others are there in the model that it leaves, and in files of their own") {
+  for (const SetupOptions& options :
+       {bottleneck_setup(training_shape(2, false)), bottleneck_setup(training_gpt2_shape()),
+        bottleneck_setup(training_shape(2, true), false)}) {
+    const ModelShape& shape = options.shape;
+    CAPTURE(shape.architecture);
+    TrainingSetup plain(4, 1, 2, nullptr, DType::f32, 8, SetupOptions(shape));
+    const testing::Scratch scratch;
+    ModelFolderOptions folder;
+    folder.config.shape = shape;
+    REQUIRE(testing::write_model_folder(scratch.file("model"), plain.store, folder).ok());
+    TrainingSetup setup(4, 1, 2, nullptr, DType::f32, 8, options);
+    REQUIRE(load_model_weights(setup.context, scratch.file("model"), *setup.frozen, {}, 3).ok());
+    setup.adapted->initialize(2);
+    spread_adapter(setup.store);
+    Mesh alone;
+    const Status written = write_adapted_model(
+        alone, true, setup.store, scratch.file("model"), [&] { return Result<ModelFolderOptions>(folder); },
+        scratch.file("tuned"));
+    REQUIRE_MESSAGE(written.ok(), written.error().message());
+    const auto refused = load_model_config(scratch.file("tuned"));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().what.find("has bottlenecks of 6 after ") != std::string::npos);
+    const auto config = load_model_config(scratch.file("tuned"), AdapterParts::known);
+    REQUIRE_MESSAGE(config.ok(), config.error().message());
+    CHECK(config->shape.bottleneck == bottleneck_of(options.adapter));
+
+    JudgedBatch batch(setup);
+    std::vector<float> losses(batch.storage.ids.size());
+    setup.model.forward(setup.context, 0, batch.storage.view());
+    setup.model.token_losses(setup.context, 0, losses);
+    double apart = 0, without = 0;
+    for (const char* name : {"tuned", "model"}) {
+      auto model = InferenceModel::load(scratch.file(name), DType::f32);
+      REQUIRE_MESSAGE(model.ok(), model.error().message());
+      const std::vector<float> of_text = losses_of_text(setup.context, *model, std::span(batch.storage.ids).first(12),
+                                                        std::span(batch.storage.targets));
+      double& largest = std::string(name) == "tuned" ? apart : without;
+      for (std::size_t i = 0; i < 12; ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(of_text[i] - losses[i])));
+    }
+    CHECK(apart < 1e-5);
+    CHECK(without > 1e-3);
+    check_bottleneck_files(scratch.file("tuned") + "/adapter", shape, options.adapter.bottleneck_after.size());
   }
 }
 

@@ -75,6 +75,35 @@ TEST_CASE("dropout: rows of another rank, another micro-batch or another part of
   CHECK(same(3, 2));
 }
 
+TEST_CASE("dropout: some columns of a row have its mask, wherever they begin") {
+  const ComputeContext context(1);
+  const std::int64_t rows = 9, whole_columns = 50;
+  const op_check::Values x = op_check::random_values(DType::f32, rows * whole_columns, 5);
+  Tensor whole(DType::f32, {rows * whole_columns});
+  DropoutMask mask = dropout_case();
+  dropout(context, mask, rows, whole_columns, x, whole);
+  mask.row_columns = whole_columns;
+  for (const auto& [first, columns] : {std::pair<std::int64_t, std::int64_t>{0, 50}, {0, 13}, {13, 16}, {40, 10}}) {
+    CAPTURE(first);
+    mask.first_column = first;
+    Tensor in(DType::f32, {rows * columns}), out(DType::f32, {rows * columns}), change(DType::f32, {rows * columns});
+    const ConstView all = x;
+    const auto at = [&](std::int64_t row, std::int64_t c) {
+      return static_cast<std::size_t>(row * whole_columns + first + c);
+    };
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+      in.span<float>()[static_cast<std::size_t>(i)] = all.span<float>()[at(i / columns, i % columns)];
+    dropout(context, mask, rows, columns, in, out);
+    dropout_change(context, mask, rows, columns, in, change);
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      const auto here = static_cast<std::size_t>(i);
+      REQUIRE(out.span<float>()[here] == whole.span<float>()[at(i / columns, i % columns)]);
+      REQUIRE(change.span<float>()[here] ==
+              doctest::Approx(out.span<float>()[here] - in.span<float>()[here]).epsilon(1e-6));
+    }
+  }
+}
+
 TEST_CASE("dropout: the share is the rate's, the mean is kept, and samples, places and seeds differ") {
   const ComputeContext context(2);
   const std::int64_t rows = 512, columns = 256;

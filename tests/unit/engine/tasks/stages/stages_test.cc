@@ -403,7 +403,7 @@ namespace {
 std::vector<std::int32_t> continued_by_training(const std::string& folder, std::vector<std::int32_t> ids,
                                                 std::size_t count) {
   const ComputeContext context(1);
-  const HfConfig config = load_model_config(folder, LearnedPrompt::known).value();
+  const HfConfig config = load_model_config(folder, AdapterParts::known).value();
   ParameterStore store(config.shape, DType::f32);
   REQUIRE(load_model_weights(context, folder, store).ok());
   LlamaOptions options;
@@ -521,4 +521,24 @@ TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is mea
   CHECK(refused_by(folder, "keys", "quantize", R"({"method": "int8"})").find("8 keys and values") != std::string::npos);
   folder.run_well(folder.task("convert", {{"model", "base"}, {"adapter", "keys/adapter"}}, "{}"), "put-keys");
   CHECK(*read_file(folder.at("put-keys/model.safetensors")) == *read_file(folder.at("keys/model.safetensors")));
+
+  // Layers behind those of the model in place of what stands before a text.
+  sft.settings.set("adapter", *parse_json(R"({"kind": "bottleneck", "bottleneck_size": 16})"));
+  sft.settings.set("optimizer", *parse_json(R"({"lr": 0.01, "weight_decay": 0.0})"));
+  folder.run_well(sft, "behind");
+  folder.run_well(folder.task("evaluate", {{"model", "behind"}, {"data", "questions"}},
+                              R"({"tasks": ["answer_loss"], "precision": "f32"})"),
+                  "scores-behind");
+  const double by_layers = folder.figure("scores-behind", "answer_loss");
+  MESSAGE("with bottlenecks of 16 behind each half ", by_layers);
+  CHECK(by_layers < base - 0.3);
+  CHECK(folder.figure("behind", "heldout_loss") == doctest::Approx(by_layers).epsilon(1e-5));
+  const std::vector<std::int32_t> of_layers = continued_by_serving(folder.at("behind"), text, 12);
+  CHECK(continued_by_training(folder.at("behind"), text, of_layers.size()) == of_layers);
+  for (const auto& [kind, settings] :
+       {std::pair{"sft", R"({"steps": 1})"}, {"quantize", R"({"method": "int8"})"}, {"convert", "{}"}}) {
+    CAPTURE(kind);
+    CHECK(refused_by(folder, "behind", kind, settings).find("bottlenecks of 16 after attention and feed_forward") !=
+          std::string::npos);
+  }
 }

@@ -40,7 +40,37 @@ class SilentSamples final : public BatchSource {
   bool keep_targets_;
 };
 
+// Each sample is two texts, as of a pair.
+class TwoTexts final : public BatchSource {
+ public:
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    return texts_.fill(2 * first, 2 * count, out);
+  }
+  std::int64_t samples_per_epoch() const override { return 8; }
+
+ private:
+  test::MadeUpSource texts_{16, 37, 16};
+};
+
 }  // namespace
+
+TEST_CASE("the texts of a sample have masks of their own, however samples are cut into micro-batches") {
+  test::SetupOptions what;
+  what.dropout = 0.3;
+  std::vector<double> losses;
+  for (const std::int64_t micro_batch : {1, 2}) {
+    test::TrainingSetup setup(8, 1, 2 * micro_batch, nullptr, DType::f32, 8, what);
+    TwoTexts pairs;
+    TrainerOptions options = setup.options;
+    options.micro_batch_size = micro_batch, options.global_batch_size = 4;
+    Trainer trainer(setup.context, setup.mesh, setup.store, setup.pointers(), setup.objective, pairs, options,
+                    &setup.memory);
+    const auto report = trainer.step();
+    REQUIRE_MESSAGE(report.ok(), report.error().message());
+    losses.push_back(report->loss);
+  }
+  CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
+}
 
 TEST_CASE("the learning rate warms up, decays to its end, and never leaves its bounds") {
   OptimizerSettings s;

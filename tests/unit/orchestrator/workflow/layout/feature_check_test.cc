@@ -148,6 +148,18 @@ TEST_CASE(
         std::string::npos);
   CHECK(problems_of(replace_all(prompted, "\"sft\"", "\"align\""))
             .find("stage.tuned: adapter.kind = \"prompt\" of the kind align") != std::string::npos);
+  const std::string behind = replace_all(prompted, "prompt", "bottleneck");
+  CHECK(problems_of(behind).empty());
+  CHECK(problems_of(behind + replace_all(replace_all(tuned, "@model", "@tuned"), "stage.tuned", "stage.again"))
+            .find("stage.again: sft of a model with bottlenecks of 64 after attention and feed_forward") !=
+        std::string::npos);
+  CHECK(problems_of(behind + replace_all(served, "@model", "@tuned"))
+            .find("stage.served: a model with bottlenecks of 64 after attention and feed_forward") !=
+        std::string::npos);
+  CHECK(problems_of(experts + behind).find("adapter.kind = \"bottleneck\" of a mixture of experts") !=
+        std::string::npos);
+  CHECK(problems_of(replace_all(behind, "\"sft\"", "\"align\""))
+            .find("stage.tuned: adapter.kind = \"bottleneck\" of the kind align") != std::string::npos);
   const std::string small = "[stage.small]\nkind = \"quantize\"\ninputs = { model = \"@model\" }\n";
   CHECK(problems_of(small).empty());
   CHECK(problems_of("model = { architecture = \"gpt2\" }\n" + small)
