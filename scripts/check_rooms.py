@@ -137,11 +137,12 @@ INSIDE = {
     "engine/tasks/environment": ["engine/tasks/rewards"],
     "engine/tasks/harness": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
     "engine/tasks/rewards": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
+    "engine/tasks/rollout_ranks": ["engine/tasks/common", "engine/tasks/rollouts"],
     "engine/tasks/rollouts": ["engine/tasks/common", "engine/tasks/environment", "engine/tasks/rewards"],
     "engine/tasks/rows": [],
     "engine/tasks/sampling": ["engine/tasks/common", "engine/tasks/rewards", "engine/tasks/scores"],
     "engine/tasks/scores": [],
-    "engine/tasks/stages": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/harness", "engine/tasks/rewards", "engine/tasks/rollouts", "engine/tasks/sampling", "engine/tasks/scores"],
+    "engine/tasks/stages": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/harness", "engine/tasks/rewards", "engine/tasks/rollout_ranks", "engine/tasks/rollouts", "engine/tasks/sampling", "engine/tasks/scores"],
     "engine/tasks/training": [],
     # engine/train
     "engine/train/gradients": [],

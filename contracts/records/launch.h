@@ -12,11 +12,11 @@ namespace longhaul {
 
 struct Launch {
   static constexpr int format = 1;
-  std::string attempt_key;  // the key of the job's submission
-  int attempt = 1;          // a job (job id, restart count)
-  int launch = 1;           // a start of the ranks inside it
-  std::int64_t epoch = 1;   // of the communicators; grows with every launch
-  int ranks = 1;
+  std::string attempt_key;         // the key of the job's submission
+  int attempt = 1;                 // a job (job id, restart count)
+  int launch = 1;                  // a start of the ranks inside it
+  std::int64_t epoch = 1;          // of the communicators; grows with every launch
+  int ranks = 1;                   // those of dims, and behind them those that only draw answers (rollout.ranks)
   std::vector<std::string> hosts;  // one per node
   std::vector<int> rank_host;      // index into hosts, per global rank
   ParallelDims dims;

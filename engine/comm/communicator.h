@@ -148,7 +148,8 @@ class Communicator {
 
   // The ranks of a sub-group, as ranks of this group, in their new order; this rank must be among them. No message is
   // sent: `axis` distinguishes groups of the same parent (0 is a world's own; 1 .. 15 free, one per axis of the mesh),
-  // all its members must use the same. `name` is for errors. Lives no longer than the world it came from.
+  // all its members must use the same. A group of 0 takes the world's place among its members, which start nothing in
+  // the world itself. `name` is for errors. Lives no longer than the world it came from.
   virtual std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) = 0;
 
   const CommOptions& options() const { return options_; }

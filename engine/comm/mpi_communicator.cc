@@ -388,7 +388,7 @@ class MpiCommunicator final : public Communicator {
       if (r == rank()) place.rank = static_cast<int>(place.members.size());
       place.members.push_back(place_.members[static_cast<std::size_t>(r)]);
     }
-    LH_ASSERT(place.rank >= 0 && axis >= 1 && axis < 16,
+    LH_ASSERT(place.rank >= 0 && axis >= 0 && axis < 16,
               format("{}: axis {}, rank {} must be a member", name, axis, rank()));
     return std::make_unique<MpiCommunicator>(place, epoch(), name, options());
   }

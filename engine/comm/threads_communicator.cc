@@ -283,7 +283,7 @@ class ThreadsCommunicator final : public Communicator {
       if (r == rank()) own = static_cast<int>(members.size());
       members.push_back(this->members()[static_cast<std::size_t>(r)]);
     }
-    LH_ASSERT(own >= 0 && axis >= 1 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
+    LH_ASSERT(own >= 0 && axis >= 0 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
     return std::make_unique<ThreadsCommunicator>(hub_, members, axis, own, epoch(), name, options());
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/hyper_search.h"
 
 namespace longhaul {
@@ -13,9 +14,10 @@ int fitting_ranks(const PlannedStage& stage, int most) {
   const int others = std::max(1, stage.dims.world_size() / std::max(1, stage.dims.dp()));
   const std::int64_t global = stage.settings.get_integer("global_batch_size"),
                      micro = std::max<std::int64_t>(1, stage.settings.get_integer("micro_batch_size"));
-  for (int ranks = std::min(most, stage.common.ranks); ranks > 0; --ranks) {
+  const int drawing = rollout_ranks_of(stage.kind, stage.settings);  // beside the layout
+  for (int ranks = std::min(most, stage.common.ranks) - drawing; ranks > 0; --ranks) {
     if (ranks % others != 0) continue;
-    if (global == 0 || global % (micro * (ranks / others)) == 0) return ranks;
+    if (global == 0 || global % (micro * (ranks / others)) == 0) return ranks + drawing;
   }
   return 0;
 }

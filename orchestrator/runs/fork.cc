@@ -11,6 +11,7 @@
 #include "contracts/records/checkpoint_format.h"
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/runs/saved_state.h"
@@ -60,6 +61,17 @@ bool has_field(const std::vector<FieldInfo>& fields, const std::string& name) {
   return std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
 }
 
+// The layout of the ranks that the stage has now.
+void lay_out(PlannedStage& stage, Diagnostics& diagnostics) {
+  ParallelDims dims = stage.dims;
+  dims.dp_replicate = 0;
+  const auto resolved = resolve_dims(dims, stage.common.ranks - rollout_ranks_of(stage.kind, stage.settings));
+  if (resolved.ok())
+    stage.dims = *resolved;
+  else
+    diagnostics.add(resolved.error());
+}
+
 // Applies one change to one stage; what is wrong goes to the diagnostics.
 void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) {
   const StageKind* kind = find_stage_kind(stage.kind);
@@ -71,6 +83,7 @@ void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) 
   if (kind && has_field(kind->fields, key)) {
     set_at_path(stage.settings, change.path, change.value, where);
     stage.settings = kind->resolve(stage.settings, "stage." + stage.stage, {}, diagnostics);
+    if (change.path == std::vector<std::string>{"rollout", "ranks"}) lay_out(stage, diagnostics);
     if (key == "device") stage.device = stage.settings.get_string("device"), stage.device_why.clear();
     if (stage.device == "auto")
       diagnostics.add(where, "device = \"auto\" was decided when the run was planned", "say cpu or gpu");
@@ -78,13 +91,7 @@ void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) 
     Value common = stage_common_fields().to_value(stage.common);
     set_at_path(common, change.path, change.value, where);
     stage.common = stage_common_fields().parse(common, "stage." + stage.stage, diagnostics);
-    ParallelDims dims = stage.dims;
-    dims.dp_replicate = 0;
-    const auto resolved = resolve_dims(dims, stage.common.ranks);
-    if (resolved.ok())
-      stage.dims = *resolved;
-    else
-      diagnostics.add(resolved.error());
+    lay_out(stage, diagnostics);
   } else {
     std::vector<std::string> known;
     if (kind)

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "base/value/json.h"
 #include "contracts/events/fault_event.h"
+#include "contracts/settings/stages/alignment.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/recovery/lost_start.h"
 
@@ -166,7 +167,8 @@ void JobLead::begin_watch() {
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   restart_order_.over();
   growth_.new_launch(clock_.monotonic_ns() / 1'000'000);
-  training_.new_launch(spec_.launch.launch, peers_of(spec_.launch));
+  training_.new_launch(spec_.launch.launch,
+                       peers_of(spec_.launch, rollout_ranks_of(lead_.task.kind, lead_.task.settings)));
   orders_.new_launch();
   first_rank_.new_launch(agents_.get());
 }

@@ -46,6 +46,12 @@ bool has_teacher(std::string_view method) {
   return method == "distill";
 }
 
+int rollout_ranks_of(std::string_view kind, const Value& settings) {
+  if (kind != "align" || !learns_from_rollouts(settings.get_string("method"))) return 0;
+  const Value* rollout = settings.find("rollout");
+  return rollout && rollout->is_table() ? static_cast<int>(rollout->get_integer("ranks")) : 0;
+}
+
 namespace {
 
 using Unless = std::function<void(bool fine, const char* key, std::string what, std::string hint)>;
@@ -261,6 +267,12 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          "leave it out, or use a method without a critic");
   unless(s.rollout.ahead || s.rollout.threads == 0, "rollout", "rollout.threads means nothing without rollout.ahead",
          "leave it out: answers are drawn by the threads that train");
+  unless(s.rollout.ahead || s.rollout.ranks == 0, "rollout",
+         format("rollout.ranks = {} without rollout.ahead: ranks that only draw have nothing to do while others learn",
+                s.rollout.ranks),
+         "write ahead = true beside it");
+  unless(s.rollout.ranks == 0 || s.rollout.threads == 0, "rollout",
+         "rollout.threads means nothing with rollout.ranks, whose threads are the stage's", "leave it out");
   unless(s.rollout.speculate != "none" || s.rollout.draft_tokens == RolloutSettings().draft_tokens, "rollout",
          "rollout.draft_tokens means nothing without rollout.speculate", "write speculate = \"ngram\" beside it");
   unless(s.corruption.check != "replay", "corruption",

@@ -32,6 +32,9 @@ bool learns_from_rollouts(std::string_view method);
 bool has_critic(std::string_view method);
 // Compares its answers with another model, which is not trained: distill (engine/align/teacher_advantage.h).
 bool has_teacher(std::string_view method);
+// Of a stage's ranks those that only draw answers (rollout.ranks): the last ones, beside those of its layout. `kind`:
+// the stage's; `settings`: complete.
+int rollout_ranks_of(std::string_view kind, const Value& settings);
 
 // Settings that do not go together, each with the key that is to be changed.
 struct AlignmentProblem {

@@ -267,6 +267,11 @@ const FieldTable<RolloutSettings>& rollout_fields() {
                  {.help = "with ahead: threads of a rank that draw answers, beside those that train; 0: as many",
                   .min = 0,
                   .max = 1024})
+          .field("ranks", &R::ranks,
+                 {.help = "with ahead: so many ranks of the stage, its last ones, draw the answers ahead and train "
+                          "nothing; the layout is that of the others; 0: the ranks that train draw in a thread beside",
+                  .min = 0,
+                  .max = 65'535})
           .field("speculate", &R::speculate,
                  {.help = "the next tokens of an answer are guessed by what stands before in its text, and computed "
                           "together; answers are drawn with the same probabilities, in fewer steps of the model where "

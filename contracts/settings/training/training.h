@@ -109,6 +109,7 @@ struct RolloutSettings {
   std::int64_t redraws = 0;           // of a group whose rewards are all equal
   bool ahead = false;                 // answers are drawn while the steps before learn
   std::int64_t threads = 0;           // with ahead: that generate; 0: as many as train
+  std::int64_t ranks = 0;             // with ahead: the last of the stage, which draw and train nothing; 0: none
   std::string speculate = "none";     // | ngram: what guesses the next tokens of an answer
   std::int64_t draft_tokens = 8;      // that are guessed at most, at a time
   std::string advantage = "scaled";   // | centered: rewards of a group divided by their deviation, or not

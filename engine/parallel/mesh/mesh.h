@@ -2,6 +2,7 @@
 // The mesh as one rank sees it: its coordinates, and the communicator of every axis.
 // mesh.h is the entry; collective_group.h has the collectives of trainer and checkpoints, each with a deadline.
 // axis_members.h says, without any communication, who is in each group; mesh_traffic.h what they have sent.
+// launch_ranks.h makes it of a launch's ranks, some of which may be no part of it.
 // rehearsal.h starts every kind of operation once before the first step; box_copy.h moves parts of tensors.
 // It knows no kind of parallelism: tensor/, context/, expert/ and pipeline/ are built on it.
 //

@@ -10,11 +10,13 @@
 #include "base/text/print.h"
 #include "base/text/text.h"
 #include "contracts/control/collective_deadline.h"
+#include "contracts/settings/stages/alignment.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/comm/mpi_library.h"
 #include "engine/comm/staged_communicator.h"
 #include "engine/infer/serve/serve.h"
 #include "engine/ops/cpu_levels.h"
+#include "engine/parallel/mesh/launch_ranks.h"
 #include "engine/parallel/mesh/rehearsal.h"
 #include "engine/tasks/commands/checkpoint_commands.h"
 #include "engine/tasks/commands/question_commands.h"
@@ -113,8 +115,8 @@ Result<std::unique_ptr<Gpu>> open_gpu(const RankWork& work, int rank, bool share
 }
 
 // The ranks of a stage while its communicator lives. gpu: null, or where they compute.
-Status run_as_rank(RankProcess& process, const RankWork& work, Mesh& mesh, Gpu* gpu, HeartbeatPage* beat,
-                   const Reconnect& reconnect, const std::string& warning = "") {
+Status run_as_rank(RankProcess& process, const RankWork& work, Mesh& mesh, CollectiveGroup* rollout_ranks, Gpu* gpu,
+                   HeartbeatPage* beat, const Reconnect& reconnect, const std::string& warning = "") {
   const auto& [task, launch, clock, trace, memory, around] = work;
   CollectiveGroup& group = mesh.world();
   const int threads = task.resources.threads;
@@ -122,10 +124,12 @@ Status run_as_rank(RankProcess& process, const RankWork& work, Mesh& mesh, Gpu* 
   compute.set_trace(&trace);
   const std::unique_ptr<RangeMarks> marks = gpu ? gpu->marks() : nullptr;
   trace.set_marks(marks.get());
-  EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
+  const bool writes = group.is_first() && !(rollout_ranks && !rollout_ranks->is_first());
+  EventWriter events(clock, writes ? launch.events_path : std::string(), group.rank());
   if (!warning.empty()) events.message("warn", warning);
-  TaskRun run{task,       launch, clock,   compute,          mesh,      group, events,       beat,
-              stop_asked, &trace, &memory, around.scheduler, reconnect, {},    &stop_signal, gpu};
+  TaskRun run{task,      launch, clock,        compute, mesh,         group,
+              events,    beat,   stop_asked,   &trace,  &memory,      around.scheduler,
+              reconnect, {},     &stop_signal, gpu,     rollout_ranks};
   const Status status = run_stage(run);
   trace.set_marks(nullptr);
   process.exit_code = run.exit_code;
@@ -153,18 +157,21 @@ Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, Heartb
     options.newest_epoch = &beat->restart_word();
     options.beat = beat;
   }
-  LH_TRY(std::unique_ptr<Communicator> world, make(work.launch.epoch, options, 0));
-  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(work.launch.dims, *world, options.timeout_ms));
-  if (meet) LH_CHECK(meet(*mesh));
+  const int drawing = rollout_ranks_of(work.task.kind, work.task.settings);
+  const auto connect = [&](std::int64_t epoch, std::int64_t meet_ms) -> Result<std::unique_ptr<LaunchRanks>> {
+    LH_TRY(auto world, make(epoch, options, meet_ms));
+    LH_TRY(auto made, LaunchRanks::create(work.launch.dims, drawing, std::move(world), options.timeout_ms));
+    if (meet) LH_CHECK(meet(made->mesh()));
+    return made;
+  };
+  LH_TRY(const std::unique_ptr<LaunchRanks> ranks, connect(work.launch.epoch, 0));
   const Reconnect reconnect = [&](std::int64_t epoch) -> Status {
-    LH_TRY(auto fresh, make(epoch, options, reconnect_deadline_ms));
-    LH_TRY(const std::unique_ptr<Mesh> made, Mesh::create(work.launch.dims, *fresh, options.timeout_ms));
-    if (meet) LH_CHECK(meet(*made));
-    *mesh = std::move(*made);
-    world = std::move(fresh);
+    LH_TRY(const std::unique_ptr<LaunchRanks> fresh, connect(epoch, reconnect_deadline_ms));
+    ranks->replace_with(std::move(*fresh));
     return {};
   };
-  return run_as_rank(process, work, *mesh, gpu, beat, reconnect, warning ? warning() : "");
+  return run_as_rank(process, work, ranks->mesh(), ranks->rollout_ranks(), gpu, beat, reconnect,
+                     warning ? warning() : "");
 }
 
 // Ranks that compute on GPUs copy what they send to the host, and may share one.
@@ -234,6 +241,9 @@ Status run_command(int argc, char** argv, const RunOptions& asked, const EngineE
                       "write cpu or gpu into the task; `longhaul` decides it when it plans");
   (void)listen_to_signals();
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
+  if (wants_gpu(task) && rollout_ranks_of(task.kind, task.settings) > 0)
+    return make_error(ErrorCode::unsupported, "rollout.ranks with device = \"gpu\": answers are drawn on processors",
+                      "set device = \"cpu\"");
   const SystemClock clock;
   Trace trace(clock);
   MemoryAccounts memory;
@@ -246,7 +256,7 @@ Status run_command(int argc, char** argv, const RunOptions& asked, const EngineE
     Mesh mesh;
     LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
     LH_TRY(const std::unique_ptr<Gpu> gpu, open_gpu(work, 0, false));
-    return run_as_rank(process, work, mesh, gpu.get(), beat ? &*beat : nullptr, {});
+    return run_as_rank(process, work, mesh, nullptr, gpu.get(), beat ? &*beat : nullptr, {});
   }
   if (wants_gpu(task) && task.settings.get_string("communicator", "nccl") == "nccl") {
     LH_TRY(process.rank, rank_without_mpi(asked.rank, launch, around));

@@ -39,8 +39,12 @@ struct TaskRun {
   std::optional<int> exit_code = {};              // of a process whose stage fails; empty: that of its error
   const std::atomic<int>* stop_signal = nullptr;  // the first that raised `stop`; may be null
   Gpu* gpu = nullptr;                             // where `compute` computes; null: on the processor
+  // Of a launch with ranks that hold no part of the training and draw answers for it (rollout.ranks): the first rank
+  // that trains, and those, in this order; null on all others. The mesh of one that draws is itself alone.
+  CollectiveGroup* rollout_ranks = nullptr;
 
-  bool is_first() const { return group.is_first(); }
+  bool draws() const { return rollout_ranks && !rollout_ranks->is_first(); }
+  bool is_first() const { return group.is_first() && !draws(); }
   // A settings struct of the task's kind, read by its field table.
   template <class S>
   Result<S> settings(const FieldTable<S>& table) const {

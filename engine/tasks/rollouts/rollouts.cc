@@ -25,11 +25,12 @@ Status check_replies(const ChatEncoder& encoder, const RolloutSettings& settings
 
 }  // namespace
 
-Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
-                                                   const ConversationTokens& tokens, const std::string& model_folder,
-                                                   const std::string& reference_folder,
-                                                   std::optional<RewardFunction> reward,
-                                                   std::unique_ptr<RewardModel> judge) {
+Result<std::unique_ptr<RolloutWorker>> Rollouts::make_worker(const TaskRun& run, const AlignSettings& settings,
+                                                             const ConversationTokens& tokens, const ModelShape& shape,
+                                                             const std::string& model_folder,
+                                                             const std::string& reference_folder,
+                                                             std::optional<RewardFunction> reward,
+                                                             std::unique_ptr<RewardModel> judge) {
   TextModelInfo info;
   LH_TRY(const ModelTokens named, tokens_of_folder(model_folder, tokens.tokenizer));
   for (const std::int64_t id : named.ends) info.end_tokens.push_back(static_cast<std::int32_t>(id));
@@ -39,16 +40,24 @@ Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& 
   info.context_length = settings.sequence_length + 1;
   info.slots = static_cast<int>(settings.rollout.slots);
   if (settings.rollout.turns > 1) LH_CHECK(check_replies(tokens.encoder, settings.rollout, info.end_tokens));
-  std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings));
   RolloutWorker::Judges judges{std::move(reward), std::move(judge), nullptr};
   if (!reference_folder.empty()) {
-    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, made->dtype()));
+    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, dtype_of(settings)));
     judges.reference = std::make_unique<InferenceModel>(std::move(reference));
   }
   const auto threads = static_cast<int>(settings.rollout.threads);
-  made->worker_ = std::make_unique<RolloutWorker>(run.clock, settings, tokens, stage.weights().shape(), std::move(info),
-                                                  std::move(judges), threads > 0 ? threads : run.compute.threads(),
-                                                  run.compute.cpu_level());
+  return std::make_unique<RolloutWorker>(run.clock, settings, tokens, shape, std::move(info), std::move(judges),
+                                         threads > 0 ? threads : run.compute.threads(), run.compute.cpu_level());
+}
+
+Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
+                                                   const ConversationTokens& tokens, const std::string& model_folder,
+                                                   const std::string& reference_folder,
+                                                   std::optional<RewardFunction> reward,
+                                                   std::unique_ptr<RewardModel> judge, OtherRanks* others) {
+  std::unique_ptr<Rollouts> made(new Rollouts(run, stage, settings, others));
+  LH_TRY(made->worker_, make_worker(run, settings, tokens, stage.weights().shape(), model_folder, reference_folder,
+                                    std::move(reward), std::move(judge)));
   return made;
 }
 
@@ -63,7 +72,7 @@ std::vector<RolloutTask> Rollouts::own_tasks(std::span<const RolloutTask> tasks,
 Result<InferenceWeights> Rollouts::take_weights(RolloutTimes& times) {
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
   LH_CHECK(weights_.gather(run_.compute, stage_.weights(), stage_.version()));
-  auto weights = weights_.weights(run_.compute, stage_.weights(), dtype());
+  auto weights = weights_.weights(run_.compute, stage_.weights(), dtype_of(settings_));
   times.reshard += seconds_from(run_.clock, begun_ns);
   return weights;
 }
@@ -84,7 +93,8 @@ Result<std::vector<Rollout>> Rollouts::answer(const TokenizedPrompts& prompts, s
 
 Status Rollouts::begin(const TokenizedPrompts& prompts, std::vector<RolloutTask> tasks, std::size_t group,
                        RolloutTimes& times) {
-  LH_ASSERT(!begun_, "a rollout is under way");
+  LH_ASSERT(!has_begun(), "a rollout is under way");
+  if (others_) return begin_on_others(tasks, group, times);
   LH_TRY(InferenceWeights weights, take_weights(times));
   begun_ = std::make_unique<Begun>();
   begun_->own = own_tasks(tasks, group), begun_->count = tasks.size(), begun_->group = group;
@@ -97,6 +107,21 @@ Status Rollouts::begin(const TokenizedPrompts& prompts, std::vector<RolloutTask>
   return {};
 }
 
+// Weights are on their way before the training goes on to change them.
+Status Rollouts::begin_on_others(const std::vector<RolloutTask>& tasks, std::size_t group, RolloutTimes& times) {
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  LH_CHECK(weights_.gather(run_.compute, stage_.weights(), stage_.version()));
+  LH_CHECK(others_->begin(weights_.whole(stage_.weights()), tasks, group));
+  times.reshard += seconds_from(run_.clock, begun_ns);
+  return {};
+}
+
+void Rollouts::add_beside(const RolloutTimes& of, RolloutTimes& times) {
+  times.generate += of.generate, times.environment += of.environment;
+  times.reward += of.reward, times.reference += of.reference;
+  times.beside += of.generate + of.environment + of.reward + of.reference;
+}
+
 // A thread that makes no more progress shows as a rank that makes none.
 void Rollouts::wait() const {
   std::int64_t seen = -1;
@@ -105,16 +130,21 @@ void Rollouts::wait() const {
 }
 
 Result<std::vector<Rollout>> Rollouts::finish(RolloutTimes& times) {
-  LH_ASSERT(begun_ != nullptr, "no rollout is under way");
+  LH_ASSERT(has_begun(), "no rollout is under way");
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  if (others_) {
+    run_.section("rollout");
+    RolloutTimes drawn;
+    auto rollouts = others_->finish(drawn);
+    times.wait += seconds_from(run_.clock, begun_ns);
+    add_beside(drawn, times);
+    return rollouts;
+  }
   wait();
   times.wait += seconds_from(run_.clock, begun_ns);
   const std::unique_ptr<Begun> done = std::move(begun_);
   auto mine = done->answers.get();
-  const RolloutTimes& of = done->times;
-  times.generate += of.generate, times.environment += of.environment;
-  times.reward += of.reward, times.reference += of.reference;
-  times.beside += of.generate + of.environment + of.reward + of.reference;
+  add_beside(done->times, times);
   CollectiveGroup& ranks = run_.mesh.replica();
   if (ranks.size() == 1) return mine;
   LH_CHECK(ranks.agree(mine.ok() ? Status() : Status(mine.error())));

@@ -24,28 +24,52 @@
 
 namespace longhaul {
 
+// Ranks that draw what is begun in place of a thread of the ranks that train (engine/tasks/rollout_ranks). One rollout
+// is under way at a time. begin() and finish() are collective over all ranks that train.
+class OtherRanks {
+ public:
+  virtual ~OtherRanks() = default;
+  // `tasks`: of this replica, as many in each; `weights`: whole, the same everywhere.
+  virtual Status begin(const ParameterStore& weights, std::span<const RolloutTask> tasks, std::size_t group) = 0;
+  virtual bool has_begun() const = 0;
+  // Answers to this replica's tasks, in their order. `times`: of drawing them.
+  virtual Result<std::vector<Rollout>> finish(RolloutTimes& times) = 0;
+};
+
 class Rollouts {
  public:
   // Borrows the run, the stage, the tokenizer and the encoder. A chat template that has no place for what an
   // environment says is refused (unsupported), where there is one. Loads the reference, or the teacher, from
   // `reference_folder` unless that is "". `judge` says what answers are worth where it is not null, else `reward`, else
-  // nobody.
+  // nobody. `others`: borrowed; null: what is begun is drawn in a thread.
   static Result<std::unique_ptr<Rollouts>> create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                                   const ConversationTokens& tokens, const std::string& model_folder,
                                                   const std::string& reference_folder,
                                                   std::optional<RewardFunction> reward,
-                                                  std::unique_ptr<RewardModel> judge);
+                                                  std::unique_ptr<RewardModel> judge, OtherRanks* others);
+  // What a rank draws with, whether it trains or not; the same arguments.
+  static Result<std::unique_ptr<RolloutWorker>> make_worker(const TaskRun& run, const AlignSettings& settings,
+                                                            const ConversationTokens& tokens, const ModelShape& shape,
+                                                            const std::string& model_folder,
+                                                            const std::string& reference_folder,
+                                                            std::optional<RewardFunction> reward,
+                                                            std::unique_ptr<RewardModel> judge);
+  // That generation computes in.
+  static DType dtype_of(const AlignSettings& settings) {
+    return settings.precision == "bf16" ? DType::bf16 : DType::f32;
+  }
   // In the order of the tasks, on every rank of the replica; `group` tasks that follow each other are drawn by one of
   // them. Collective over the replica, and where the weights have changed since the last call over all ranks.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                       std::size_t group, RolloutTimes& times);
-  // The same in a thread of its own, by a copy of the weights as they stand: finish() has the answers. The prompts live
-  // until then. Collective as answer(), which waits for what was begun.
+  // The same in a thread of its own, or by the ranks that only draw, by a copy of the weights as they stand: finish()
+  // has the answers. The prompts live until then. Collective as answer(), which waits for what was begun in a thread;
+  // with ranks that only draw over all ranks.
   Status begin(const TokenizedPrompts& prompts, std::vector<RolloutTask> tasks, std::size_t group, RolloutTimes& times);
-  bool has_begun() const { return begun_ != nullptr; }
-  // Of what was begun; `times` gets its phases, and what was waited here. Collective over the replica.
+  bool has_begun() const { return begun_ != nullptr || (others_ && others_->has_begun()); }
+  // Of what was begun; `times` gets its phases, and what was waited here. Collective over the replica, or all ranks.
   Result<std::vector<Rollout>> finish(RolloutTimes& times);
-  // Waits for what was begun, and forgets it.
+  // Waits for what a thread has begun, and forgets it.
   void abandon() { begun_.reset(); }
   // Weights that were gathered take no memory until the next answer.
   void release() { weights_.release(); }
@@ -61,17 +85,20 @@ class Rollouts {
     // Last: its end is waited for before all else goes.
     std::future<Result<std::vector<Rollout>>> answers;
   };
-  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings)
-      : run_(run), stage_(stage), settings_(settings), weights_(run.mesh) {}
-  DType dtype() const { return settings_.precision == "bf16" ? DType::bf16 : DType::f32; }
+  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, OtherRanks* others)
+      : run_(run), stage_(stage), settings_(settings), others_(others), weights_(run.mesh) {}
   std::vector<RolloutTask> own_tasks(std::span<const RolloutTask> tasks, std::size_t group) const;
   Result<InferenceWeights> take_weights(RolloutTimes& times);
+  Status begin_on_others(const std::vector<RolloutTask>& tasks, std::size_t group, RolloutTimes& times);
+  // What was drawn beside a step took `of`.
+  static void add_beside(const RolloutTimes& of, RolloutTimes& times);
   // Until the thread has its answers; its progress is this rank's.
   void wait() const;
 
   TaskRun& run_;
   TrainingStage& stage_;
   AlignSettings settings_;
+  OtherRanks* others_;
   WholeWeights weights_;
   std::unique_ptr<RolloutWorker> worker_;
   std::unique_ptr<Begun> begun_;

@@ -42,7 +42,7 @@ Result<InferenceWeights> WholeWeights::weights(const ComputeContext& context, co
                                                DType dtype) const {
   InferenceWeights empty;
   empty.dtype = dtype;
-  return inference_weights_of(context, whole_ ? *whole_ : store, std::move(empty));
+  return inference_weights_of(context, whole(store), std::move(empty));
 }
 
 }  // namespace longhaul

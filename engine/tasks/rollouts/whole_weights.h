@@ -22,6 +22,8 @@ class WholeWeights {
   Status gather(const ComputeContext& context, const ParameterStore& store, std::int64_t version);
   // Of what was gathered; not collective.
   Result<InferenceWeights> weights(const ComputeContext& context, const ParameterStore& store, DType dtype) const;
+  // Where they lie whole since gather().
+  const ParameterStore& whole(const ParameterStore& store) const { return whole_ ? *whole_ : store; }
   void release() { whole_.reset(); }
 
  private:

@@ -5,6 +5,8 @@
 #include "contracts/settings/stages/alignment.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rewards/stage_reward.h"
+#include "engine/tasks/rollout_ranks/drawing_rank.h"
+#include "engine/tasks/rollout_ranks/rollout_ranks.h"
 #include "engine/tasks/rollouts/critic.h"
 #include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
@@ -123,15 +125,26 @@ TrainingStageSettings stage_settings_of(const AlignSettings& settings, const Mod
   return stage;
 }
 
-}  // namespace
+// With its folder; null where the reward is none.
+Result<std::unique_ptr<RewardModel>> load_judge(TaskRun& run, const AlignSettings& settings, const std::string& model,
+                                                std::string& folder) {
+  if (settings.reward.kind != "model") return std::unique_ptr<RewardModel>();
+  LH_TRY(folder, run.task.input_path("reward"));
+  LH_CHECK(check_judge_of_turns(settings, folder));
+  return RewardModel::load(run, folder, settings.precision, settings.sequence_length + 1, model);
+}
 
-Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
+// On a rank that trains, with `ranks`, or on one that draws, with `drawing`.
+Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks, DrawingRank* drawing) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
-  LH_CHECK(refuse_rollouts(run, settings, config.shape));
+  if (ranks) {
+    LH_CHECK(ranks->check());
+    LH_CHECK(refuse_rollouts(run, settings, config.shape));
+  }
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));
   LH_TRY(const std::string reference, reference_folder(run, settings, model, config.shape));
@@ -139,26 +152,29 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   if (!has_teacher(settings.method)) {
     // With rollout.ahead another thread than the rank's asks.
     std::function<void()> between;
-    if (!settings.rollout.ahead) between = [&run] { run.section("reward"); };
+    if (!settings.rollout.ahead || drawing) between = [&run] { run.section("reward"); };
     LH_TRY(reward, stage_reward(run, settings.reward, std::move(between)));
   }
   const bool needs_answer = reward && reward->needs_answer();
   LH_TRY(TokenizedPrompts train, read_prompt_file(run, "data", {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"},
                                                   encoder, settings, needs_answer));
+  std::string judge_folder;
+  if (drawing) {
+    LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
+    LH_TRY(const std::unique_ptr<RolloutWorker> worker,
+           Rollouts::make_worker(run, settings, {tokenizer, encoder}, config.shape, model, reference, reward,
+                                 std::move(judge)));
+    return drawing->draw(*worker, config.shape, Rollouts::dtype_of(settings), train);
+  }
   LH_TRY(const std::unique_ptr<TrainingStage> stage,
          TrainingStage::create(run, stage_settings_of(settings, config.shape, model)));
-  std::unique_ptr<RewardModel> judge;
-  std::string judge_folder;
-  if (settings.reward.kind == "model") {
-    LH_TRY(judge_folder, run.task.input_path("reward"));
-    LH_CHECK(check_judge_of_turns(settings, judge_folder));
-    LH_TRY(judge, RewardModel::load(run, judge_folder, settings.precision, settings.sequence_length + 1, model));
-  }
+  LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
   const std::int64_t steps = steps_of(settings, static_cast<std::int64_t>(train.ids.size()));
   LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, steps));
   if (critic) stage->train_beside(*critic);
   LH_TRY(const std::unique_ptr<Rollouts> rollouts,
-         Rollouts::create(run, *stage, settings, {tokenizer, encoder}, model, reference, reward, std::move(judge)));
+         Rollouts::create(run, *stage, settings, {tokenizer, encoder}, model, reference, reward, std::move(judge),
+                          ranks->are_there() ? ranks : nullptr));
   std::vector<Figure> figures = {{"prompts", static_cast<double>(train.ids.size()), ""},
                                  {"prompts_too_long", static_cast<double>(train.too_long), ""}};
   RolloutSource source(run, *rollouts, settings, std::move(train), steps, critic.get());
@@ -177,6 +193,17 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   if (!heldout) return stage->train(objective, source, nullptr, figures);
   return stage->train(objective, source, &*heldout, figures,
                       [&](std::vector<Figure>& more) { return heldout->add_figures(run.mesh.data(), more); });
+}
+
+}  // namespace
+
+Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
+  if (run.draws()) {
+    DrawingRank drawing(run);
+    return drawing.end(run_here(run, settings, nullptr, &drawing));
+  }
+  RolloutRanks ranks(run, static_cast<int>(settings.rollout.ranks));
+  return ranks.end(run_here(run, settings, &ranks, nullptr));
 }
 
 }  // namespace longhaul

@@ -40,6 +40,7 @@ constexpr StageEntry kStages[] = {
 Status check_layout(const TaskRun& run) {
   const ParallelDims& dims = run.launch.dims;
   LH_CHECK(check_layout_available(run.task.kind, dims));
+  if (run.draws()) return {};  // it has no part of the layout
   if (dims.world_size() != run.group.size())
     return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),
                                                        dims.world_size(), run.group.size()));

@@ -5,6 +5,7 @@
 #include "base/text/text.h"
 #include "contracts/plan/shrunken_layout.h"
 #include "contracts/settings/job/resumable.h"
+#include "contracts/settings/stages/alignment.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/layout/layout_check.h"
 
@@ -43,6 +44,30 @@ void check_shrink(const std::string& stage, const StageKind& kind, const Value& 
       "remove it, or use more replicas, a smaller min_replicas or another global_batch_size");
 }
 
+// What is left for the layout of a stage's ranks where the last of them only draw answers; 0 where that cannot be.
+int ranks_that_train(const std::string& stage, int drawing, const Value& written, const StageCommon& common,
+                     Diagnostics& diagnostics) {
+  if (drawing == 0) return common.ranks;
+  const SourcePos at = place_of_setting(written, {"rollout.ranks", "rollout"}, written.pos);
+  const std::string what = format("stage.{}: rollout.ranks = {}", stage, drawing);
+  if (!layout_stage_of(written).empty()) {
+    diagnostics.add(at, what + " with a layout that a tune stage finds: it lays out all ranks of the stage",
+                    "write the layout, or leave rollout.ranks out");
+    return 0;
+  }
+  if (common.ranks <= drawing) {
+    diagnostics.add(at,
+                    format("{}, and the stage has {} rank{}: none is left to train", what, common.ranks,
+                           common.ranks == 1 ? "" : "s"),
+                    format("use ranks = {} or more", drawing + 1));
+    return 0;
+  }
+  if (common.resiliency.shrink)
+    diagnostics.add(at, what + " with resiliency.shrink: a smaller layout leaves no ranks that only draw",
+                    "leave one of them out");
+  return common.ranks - drawing;
+}
+
 }  // namespace
 
 std::string layout_stage_of(const Value& written) {
@@ -62,9 +87,11 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
     dims = parallel_dims_fields().parse(*parallel, where + ".parallel", diagnostics);
   if (diagnostics.size() != before) return dims;
   if (!parallel || !parallel->find("dp_replicate")) dims.dp_replicate = 0;  // what is left, unless the user says it
+  const int drawing = rollout_ranks_of(kind.name, settings);
+  if (!parallel && !written.find("ranks")) common.ranks += drawing;
   if (parallel && parallel->is_table() && !written.find("ranks")) {
     const std::int64_t needed =
-        std::int64_t{1} * dims.tp * dims.cp * dims.pp * dims.dp_shard * std::max(1, dims.dp_replicate);
+        std::int64_t{1} * dims.tp * dims.cp * dims.pp * dims.dp_shard * std::max(1, dims.dp_replicate) + drawing;
     if (needed > ranks_max) {
       diagnostics.add(parallel->pos,
                       format("{}.parallel multiplies up to {} ranks; a job has at most {}", where, needed, ranks_max),
@@ -84,6 +111,8 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
     diagnostics.add(place_of("nodes"),
                     format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
                     "use ranks that are a multiple of nodes");
+  const int training = ranks_that_train(stage, drawing, written, common, diagnostics);
+  if (training == 0) return dims;
   if (parallel && parallel->is_string()) {
     if (layout_stage_of(written).empty())
       diagnostics.add(parallel->pos, where + ".parallel = \"" + parallel->as_string() + "\" is not a layout",
@@ -105,9 +134,10 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
     return dims;
   }
   const SourcePos at = parallel ? parallel->pos : place_of("ranks");
-  auto resolved = resolve_dims(dims, common.ranks);
+  auto resolved = resolve_dims(dims, training);
   if (!resolved.ok()) {
-    diagnostics.add(at, where + ": " + resolved.error().what, resolved.error().hint);
+    const std::string of = drawing > 0 ? format(" ({} less rollout.ranks = {})", common.ranks, drawing) : "";
+    diagnostics.add(at, where + ": " + resolved.error().what + of, resolved.error().hint);
     return dims;
   }
   const std::size_t sound = diagnostics.size();

@@ -19,9 +19,8 @@ namespace longhaul {
 std::string layout_stage_of(const Value& written);
 
 // `written` is the stage's table, `common` and `settings` what was read of it. Ranks that are not written become those
-// that the layout needs; replicas that are not written, those that the ranks leave. What cannot be goes to diagnostics.
-// With
-// "@layout" the ranks stand for a layout that is not known yet.
+// that the layout needs, and rollout.ranks more; replicas that are not written, those that the ranks leave. What cannot
+// be goes to diagnostics. With "@layout" the ranks stand for a layout that is not known yet.
 ParallelDims read_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
                          StageCommon& common, Diagnostics& diagnostics);
 

@@ -47,7 +47,7 @@ std::optional<StepStallFinding> StepStall::observe(std::int64_t now_ms, const st
   for (const RankObservation& rank : ranks) {
     newest = std::max(newest, rank.beat.step);
     known &= rank.seen && rank.beat.section != beat_checkpoint_write && learned.count(rank.beat.section) > 0;
-    if (!behind || rank.beat.step < behind->beat.step) behind = &rank;
+    if (rank.beat.step >= 0 && (!behind || rank.beat.step < behind->beat.step)) behind = &rank;
   }
   if (!behind) return std::nullopt;
   if (newest != step_) note_step(now_ms, newest);

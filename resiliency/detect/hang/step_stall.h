@@ -30,7 +30,7 @@ struct StepStallOptions {
 struct StepStallFinding {
   HangLevel level = HangLevel::suspect;
   std::int64_t step = -1;  // the newest
-  int rank = -1;           // one of those that are farthest behind
+  int rank = -1;           // one of those that are farthest behind, of those that do steps
   std::string host, section;
   double stalled_s = 0, timeout_s = 0;
   std::string text() const;

@@ -1,5 +1,6 @@
 #include "worker/lead/monitor/training_watch.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text/text.h"
@@ -17,11 +18,11 @@ std::optional<double> loss_of(const Event& event) {
 
 }  // namespace
 
-std::vector<int> peers_of(const Launch& launch) {
-  std::vector<int> peers(static_cast<std::size_t>(launch.ranks), 0);
-  if (launch.dims.world_size() != launch.ranks) return peers;
-  for (int rank = 0; rank < launch.ranks; ++rank)
-    peers[static_cast<std::size_t>(rank)] = coordinates_of(launch.dims, rank).pp;
+std::vector<int> peers_of(const Launch& launch, int others) {
+  const int ranks = std::max(1, launch.ranks - others);
+  std::vector<int> peers(static_cast<std::size_t>(ranks), 0);
+  if (launch.dims.world_size() != ranks) return peers;
+  for (int rank = 0; rank < ranks; ++rank) peers[static_cast<std::size_t>(rank)] = coordinates_of(launch.dims, rank).pp;
   return peers;
 }
 

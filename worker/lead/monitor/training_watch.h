@@ -19,8 +19,9 @@
 
 namespace longhaul {
 
-// Which ranks do the same work: those of one stage of the pipeline.
-std::vector<int> peers_of(const Launch& launch);
+// Which ranks do the same work: those of one stage of the pipeline. `others`: of the launch, the last ones, which are
+// no part of the layout (rollout.ranks) and have no peers: they are left out.
+std::vector<int> peers_of(const Launch& launch, int others = 0);
 
 class TrainingWatch {
  public:

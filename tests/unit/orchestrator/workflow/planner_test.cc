@@ -269,6 +269,29 @@ TEST_CASE("layouts that cannot be") {
   CHECK(good_plan(pretrain + "ranks = 4\nparallel = { dp_replicate = 4 }\n").stages[0].dims.dp() == 4);
 }
 
+TEST_CASE("ranks that only draw answers stand beside those of the layout") {
+  const auto text = [](const std::string& more) {
+    return header +
+           "[stage.a]\nkind = \"align\"\nmethod = \"grpo\"\ninputs = { model = \"m\", data = \"d\" }\n"
+           "reward = { kind = \"exact\" }\nrollout = { ahead = true, ranks = 2 }\n" +
+           more;
+  };
+  const auto dims_of = [&](const std::string& more, int ranks) {
+    const RunPlan plan = good_plan(text(more));
+    CHECK(plan.stages[0].common.ranks == ranks);
+    return plan.stages[0].dims.world_size();
+  };
+  CHECK(dims_of("", 3) == 1);
+  CHECK(dims_of("parallel = { tp = 2 }\n", 4) == 2);
+  CHECK(dims_of("ranks = 6\n", 6) == 4);
+  CHECK(dims_of("ranks = 6\nparallel = { tp = 2 }\n", 6) == 4);
+  for (const auto& [more, said] :
+       {std::pair{"ranks = 2\n", "w.toml:8:35: error: stage.a: rollout.ranks = 2, and the stage has 2 ranks: none is"},
+        {"ranks = 5\nparallel = { tp = 2 }\n", "= 2 does not divide the job's 3 ranks (5 less rollout.ranks = 2)"},
+        {"ranks = 6\nresiliency = { shrink = true }\n", "rollout.ranks = 2 with resiliency.shrink: a smaller layout"}})
+    CHECK_MESSAGE(problems(text(more)).find(said) != std::string::npos, problems(text(more)));
+}
+
 TEST_CASE("ranks that are not written are those that the layout needs") {
   const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\n";
   const RunPlan plan = good_plan(pretrain + "nodes = 2\nparallel = { tp = 2, pp = 2, dp_shard = 2, zero = 1 }\n");

@@ -219,6 +219,12 @@ TEST_CASE("ppo refuses what belongs to groups or is not done, and the others wha
   }
   s = {}, s.method = "grpo", s.rollout.threads = 2;
   CHECK(keys_of(s) == Keys{"rollout"});
+  s = {}, s.method = "grpo", s.rollout.ranks = 2;  // which draw ahead, with the stage's threads
+  CHECK(keys_of(s) == Keys{"rollout"});
+  s.rollout.ahead = true;
+  CHECK(keys_of(s).empty());
+  s.rollout.threads = 2;
+  CHECK(keys_of(s) == Keys{"rollout"});
   CHECK(has_critic("ppo"));
   CHECK(!has_critic("grpo"));
 }

@@ -93,3 +93,16 @@ TEST_CASE("step stall: what was reported of one stall is reported of the next on
   rig.steps(20);
   CHECK(rig.until(HangLevel::suspect, 5 * 5 * 46));
 }
+
+TEST_CASE("step stall: a rank that does no steps is not the one behind") {
+  StallRig rig;
+  rig.ranks[0].beat.step = -1;
+  for (int step = 0; step < 20; ++step) {
+    CHECK(!rig.look());
+    ++rig.ranks[1].beat.step;
+  }
+  std::optional<StepStallFinding> found;
+  for (int look = 0; look < 1'000 && !found; ++look) found = rig.look();
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+}

@@ -158,6 +158,8 @@ TEST_CASE("training watch: peers are the ranks of one stage of the pipeline") {
   launch.ranks = 8;
   launch.dims.pp = 2, launch.dims.dp_shard = 4;
   CHECK(peers_of(launch) == std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1});
+  launch.ranks = 10;  // two of them only draw answers
+  CHECK(peers_of(launch, 2) == std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1});
   launch.ranks = 3;  // a command: no layout is known
   CHECK(peers_of(launch) == std::vector<int>{0, 0, 0});
 }
