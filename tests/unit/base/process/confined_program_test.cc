@@ -2,6 +2,7 @@
 #include "base/process/confined_program.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -37,6 +38,11 @@ ConfinedRun ran(const ConfinedProgram& program) {
   return *made;
 }
 
+// How long a process of this run sleeps: a mark that no other run on this host has. `number` is below 10.
+std::string seconds_of(int number) {
+  return format("357{}.{:010}", number, getpid());
+}
+
 // Processes of this host whose command line holds `mark`.
 int processes_with(const std::string& mark) {
   int found = 0;
@@ -69,10 +75,10 @@ TEST_CASE("confined program: what it prints, how it ends, and nothing of the cal
 
 TEST_CASE("confined program: one that waits, one that computes and one that prints without end are ended") {
   if (!can_isolate()) return;
-  ConfinedProgram waits = shell_program("exec sleep 3571\n");
+  ConfinedProgram waits = shell_program("exec sleep " + seconds_of(1) + "\n");
   waits.limits.deadline_ms = 300;
   CHECK(ran(waits).end == ConfinedEnd::deadline);
-  CHECK(processes_with("3571") == 0);
+  CHECK(processes_with(seconds_of(1)) == 0);
   ConfinedProgram computes = shell_program("while :; do :; done\n");
   computes.limits.processor_s = 1;
   const ConfinedRun killed = ran(computes);
@@ -85,18 +91,19 @@ TEST_CASE("confined program: one that waits, one that computes and one that prin
   CHECK(printed.out.size() >= 10'000);
   CHECK(printed.out.size() < 30'000);
   // A first process that ends takes those with it that it left behind, in sessions of their own too.
-  const ConfinedRun left = ran(shell_program("setsid sleep 3572 & sleep 3573 & exit 0\n"));
+  const ConfinedRun left =
+      ran(shell_program(format("setsid sleep {} & sleep {} & exit 0\n", seconds_of(2), seconds_of(3))));
   CHECK(left.status.code == 0);
-  CHECK(processes_with("3572") + processes_with("3573") == 0);
+  CHECK(processes_with(seconds_of(2)) + processes_with(seconds_of(3)) == 0);
 }
 
 TEST_CASE("confined program: one that forks without end is ended with all that it made, at the bound of processes") {
   if (!can_isolate()) return;
-  ConfinedProgram bomb = shell_program("f() { sleep 3574 & f & wait; }\nf\n");
+  ConfinedProgram bomb = shell_program("f() { sleep " + seconds_of(4) + " & f & wait; }\nf\n");
   bomb.limits.deadline_ms = 500;
   bomb.limits.processes = 12;
   const ConfinedRun run = ran(bomb);
-  CHECK(processes_with("3574") == 0);
+  CHECK(processes_with(seconds_of(4)) == 0);
   if (!limits_not_enforced().empty()) return;
   CHECK(run.err.find("ork") != std::string::npos);  // "Cannot fork"
 }
@@ -152,14 +159,14 @@ TEST_CASE("confined program: no network, no other processes, no memory beyond it
 }
 
 TEST_CASE("confined program: by limits alone it ends at its deadline with its group") {
-  ConfinedProgram waits = shell_program("sleep 3575 & exec sleep 3576\n", false);
+  ConfinedProgram waits = shell_program(format("sleep {} & exec sleep {}\n", seconds_of(5), seconds_of(6)), false);
   waits.limits.deadline_ms = 300;
   CHECK(ran(waits).end == ConfinedEnd::deadline);
   // By limits alone nobody waits for those that the first process left behind: the kernel ends them a moment later.
   SystemClock clock;
   const Deadline patience(clock, 10'000);
-  while (processes_with("3575") > 0 && !patience.passed()) clock.sleep_ms(2);
-  CHECK(processes_with("3575") + processes_with("3576") == 0);
+  while (processes_with(seconds_of(5)) > 0 && !patience.passed()) clock.sleep_ms(2);
+  CHECK(processes_with(seconds_of(5)) + processes_with(seconds_of(6)) == 0);
   CHECK(ran(shell_program("exit 3\n", false)).status.code == 3);
 }
 
