@@ -30,6 +30,15 @@ class MpirunTraining(Training):
 
 
 def under_mpirun(cluster, runs):
+    # Slurm's own default: on busy cores ranks need longer than this cluster's 3 s to end a step, and to save it.
+    cluster.play("configure", "--set", "KillWait=30")
+    try:
+        tiers_under_mpirun(cluster, runs)
+    finally:
+        cluster.play("configure", "--set", "KillWait=3")
+
+
+def tiers_under_mpirun(cluster, runs):
     training = MpirunTraining(cluster, runs, "by-mpirun", "resiliency = { spares = 1, restarts = 9 }\n")
     ranks = training.ranks(1)
     first = training.events("launched")[0]
