@@ -16,7 +16,8 @@ CALL_SECONDS = 60
 # Waits are for what happens on a fast machine with nothing else to do; a busy one is given so many times as long, and a
 # slow one in proportion to the speed that scripts/test measured. What has a bar is measured apart from how long it is
 # waited for.
-PATIENCE = 3 * float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))
+FACTOR = float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))
+PATIENCE = 3 * FACTOR
 # States in which a job has come to its end; Slurm may still requeue one that reached such a state.
 ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 
@@ -57,7 +58,8 @@ class SlurmCluster:
         return [f"n{i + 1}" for i in range(self.hosts)]
 
     def call(self, *argv, seconds=CALL_SECONDS, check=True, env=None, **options):
-        """Any command against this cluster: CompletedProcess with stdout and stderr as text."""
+        """Any command against this cluster: CompletedProcess with stdout and stderr as text; `seconds`: on a fast machine."""
+        seconds *= FACTOR
         options.setdefault("cwd", self.scratch)
         argv = [str(argument) for argument in argv]
         try:
