@@ -17,7 +17,8 @@ import time
 
 from scenario import LONGHAUL, Skip, call, case, expect, longhaul, main, newest_run, wait_for
 
-ANA, BEN, EVE = 40001, 40002, 40003
+# Of this run alone: what these users have left is ended, and another run may be under way on the host.
+ANA, BEN, EVE = (41000 + 4 * (os.getpid() % 4096) + number for number in range(3))
 LOOKING = (["status"], ["status", "--json"], ["status", "--metrics"], ["logs"], ["faults"], ["report"], ["support-bundle"])
 ACTING = (["resume"], ["cancel"], ["tick"], ["tell"], ["notify"], ["fork"])
 
@@ -134,7 +135,7 @@ def trust_looking_at_anothers_run_never_acts(here):
         out = people.call(BEN, ben, *arguments_of(words, run))
         expect(f"{words} changes nothing below the run", tree(home) == before,
                [(k, before.get(k), v) for k, v in tree(home).items() if before.get(k) != v][:5] + [out])
-    said = people.call(BEN, ben, "status", run, code=0, says=["a run of uid 40001", "its jobs drive this run on", f"longhaul tick {run} --until-quiet"])
+    said = people.call(BEN, ben, "status", run, code=0, says=[f"a run of uid {ANA}", "its jobs drive this run on", f"longhaul tick {run} --until-quiet"])
     expect("nothing was submitted", "attempt 2" not in said, said)
     people.call(BEN, ben, "completion", "words", "stages", run, code=0)
     people.call(0, here, "status", run, code=0)
@@ -152,14 +153,14 @@ def trust_acting_upon_anothers_run_is_refused(here):
     (run / "site.toml").write_text((run / "site.toml").read_text() + '\ngroup = "users"\n')
     before = tree(home)
     for words in ACTING:
-        people.call(BEN, ben, *arguments_of(words, run), code=3, says=[f"{run}/bin is a folder of uid 40001", "mode 0777", "its owner can"])
+        people.call(BEN, ben, *arguments_of(words, run), code=3, says=[f"{run}/bin is a folder of uid {ANA}", "mode 0777", "its owner can"])
         people.call(0, here, *arguments_of(words, run), code=3, says=["root acts upon its own runs only"])
     expect("nothing changed", tree(home) == before)
     # Nor where everybody may change what she executes.
     people.call(ANA, home, "cancel", run, code=3, says="chmod -R o-w")
     for path in [run, *(run / name for name in ("log", "bin", "resolved.toml", "site.toml"))]:
         path.chmod(path.stat().st_mode & ~0o002)
-    people.call(BEN, ben, "cancel", run, code=3, says="uid 40001")
+    people.call(BEN, ben, "cancel", run, code=3, says=f"uid {ANA}")
     expect("nothing ran", not (home / "ran-as").exists())
 
 
@@ -256,7 +257,7 @@ def trust_a_run_of_a_group_is_the_groups_alone_under_any_umask(here):
     (run / "bin/longhaul-worker").chmod(0o755)
     (here / "go").touch()
     (here / "umask").unlink()
-    people.call(BEN, here, "status", run, gid=group, umask=0o077, code=5, says="a run of uid 40001")
+    people.call(BEN, here, "status", run, gid=group, umask=0o077, code=5, says=f"a run of uid {ANA}")
     refused = people.call(BEN, here, "resume", run, gid=group, umask=0o077, code=3, program=run / "bin/longhaul")
     expect("not with the run's own longhaul", "never driven by its own" in refused, refused)
     people.call(BEN, here, "resume", run, gid=group, umask=0o077, code=0, env=homes_env[BEN])
@@ -264,7 +265,7 @@ def trust_a_run_of_a_group_is_the_groups_alone_under_any_umask(here):
     attempt = (run / "stages/b/attempts/2/attempt.toml").read_text()
     expect("and its engine", str(people.programs / "longhaul-engine") in attempt, attempt)
     expect("Ben's umask stays his", (here / "umask").read_text().strip() == "0077" and (homes[BEN] / "by-b").stat().st_mode & 0o777 == 0o600)
-    said = people.call(ANA, work, "status", run, gid=group, code=0, says=["asked: resume", "by uid 40002", "last driven by uid 40002"])
+    said = people.call(ANA, work, "status", run, gid=group, code=0, says=["asked: resume", f"by uid {BEN}", f"last driven by uid {BEN}"])
     expect("Ana reads all of it", "succeeded" in said, said)
     for path in (run / "stages/b/attempts/2").rglob("*.log"):
         expect("also the logs", path.stat().st_gid == group and path.stat().st_mode & 0o044 == 0o040, oct(path.stat().st_mode))
@@ -282,9 +283,9 @@ def trust_readers_look_and_a_private_run_is_nobody_elses(here):
     (work / "w.toml").write_text('[workflow]\nname = "mine"\n[stage.a]\nkind = "command"\nscript = "echo x > $LONGHAUL_OUT/made"\n')
     people.call(ANA, work, "run", "w.toml", "--site", "read", gid=group, umask=0o077, code=0)
     run = newest_run(work)
-    people.call(BEN, here, "status", run, gid=group, code=0, says="a run of uid 40001")
+    people.call(BEN, here, "status", run, gid=group, code=0, says=f"a run of uid {ANA}")
     people.call(BEN, here, "logs", run, "a", gid=group, code=0)
-    people.call(BEN, here, "cancel", run, gid=group, code=3, says="uid 40001")
+    people.call(BEN, here, "cancel", run, gid=group, code=3, says=f"uid {ANA}")
     expect("a reader writes nowhere", not [p for p in [run, *run.rglob("*")] if p.is_dir() and p.lstat().st_mode & 0o022])
     people.call(EVE, here, "status", run, code=4)
     people.call(ANA, work, "run", "w.toml", "--site", "shut", "--runs-dir", work / "shut", umask=0o000, code=0)
@@ -312,13 +313,13 @@ def trust_artifacts_are_taken_from_oneself_and_from_the_sites_group(here):
     people.call(ANA, work, "plan", "w.toml", "--site", "ours", gid=group, code=0, says=f"a is cached: {first}/stages/a/out, yours")
     before = tree(work)
     people.call(BEN, work, "plan", "w.toml", "--site", "ours", gid=group, code=0,
-                says=f"a is cached: {first}/stages/a/out, of uid 40001, not verified yet")
+                says=f"a is cached: {first}/stages/a/out, of uid {ANA}, not verified yet")
     expect("plan writes nothing", tree(work) == before)
     people.call(BEN, work, "run", "w.toml", "--site", "ours", gid=group, umask=0o077, code=0)
-    people.call(BEN, work, "status", gid=group, code=0, says=f"a is cached: {first}/stages/a/out, of uid 40001, verified")
-    people.call(BEN, work, "plan", "w.toml", "--site", "ours", gid=group, code=0, says="of uid 40001, verified")
+    people.call(BEN, work, "status", gid=group, code=0, says=f"a is cached: {first}/stages/a/out, of uid {ANA}, verified")
+    people.call(BEN, work, "plan", "w.toml", "--site", "ours", gid=group, code=0, says=f"of uid {ANA}, verified")
     # Whose site names no group takes nothing of the two, and says so.
-    people.call(EVE, work, "plan", "w.toml", "--site", "plain", gid=group, code=0, says=["not taken: a:", "uid 40001", "mode 0640"])
+    people.call(EVE, work, "plan", "w.toml", "--site", "plain", gid=group, code=0, says=["not taken: a:", f"uid {ANA}", "mode 0640"])
     people.call(EVE, work, "run", "w.toml", "--site", "plain", gid=group, code=0)
     hers = newest_run(work)
     expect("Eve ran it", (hers / "stages/a/attempts/1").exists())
