@@ -49,7 +49,7 @@ Result<PrintedLines> run_in_lines(const std::vector<std::string>& argv, const st
   spec.argv = argv;
   spec.stdin_fd = memory.get();
   LH_TRY(const RunOutput run, run_captured(spec, deadline_ms, output_max));
-  return PrintedLines{lines_of(run.out), end_with_error(run)};
+  return PrintedLines{lines_of(run.out), end_with_error(run), !run.status.success()};
 }
 
 }  // namespace longhaul

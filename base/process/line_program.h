@@ -11,7 +11,8 @@ namespace longhaul {
 
 struct PrintedLines {
   std::vector<std::string> lines;  // without their ends; a last one of white space alone is left out
-  std::string end;  // "exit code 1 (the last line that it wrote to stderr)"; without the line where it wrote none
+  std::string end;      // "exit code 1 (the last line that it wrote to stderr)"; without the line where it wrote none
+  bool failed = false;  // its end is no exit code 0: who asked decides what its lines are worth then
 };
 
 // `argv` gets `input` from memory, so that it need not read in order to print. It is ended, with what it has started in

@@ -129,12 +129,13 @@ std::vector<Reward> RewardFunction::ask_command(std::span<const RewardQuestion> 
   const auto all = [&](const std::string& why) { return std::vector<Reward>(questions.size(), {std::nullopt, why}); };
   const auto printed = run_in_lines(settings_.command, lines, settings_.deadline_s * 1000, command_output_max);
   if (!printed.ok()) return all(printed.error().message());
+  if (printed->failed) return all("the command failed: " + printed->end);
   if (printed->lines.size() > questions.size())
     return all(format("the command printed {} lines for {} answers", printed->lines.size(), questions.size()));
   std::vector<Reward> rewards;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     if (i >= printed->lines.size()) {
-      rewards.push_back({std::nullopt, "the command printed nothing for it; " + printed->end});
+      rewards.push_back({std::nullopt, "the command printed nothing for it"});
       continue;
     }
     const std::string_view line = without_space(printed->lines[i]);

@@ -60,7 +60,8 @@ class RewardFunction {
   // Needs the answer of its row: exact, number and tests always, regex where the pattern has a group.
   bool needs_answer() const;
   // One for each question, in their order. The command runs once for all of them and is ended, with what it has
-  // started in its process group, at its deadline.
+  // started in its process group, at its deadline. Where it ends with another exit code than 0 nothing that it printed
+  // is believed.
   std::vector<Reward> judge(std::span<const RewardQuestion> questions) const;
 
  private:

@@ -70,12 +70,12 @@ std::vector<EnvironmentReply> Environment::ask_program(std::span<const OpenConve
   const auto printed =
       run_in_lines(settings_.environment, lines, settings_.environment_deadline_s * 1000, program_bytes_max);
   if (!printed.ok()) return all("fails: " + printed.error().message());
+  if (printed->failed) return all("fails: " + printed->end);
   if (printed->lines.size() > conversations.size())
     return all(format("prints {} lines for {} conversations", printed->lines.size(), conversations.size()));
   std::vector<EnvironmentReply> replies;
   for (std::size_t i = 0; i < conversations.size(); ++i)
-    replies.push_back(i < printed->lines.size() ? reply_of_line(printed->lines[i])
-                                                : no_reply("prints nothing for it; " + printed->end));
+    replies.push_back(i < printed->lines.size() ? reply_of_line(printed->lines[i]) : no_reply("prints nothing for it"));
   return replies;
 }
 

@@ -42,8 +42,9 @@ class Environment {
   explicit Environment(const RolloutSettings& settings) : settings_(settings) {}
 
   // One for each conversation, in their order. A program is ended at the deadline with what it has started in its
-  // process group; an endpoint is asked as engine/tasks/rewards/endpoint.h says. Where there is no answer at all, that
-  // is the problem of all conversations; a line or item that is no reply (no JSON, another key, no content, content
+  // process group; an endpoint is asked as engine/tasks/rewards/endpoint.h says. Where there is no answer at all, or
+  // the program ends with another exit code than 0, whatever it has printed, that is the problem of all conversations;
+  // a line or item that is no reply (no JSON, another key, no content, content
   // that is no UTF-8 or more than 1 MiB) is the problem of its own. Thread-safe.
   std::vector<EnvironmentReply> ask(std::span<const OpenConversation> conversations) const;
 

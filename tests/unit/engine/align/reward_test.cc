@@ -133,11 +133,20 @@ TEST_CASE("rewards: a command prints a number for each answer; what is none is a
   CHECK(!rewards[0].value);
   CHECK(!rewards[1].value);
   CHECK(rewards[2].value == 0.3);
-  rewards = rewards_of(shell("echo 1; exit 7"), three);
+  rewards = rewards_of(shell("echo 1"), three);
   CHECK(rewards[0].value == 1);
-  CHECK(rewards[1].problem.find("exit code 7") != std::string::npos);
+  CHECK(rewards[1].problem == "the command printed nothing for it");
   for (const Reward& one : rewards_of(shell("for i in 1 2 3 4; do echo 1; done"), three)) CHECK(!one.value);
   for (const Reward& one : rewards_of(shell("no-such-program-here"), three)) CHECK(!one.value);
+}
+
+TEST_CASE("rewards: a command that fails is not believed, whatever it has printed") {
+  const std::vector<RewardQuestion> two = {{"p", "a", 1}, {"p", "b", 2}};
+  for (const Reward& one : rewards_of(shell("echo 1; echo 1; echo 'no file' >&2; exit 7"), two)) {
+    CHECK(!one.value);
+    CHECK(one.problem == "the command failed: exit code 7 (no file)");
+  }
+  for (const Reward& one : rewards_of(shell("echo 1; echo 1; kill -9 $$"), two)) CHECK(!one.value);
 }
 
 TEST_CASE("rewards: a command that hangs is ended at its deadline, with what it has started") {

@@ -90,11 +90,17 @@ TEST_CASE("a program that hangs, dies or prints another number of lines is the p
   CHECK(names(problem_of_both(missing), "/no/such/program"));
   CHECK(names(problem_of_both(by_script("cat > /dev/null; for i in 1 2 3; do echo '{\"done\": true}'; done")),
               "prints 3 lines for 2 conversations"));
-  const auto died = replies_by(by_script("read a; echo '{\"content\": \"4\"}'; kill -9 $$"));
-  CHECK(died[0].content == "4");
-  CHECK(names(died[1].problem, "prints nothing for it; killed by signal 9"));
-  CHECK(names(problem_of_both(by_script("echo Traceback >&2; echo 'no module' >&2; exit 1")),
-              "prints nothing for it; exit code 1 (no module)"));
+  const auto silent = replies_by(by_script("read a; read b; echo '{\"content\": \"4\"}'"));
+  CHECK(silent[0].content == "4");
+  CHECK(names(silent[1].problem, "the environment prints nothing for it"));
+}
+
+TEST_CASE("a program that fails is not believed, whatever it has printed") {
+  const std::string both = "read a; read b; echo '{\"content\": \"4\"}'; echo '{\"done\": true}'; ";
+  CHECK(names(problem_of_both(by_script(both + "kill -9 $$")), "the environment fails: killed by signal 9"));
+  CHECK(names(problem_of_both(by_script(both + "echo Traceback >&2; echo 'no module' >&2; exit 1")),
+              "the environment fails: exit code 1 (no module)"));
+  CHECK(names(problem_of_both(by_script("read a; echo '{\"content\": \"4\"}'; exit 3")), "fails: exit code 3"));
 }
 
 TEST_CASE("an endpoint gets the lines of a program as items, and says one reply for each") {
