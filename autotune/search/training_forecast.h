@@ -11,6 +11,17 @@
 
 namespace longhaul {
 
+// Of a training that learns from its own answers: what a step has beside its training. Each part is of the rank that
+// takes longest, a rollout's shared out over the steps that learn from it.
+struct RolloutForecast {
+  std::string how;  // who draws: "in turn" with the steps, "ahead" by a thread beside them, "ranks" of their own
+  double weights = 0, generate = 0, reference = 0;  // seconds: to hand the weights over, to draw, to compare
+  double train = 0;                                 // of the step alone
+  double seconds = 0;                               // of a step with all of it, as far as it lies beside each other
+  double memory = 0;  // bytes: of one that only draws all that it holds, of others what they hold beside the training
+  int drawing_ranks = 0;
+};
+
 struct TrainingForecast {
   std::string stage, device;
   bool on_gpus = false;
@@ -30,15 +41,20 @@ struct TrainingForecast {
   int nodes = 1;                              // of its job
   std::optional<ReplannedLayout> after_loss;  // of one node, where there are several
   TuningForecast tuning;                      // these layouts with their parts, and what the search saw; for pictures
+  std::optional<RolloutForecast> rollout;
   std::vector<std::string> notes;
   std::string problem;  // not empty: there is no forecast, and why
 
-  double seconds() const { return time.seconds(); }
+  double seconds() const { return rollout ? rollout->seconds : time.seconds(); }
   double duration() const { return all_seconds > 0 ? all_seconds : seconds() * static_cast<double>(steps); }
 };
 
 // Of the layout as it is; with `search` also of the best one there is. invalid_input: a schedule that does not go.
 Result<TrainingForecast> forecast_training(const SearchRequest& question, const TrainingLayout& layout,
                                            std::int64_t steps, bool search);
+
+// What of the forecast depends on how long a step takes and on how many ranks there are, with the rollout. `low` stays
+// that of the step alone: nobody knows how short answers will be.
+void add_rollout(TrainingForecast& forecast, const RolloutForecast& rollout);
 
 }  // namespace longhaul

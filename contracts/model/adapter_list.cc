@@ -150,15 +150,17 @@ AdaptedMatrix encoded(AdaptedMatrix m, const AdapterShape& adapter) {
   using Init = ParameterSpec::Init;
   const std::int64_t hidden = m.matrix.shape[1], size = adapter.encoder_size > 0 ? adapter.encoder_size : hidden;
   m.is_encoded = true;
-  m.own.push_back({"prompt_encoder.embedding.weight", m.matrix.shape, Init::normal, 1});
-  const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+  const std::string prefix = prompt_encoder_prefix;
+  m.own.push_back({prefix + "embedding.weight", m.matrix.shape, Init::normal, 1});
+  const auto linear = [&](const char* layer, std::int64_t out, std::int64_t in) {
     const double bound = 1 / std::sqrt(static_cast<double>(in));
+    const std::string name = prefix + layer;
     m.own.push_back({name + ".weight", {out, in}, Init::uniform, bound});
     m.own.push_back({name + ".bias", {out}, Init::uniform, bound, false});
   };
-  linear("prompt_encoder.mlp_head.0", size, hidden);
-  linear("prompt_encoder.mlp_head.2", size, size);
-  linear("prompt_encoder.mlp_head.4", hidden, size);
+  linear("mlp_head.0", size, hidden);
+  linear("mlp_head.2", size, size);
+  linear("mlp_head.4", hidden, size);
   return m;
 }
 
@@ -278,8 +280,11 @@ Result<std::vector<AdaptedMatrix>> adapted_matrices(const ModelShape& shape) {
   const std::vector<AdaptedMatrix> of_model = matrices_of(parameter_list(model));
   if (!adapter.changes_weights()) {
     for (const AdaptedMatrix& m : of_model)
-      if (m.matrix.name == prompt_name || is_of_prefix(m.matrix) || is_of_bottleneck(m.matrix))
-        matrices.push_back(adapter.has_encoder() ? encoded(m, adapter) : saved(m));
+      if (m.matrix.name == prompt_name && adapter.has_encoder())
+        matrices.push_back(encoded(m, adapter));
+      else if (m.matrix.name == prompt_name || is_of_prefix(m.matrix) || is_of_bottleneck(m.matrix) ||
+               m.matrix.name == scalar_head_name)
+        matrices.push_back(saved(m));
     return matrices;
   }
   for (const AdaptedMatrix& m : of_model)
@@ -361,8 +366,12 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
   for (const AdaptedMatrix& matrix : matrices)
     if (const FlatRange here = range_of(matrix, names); here.size() > 0) {
       adapted.push_back(here);
-      if (!matrix.is_saved)
-        space.matrix = std::max({space.matrix, here.size(), matrix.is_encoded ? encoder_workspace(matrix) : 0});
+      if (!matrix.is_saved) {
+        const std::int64_t numbers_of_rows =
+            adapter.kind == "dora" ? 2 * here.size() / names.find_if_held(matrix.first)->box.extent[1] : 0;
+        space.matrix =
+            std::max({space.matrix, here.size() + numbers_of_rows, matrix.is_encoded ? encoder_workspace(matrix) : 0});
+      }
       if (adapter.dropout > 0 && matrix.rank > 0 && !matrix.is_table) {
         const std::int64_t columns = names.find_if_held(matrix.first)->box.extent[1];
         make_room_for_dropout(matrix, here.size() / columns, columns, space);

@@ -54,9 +54,10 @@ std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matric
 
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
 // units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix
-// that is adapted, or what an encoder computes with, and the gradients of one block, of its experts or of a table, in
-// f32. `model` is the layout of the weights that stay as they are. Where an adapter's input drops (lora): columns of
-// the widest one here, the largest rank, and elements of the largest A and B together; else 0.
+// that is adapted (with dora and two numbers of each of its rows), or what an encoder computes with, and the gradients
+// of one block, of its experts or of a table, in f32. `model` is the layout of the weights that stay as they are. Where
+// an adapter's input drops (lora): columns of the widest one here, the largest rank, and elements of the largest A and
+// B together; else 0.
 struct AdapterSpace {
   std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
   std::int64_t dropped = 0, rank = 0, factors = 0;

@@ -74,6 +74,8 @@ struct AdapterShape {
   bool is_prefix() const { return kind == "prefix"; }
   bool is_prompt() const { return kind == "prompt" || has_encoder() || is_prefix(); }  // what stands before every text
   bool is_bottleneck() const { return kind == "bottleneck"; }
+  // Tokens that a text has less room for than without it: those of what stands before it.
+  std::int64_t tokens_before() const { return is_prompt() ? virtual_tokens : 0; }
   bool changes_weights() const { return on() && !is_prompt() && !is_bottleneck(); }
   bool operator==(const AdapterShape&) const = default;
 };

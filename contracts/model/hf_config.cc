@@ -54,8 +54,6 @@ class ConfigReader {
     read_head(made.shape);
     made.shape.virtual_tokens = whole(config_, virtual_tokens_key, 0, 1);
     made.shape.virtual_keys = made.shape.virtual_tokens > 0 && config_.get_bool(virtual_keys_key, false);
-    if (made.shape.virtual_tokens > 0 && made.shape.scalar_head)
-      wrong(format("{} of a reward model is not supported", virtual_tokens_key));
     if (made.shape.virtual_keys && made.shape.is_moe())
       wrong(format("{} of a mixture of experts is not supported", virtual_keys_key));
     if (made.shape.virtual_tokens > 0 && made.shape.text_length_max() < 1)
@@ -86,7 +84,6 @@ class ConfigReader {
                           bottleneck_key, bottleneck_size_max));
     shape.bottleneck = bottleneck_of(adapter);
     if (shape.is_moe()) wrong(format("{} of a mixture of experts is not supported", bottleneck_key));
-    if (shape.scalar_head) wrong(format("{} of a reward model is not supported", bottleneck_key));
   }
 
   // Labels as transformers counts them: two where nothing is said.

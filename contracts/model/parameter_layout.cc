@@ -23,10 +23,16 @@ bool continues_fused(const ParameterSpec& spec, const std::vector<FlatParameter>
   return false;
 }
 
+bool is_of_encoder(const ParameterSpec& spec) {
+  return starts_with(spec.name, prompt_encoder_prefix);
+}
+
 // In one unit: a block but for its experts, those, or what follows the last block. Each embedding is one of its own: a
 // tied one stands beside other parameters on the last stage than on the first, and their shares of it must be the same.
+// The encoder of p-tuning is one, since what it makes, and its gradients, take all of it at once.
 bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
   if ((a.expert >= 0) != (b.expert >= 0)) return false;
+  if (is_of_encoder(a) && is_of_encoder(b)) return true;
   return a.layer == b.layer && (a.layer >= 0 || (a.last_stage && b.last_stage));
 }
 

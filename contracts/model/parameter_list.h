@@ -54,6 +54,8 @@ std::string output_name(const ModelShape& shape);
 inline constexpr const char* scalar_head_name = "score.weight";
 // Of what stands before every text (ModelShape::virtual_tokens), as PEFT names it.
 inline constexpr const char* prompt_name = "prompt_embeddings";
+// What the names of all parameters of the encoder that makes it begin with (p-tuning).
+inline constexpr const char* prompt_encoder_prefix = "prompt_encoder.";
 // Of the same where it is keys and values of each layer (ModelShape::virtual_keys).
 std::string prefix_keys_name(const ModelShape& shape, int layer);
 std::string prefix_values_name(const ModelShape& shape, int layer);

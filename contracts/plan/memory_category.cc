@@ -18,6 +18,7 @@ const char* to_string(MemoryCategory category) {
     case MemoryCategory::experts: return "experts";
     case MemoryCategory::attention: return "attention";
     case MemoryCategory::logits: return "logits";
+    case MemoryCategory::answers: return "answers";
     case MemoryCategory::communication: return "communication";
     case MemoryCategory::messages: return "messages";
     case MemoryCategory::batches: return "batches";

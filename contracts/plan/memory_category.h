@@ -22,6 +22,7 @@ enum class MemoryCategory {
   experts,           // what expert layers keep beside that; its size depends on where tokens go
   attention,         // context parallelism: keys, values and gradients of other ranks
   logits,            // of one chunk of tokens
+  answers,           // of the model in training on a GPU: caches and copies of weights, and the models that judge them
   communication,     // where messages between ranks of a replica land or wait
   messages,          // copies that a library of messages keeps of what is on its way (MPI)
   batches,           // token ids, targets and weights of a step's micro-batches, and their losses
@@ -29,7 +30,7 @@ enum class MemoryCategory {
   scratch,           // of single operations
   process,           // what nobody counts: libraries, compiled products, what the heap cannot give back
 };
-inline constexpr int memory_categories = 15;
+inline constexpr int memory_categories = 16;
 const char* to_string(MemoryCategory category);
 // Where a rank computes on a device: is it of the device's memory, or of the host's?
 bool lies_on_device(MemoryCategory category);

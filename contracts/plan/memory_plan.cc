@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "contracts/model/adapter_list.h"
 #include "contracts/model/coded_weights.h"
+#include "contracts/plan/memory_remedy.h"
 #include "contracts/plan/units_at_once.h"
 
 namespace longhaul {
@@ -329,7 +330,9 @@ std::int64_t step_messages(const TrainingOutline& o, const RankOutline& rank) {
   std::int64_t most = o.dims.tp > 1 ? 2 * o.tokens() * z.h * f32 : 0;
   if (o.dims.pp > 1) most = std::max(most, z.r * z.h * z.width);
   most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank).largest());
-  return std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
+  most = std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
+  const bool judges_whole = o.preference_pairs && o.dims.cp > 1 && rank.is_last(o.dims.vp - 1);
+  return most + (judges_whole ? o.tokens() * o.dims.cp * f32 : 0);  // ContextNumbers keeps them
 }
 
 // Beyond what a checkpoint fetches: a piece of the moments is not there while a step sends its messages, nor those
@@ -346,7 +349,9 @@ std::int64_t batches_of(const TrainingOutline& o) {
   if (o.first_key) batch += t * i32 * (cp > 1 ? 1 + cp : 1);                     // and whole_first_key
   if (o.preference_pairs) batch += o.micro_batch_size * 8;                       // per_sequence
   if (o.padding || t * cp > o.micro_batch_size * o.sequence_length) batch += t;  // which tokens are none of the data
-  return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
+  std::int64_t losses = t * f32 * (o.preference_pairs ? 2 : 1);
+  if (o.preference_pairs && cp > 1) batch += t * cp * i32, losses += 2 * t * cp * f32;  // of whole texts as well
+  return o.micro_batches_max() * batch + losses;
 }
 
 struct CheckpointMemory {
@@ -468,7 +473,7 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::messages] += messages_of(o, rank, checkpoint.fetched);
   bytes[Category::batches] = batches_of(o);
   bytes[Category::checkpoint] = checkpoint.lasting + checkpoint.fetched;
-  bytes[Category::logits] = logits_of(o, rank);
+  bytes[Category::logits] = logits_of(o, rank), bytes[Category::answers] = o.answers;
   // Of the rows of all ranks that send here as many come as this rank's experts are of all, and a quarter more where
   // several ranks hold them: what a capacity factor of 1.25 allows for (Fedus et al. 2022, arXiv 2101.03961, section
   // 2.2). It is the middle: of two ranks of a router that has not learnt yet one holds memory for 1.4 times the even
@@ -516,39 +521,6 @@ Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<co
 
 namespace {
 
-// What makes a category smaller.
-std::string remedy(MemoryCategory category, const TrainingOutline& o) {
-  switch (category) {
-    case MemoryCategory::weights:
-    case MemoryCategory::master:
-    case MemoryCategory::gradients:
-    case MemoryCategory::optimizer:
-      if (o.dims.zero < 3 && o.dims.dp() > 1)
-        return format(
-            "share it among the data-parallel ranks: parallel.zero = {} with a larger dp_shard; or split the "
-            "model with a larger tp or pp",
-            o.dims.zero + 1);
-      return "split the model over more ranks with a larger tp or pp, or share it with dp_shard and zero";
-    case MemoryCategory::checkpoint:
-      return o.memory_snapshot ? "set checkpoint.snapshot_every = 0, which keeps no copy for in-process restarts"
-                               : "set checkpoint.asynchronous = false, which keeps no copy of what is written";
-    case MemoryCategory::gathered_weights:
-      return "use parallel.zero = 3, which keeps a few layers at a time, or a larger tp or pp";
-    case MemoryCategory::activations:
-    case MemoryCategory::experts:
-    case MemoryCategory::attention:
-    case MemoryCategory::scratch:
-    case MemoryCategory::batches:
-      return "use a smaller micro_batch_size, recompute.modules = [\"block\"], or a larger tp with sp, or cp";
-    case MemoryCategory::logits: return "use a larger tp, which splits the vocabulary";
-    case MemoryCategory::communication: return "use a smaller micro_batch_size";
-    case MemoryCategory::process: return "use fewer ranks per node";
-    case MemoryCategory::messages:
-      return "use a larger tp or pp, or parallel.zero = 2, which sums a few layers at a time";
-  }
-  return "";
-}
-
 // Sums over ranks have a copy of what is on its way in the memory of the device, about as large as MPI's in the host's.
 bool takes_of_device(MemoryCategory category) {
   return lies_on_device(category) || category == MemoryCategory::messages;
@@ -576,7 +548,7 @@ Status check_gpu_memory(const TrainingOutline& outline, int rank, std::int64_t f
                            "{} for the driver, libraries and single operations)",
                            gpu, rank, text(needed), text(free_bytes), to_string(largest), text(plan.bytes[largest]),
                            memory_text(plan.bytes), text(gpu_allowance)),
-                    remedy(largest, outline) + "; if another process holds a part (nvidia-smi), end it");
+                    memory_remedy(largest, outline) + "; if another process holds a part (nvidia-smi), end it");
 }
 
 Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
@@ -593,7 +565,7 @@ Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_o
              ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(node.bytes),
              text(available_bytes), available_from, worst.rank, text(worst.plan.bytes.total()), to_string(largest),
              text(worst.plan.bytes[largest]), memory_text(worst.plan.bytes)),
-      remedy(largest, outline));
+      memory_remedy(largest, outline));
 }
 
 }  // namespace longhaul

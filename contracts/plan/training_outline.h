@@ -51,6 +51,9 @@ struct TrainingOutline {
   bool positions = false, first_key = false;
   bool preference_pairs = false;  // DPO instead of cross-entropy
   bool padding = false;           // samples are padded to the longest of a micro-batch, and batches say which tokens
+  // Bytes that a rank on a GPU takes there to draw answers and to have them judged, as its engine knows them
+  // (engine/tasks/stages/answer_memory.h); 0: none, or on processors, where they are not planned.
+  std::int64_t answers = 0;
   // Checkpoints are staged in memory, of a rank at most so many bytes (0: any number); copies on the nodes.
   bool staged_checkpoints = false;
   std::int64_t staging_limit = 0;

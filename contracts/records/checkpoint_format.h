@@ -42,6 +42,9 @@ struct CheckpointManifest {
 std::string checkpoint_folder_name(std::int64_t step);  // "step-00000240"
 inline constexpr const char* checkpoint_manifest_name = "checkpoint.json";
 inline constexpr const char* checkpoint_pin_name = "pinned";  // a file of this name keeps a checkpoint for ever
+// Folders beside that of a training's checkpoints, for what it keeps with them, under their names.
+inline constexpr const char* critic_folder_name = "critic";  // of ppo: checkpoints of the critic
+inline constexpr const char* ahead_folder_name = "ahead";    // of rollout.ahead: a file of answers for each
 Value checkpoint_to_value(const CheckpointManifest& manifest);
 Result<CheckpointManifest> checkpoint_from_value(const Value& value);
 // Every element of every tensor covered exactly once? The error names the first tensors that are not.

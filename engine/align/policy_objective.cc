@@ -18,7 +18,7 @@ std::string PolicyObjective::largest_name() const {
   return settings_.rollout.importance_cap > 0 ? "importance_ratio_max" : "";
 }
 
-ObjectiveSums PolicyObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+ObjectiveSums PolicyObjective::sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                                        std::span<float> weights) {
   ObjectiveSums sums;
   const auto length = static_cast<std::size_t>(batch.length);

@@ -31,7 +31,7 @@ class PolicyObjective final : public SequenceObjective {
   }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                         std::span<float> weights) override;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace longhaul {
 
-ObjectiveSums PreferenceObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+ObjectiveSums PreferenceObjective::sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                                            std::span<float> weights) {
   ObjectiveSums sums;
   for (std::size_t pair = 0; pair + 1 < static_cast<std::size_t>(batch.sequences); pair += 2) {

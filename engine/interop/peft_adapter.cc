@@ -126,6 +126,9 @@ Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder) {
     if (std::ranges::find(prompt_keys, member.key) == std::end(prompt_keys) && !is_absent(member.value))
       return refused_key(path, member.key, "is not known: what it changes would be missing",
                          "tune it again with a PEFT that writes fewer keys");
+  if (config.get_string("task_type") == "SEQ_CLS")
+    return refused_key(path, "task_type", "= \"SEQ_CLS\": it is of a classifier, whose output layer it brings",
+                       "take the model that its stage left, or write it with task_type = \"CAUSAL_LM\"");
   LH_TRY(const SafetensorView tensor, file.find("prompt_embeddings"));
   if (file.tensors().size() != 1 || tensor.shape.size() != 2 ||
       tensor.shape[0] != config.get_integer("num_virtual_tokens"))

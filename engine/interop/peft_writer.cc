@@ -11,8 +11,14 @@ namespace longhaul {
 
 namespace {
 
-std::string peft_name(const std::string& parameter, bool is_bottleneck) {
-  return parameter == prompt_name || is_bottleneck ? parameter : "base_model.model." + parameter;
+// PEFT wraps a model whose weights it changes once more than one before whose texts something stands.
+std::string prefix_of(const AdapterShape& adapter) {
+  if (adapter.is_bottleneck()) return "";
+  return adapter.is_prompt() ? "base_model." : "base_model.model.";
+}
+
+std::string peft_name(const std::string& parameter, const std::string& prefix) {
+  return parameter == prompt_name ? parameter : prefix + parameter;
 }
 
 // What it is stands there as in the config.json of a model that has it.
@@ -28,7 +34,7 @@ Value prompt_config(const ModelShape& shape, const std::string& base_model) {
   Value config = Value::make_table();
   const bool prefix = shape.adapter.is_prefix();
   config.set("peft_type", prefix ? "PREFIX_TUNING" : shape.adapter.has_encoder() ? "P_TUNING" : "PROMPT_TUNING");
-  config.set("task_type", "CAUSAL_LM");
+  config.set("task_type", shape.scalar_head ? "SEQ_CLS" : "CAUSAL_LM");
   config.set("base_model_name_or_path", base_model);
   config.set("inference_mode", true);
   config.set("num_virtual_tokens", static_cast<long long>(shape.adapter.virtual_tokens));
@@ -125,11 +131,12 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
     const std::int64_t width = model.virtual_keys ? 2 * model.num_hidden_layers * model.kv_size() : model.hidden_size;
     info.name = prompt_name, info.shape = {model.virtual_tokens, width};
   }
-  for (const AdaptedMatrix& matrix : shape.adapter.is_prompt() ? std::vector<AdaptedMatrix>() : matrices)
+  const std::string prefix = prefix_of(shape.adapter);
+  for (const AdaptedMatrix& matrix : matrices)
     for (const ParameterSpec& own : matrix.own) {
+      if (shape.adapter.is_prompt() && own.name != scalar_head_name) continue;
       SafetensorInfo info;
-      info.name = peft_name(own.name, shape.adapter.is_bottleneck()),
-      info.shape = stored_shape(matrix, own, shape.adapter.kind == "ia3");
+      info.name = peft_name(own.name, prefix), info.shape = stored_shape(matrix, own, shape.adapter.kind == "ia3");
       tensors.push_back(std::move(info));
     }
   LH_CHECK(make_directories(folder));
@@ -138,12 +145,12 @@ Result<PeftWriter> PeftWriter::create(const std::string& folder, const ModelShap
   const Value config = shape.adapter.is_bottleneck() ? bottleneck_config(shape, base_model)
                        : shape.adapter.is_prompt()   ? prompt_config(shape, base_model)
                                                      : config_of(shape, matrices, base_model);
-  return PeftWriter(folder, to_json_pretty(config) + "\n", shape.adapter.is_bottleneck(), std::move(file));
+  return PeftWriter(folder, to_json_pretty(config) + "\n", prefix, std::move(file));
 }
 
 Status PeftWriter::add(const std::string& name, std::span<const float> values) {
   const auto bytes = std::as_bytes(values);
-  return file_.write(peft_name(name, is_bottleneck_), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return file_.write(peft_name(name, prefix_), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 Status PeftWriter::finish() {

@@ -17,16 +17,16 @@ class PeftWriter {
   // Makes the folder. `shape` has the adapter; `base_model` is what the configuration calls the model it belongs to.
   static Result<PeftWriter> create(const std::string& folder, const ModelShape& shape, const std::string& base_model);
   // A whole parameter of parameter_list(shape), in C order; each once. Of the kinds prompt, p-tuning and prefix
-  // instead what stands before every text, by prompt_name (PeftPrompt::values).
+  // instead what stands before every text, by prompt_name (PeftPrompt::values), and then the output layer of a reward
+  // model.
   Status add(const std::string& name, std::span<const float> values);
   // Once all are there.
   Status finish();
 
  private:
-  PeftWriter(std::string folder, std::string config, bool is_bottleneck, SafetensorsWriter file)
-      : folder_(std::move(folder)), config_(std::move(config)), is_bottleneck_(is_bottleneck), file_(std::move(file)) {}
-  std::string folder_, config_;
-  bool is_bottleneck_;
+  PeftWriter(std::string folder, std::string config, std::string prefix, SafetensorsWriter file)
+      : folder_(std::move(folder)), config_(std::move(config)), prefix_(std::move(prefix)), file_(std::move(file)) {}
+  std::string folder_, config_, prefix_;  // the prefix of tensors' names
   SafetensorsWriter file_;
 };
 

@@ -112,9 +112,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       activations_(sizes_of(parameters, options, tensor_), account_of(options.memory, MemoryCategory::activations)),
       batches_(batches_of(parameters, options, tensor_, link_, activations_.tokens_max())),
       low_precision_(low_precision_of(parameters, options, sizes_of(parameters, options, tensor_))),
-      attention_(make_context_attention(options.context_attention, options.mesh,
+      sequences_{make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
-                                        account_of(options.memory, MemoryCategory::attention))),
+                                        account_of(options.memory, MemoryCategory::attention)),
+                 ContextNumbers(options.mesh)},
       dropout_memory_(dropout_memory_of(options, sizes_of(parameters, options, tensor_))),
       dropout_{options.dropout, options.seed, dropout_memory_.masked, context_shard_of(options),
                dropout_memory_.of_adapter.get()} {
@@ -124,8 +125,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   if (link_.last()) output_.emplace(parameters, tensor_, activations_, link_.first());
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_.table, activations_, tensor_, dropout_, *attention_, experts_.get(),
-                         low_precision_.get(), layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_.table, activations_, tensor_, dropout_, *sequences_.attention,
+                         experts_.get(), low_precision_.get(), layer, layer - layers.first);
 }
 
 std::int64_t Llama::expert_bytes() const {
@@ -149,7 +150,8 @@ Status Llama::status() const {
   LH_CHECK(parameters_.status());
   LH_CHECK(tensor_.status());
   if (experts_) LH_CHECK(experts_->exchange().status());
-  LH_CHECK(attention_->status());
+  LH_CHECK(sequences_.attention->status());
+  LH_CHECK(sequences_.numbers.status());
   return link_.status();
 }
 
@@ -254,6 +256,10 @@ void Llama::token_losses(const ComputeContext& context, int slot_index, std::spa
   const PlacedLosses::Spans placed = batches_.losses().place(context, {}, loss);
   output_->losses(context, activations_.slot(slot_index), placed.losses);
   batches_.losses().take(context, placed, loss);
+}
+
+void Llama::whole_losses(std::int64_t pieces, std::span<const float> own, std::span<float> whole) {
+  if (link_.last()) sequences_.numbers.gather(pieces, own, whole);
 }
 
 void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t begin, std::int64_t end, View out) {

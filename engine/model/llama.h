@@ -33,6 +33,7 @@
 #include "engine/model/store/parameter_store.h"
 #include "engine/model/token_embedding.h"
 #include "engine/parallel/context/context_attention.h"
+#include "engine/parallel/context/context_numbers.h"
 #include "engine/parallel/pipeline/pipeline_link.h"
 
 namespace longhaul {
@@ -68,6 +69,12 @@ struct AccountedRope {
   MemoryCharge charge;
 };
 
+// What the ranks of a cp group do together.
+struct SharedSequences {
+  std::unique_ptr<ContextAttention> attention;  // of all blocks, one at a time
+  ContextNumbers numbers;
+};
+
 // What ModelDropout borrows.
 struct DropoutMemory {
   Tensor masked;                               // where the model drops
@@ -82,7 +89,7 @@ class Llama {
   const ModelShape& shape() const { return parameters_.shape(); }
   std::int64_t activation_bytes() const { return activations_.bytes(); }
   // What grows outside the accounts it was made with, of communication and of experts.
-  std::int64_t message_bytes() const { return link_.bytes(); }
+  std::int64_t message_bytes() const { return link_.bytes() + sequences_.numbers.bytes(); }
   std::int64_t expert_bytes() const;
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
@@ -119,6 +126,12 @@ class Llama {
   // target: "loss" below is those [tokens, num_labels], too.
   void token_losses(const ComputeContext& context, int slot, std::span<float> loss);
 
+  // How the sequences of a micro-batch are shared, and the numbers of token_losses of all of them, [sequences, length,
+  // numbers of a token], from each rank's own, of a micro-batch of `pieces` (ContextNumbers). A stage that is not the
+  // last has none and leaves them.
+  const ContextShard& context_shard() const { return sequences_.numbers.shard(); }
+  void whole_losses(std::int64_t pieces, std::span<const float> own, std::span<float> whole);
+
   // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab]. One rank only.
   void logits(const ComputeContext& context, int slot, std::int64_t begin, std::int64_t end, View out);
 
@@ -144,7 +157,7 @@ class Llama {
   Activations activations_;
   StageBatches batches_;
   std::unique_ptr<LowPrecisionState> low_precision_;
-  std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
+  SharedSequences sequences_;
   DropoutMemory dropout_memory_;
   ModelDropout dropout_;
   std::vector<Block> blocks_;

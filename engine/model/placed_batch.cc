@@ -20,8 +20,8 @@ MicroBatch PlacedBatch::place(const ComputeContext& context, const MicroBatch& b
   if (device == nullptr) return batch;
   MicroBatch placed = batch;
   placed.host_first_key = batch.first_key;
-  std::span<const std::int32_t>* const arrays[] = {&placed.ids, &placed.targets, &placed.positions, &placed.first_key,
-                                                   &placed.whole_first_key};
+  std::span<const std::int32_t>* const arrays[] = {&placed.ids,       &placed.targets,         &placed.positions,
+                                                   &placed.first_key, &placed.whole_first_key, &placed.prompt_rows};
   std::size_t bytes = 0;
   for (const auto* array : arrays) bytes += array->size_bytes();
   std::byte* to = room_for(*device, bytes, memory_, charge_);

@@ -24,8 +24,9 @@ void StageBatches::count_tables() {
 MicroBatch StageBatches::place(const ComputeContext& context, int slot, const MicroBatch& batch) {
   if (context.device() == nullptr) return batch;
   MicroBatch local = batch;
-  local.ids = local_ids(batch);
+  local.ids = local_ids(batch), local.host_ids = batch.ids;
   if (positions_) local.positions = positions_of(batch);
+  if (prompt_) local.prompt_rows = prompt_rows(batch);
   return batches_[static_cast<std::size_t>(slot)].place(context, local);
 }
 

@@ -24,6 +24,11 @@ std::span<const std::int32_t> TokenEmbedding::ids_of(const ComputeContext& conte
   return context.device() ? batch.ids : batches_.local_ids(batch);
 }
 
+std::span<const std::int32_t> TokenEmbedding::prompt_rows_of(const ComputeContext& context,
+                                                             const MicroBatch& batch) const {
+  return context.device() ? batch.prompt_rows : batches_.prompt_rows(batch);
+}
+
 // Of split tables one rank has a token's row, the others zeros: the sum is exact.
 void TokenEmbedding::embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out) {
   const std::int64_t t = batch.tokens(), h = hidden_;
@@ -48,7 +53,7 @@ void TokenEmbedding::add_rows_of(const ComputeContext& context, std::int64_t beg
 
 void TokenEmbedding::forward(const ComputeContext& context, const MicroBatch& batch, View out) {
   embed_tokens(context, batch, out);
-  if (prompt_ >= 0) add_rows_of(context, prompt_, prompt_size_, batches_.prompt_rows(batch), out);
+  if (prompt_ >= 0) add_rows_of(context, prompt_, prompt_size_, prompt_rows_of(context, batch), out);
   if (positions_ >= 0) add_rows_of(context, positions_, places_, batches_.positions_of(batch), out);
 }
 
@@ -88,7 +93,7 @@ void TokenEmbedding::backward_prompt(const ComputeContext& context, const MicroB
   const std::int64_t end = prompt_ + prompt_size_ * hidden_;
   if (target.overwrite) target.clear(context, prompt_, end);
   if (tensor_.rank() == 0)
-    embedding_backward(context, {batch.tokens(), prompt_size_, hidden_}, batches_.prompt_rows(batch), all,
+    embedding_backward(context, {batch.tokens(), prompt_size_, hidden_}, prompt_rows_of(context, batch), all,
                        target.vector(prompt_, end - prompt_));
   target.say_ready(prompt_, end);
 }

@@ -26,7 +26,9 @@ class TokenEmbedding {
   void backward_weight(const ComputeContext& context, const MicroBatch& batch, View dx, const GradientTarget& target);
 
  private:
+  // Of the table of tokens, and of what stands before a text: where the operations find them.
   std::span<const std::int32_t> ids_of(const ComputeContext& context, const MicroBatch& batch) const;
+  std::span<const std::int32_t> prompt_rows_of(const ComputeContext& context, const MicroBatch& batch) const;
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
   // Adds rows of a small table that all ranks have: those of this rank's part of `rows`, -1 for none.
   void add_rows_of(const ComputeContext& context, std::int64_t begin, std::int64_t table_rows,

@@ -3,6 +3,7 @@
 #include "autotune/trials/layout_artifact.h"
 #include "base/text/text.h"
 #include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/rollout_request.h"
 #include "orchestrator/forecast/written_layout.h"
 #include "orchestrator/preflight/memory_check.h"
 
@@ -59,8 +60,23 @@ GrantedMemory granted_to(const FitCase& fit, const JobPlan& job) {
   return granted_memory(fit.site, "", "");
 }
 
+// Those that only draw answers are the last ranks of a job, so that they are together on its last nodes.
+void check_drawing_ranks(const FitCase& fit, const FitTraining& training, FitFindings& report) {
+  const std::optional<RolloutForecast>& rollout = training.forecast.rollout;
+  const auto there = static_cast<double>(granted_to(fit, training.job).bytes);
+  if (!rollout || rollout->drawing_ranks == 0 || there <= 0) return;
+  const double needed = drawing_memory_of_node(*rollout, training.job.ranks_per_node);
+  if (needed * (1 - memory_deviation) <= there) return;
+  report.refuse(
+      FitSubject::memory, fit.place(training.stage, {"rollout.ranks", "rollout"}),
+      format("stage.{} does not fit: each rank that only draws needs {}, those of a node {}, and there are {}",
+             training.stage.stage, human_bytes(rollout->memory), human_bytes(needed), human_bytes(there)),
+      "use fewer rollout.slots, a shorter sequence_length, fewer rollout.ranks, or more nodes");
+}
+
 void check_on_processors(const FitCase& fit, const FitTraining& training, FitFindings& report) {
   const PlannedStage& stage = training.stage;
+  check_drawing_ranks(fit, training, report);
   const Status fits = check_stage_memory(with_vocabulary(stage, fit.plan), training.job, fit.site.config,
                                          granted_to(fit, training.job));
   if (fits.ok()) return;

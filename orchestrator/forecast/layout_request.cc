@@ -113,8 +113,9 @@ const PlannedStage* stage_behind(const RunPlan& plan, const PlannedStage& stage,
 Result<PretrainSettings> alignment_as_pretraining(const PlannedStage& stage) {
   LH_TRY(const AlignSettings align, align_fields().parse(stage.settings, ""));
   PretrainSettings same;
-  static_cast<TrainingCommon&>(same) = align;
-  const std::int64_t answers = align_method(align.method).labels ? 1 : 2;
+  static_cast<TrainingCommon&>(same) = align, static_cast<ContextChoice&>(same) = align;
+  const bool pairs = !learns_from_rollouts(align.method) && !align_method(align.method).labels;
+  const std::int64_t answers = pairs ? 2 : 1;
   same.micro_batch_size = answers * align.micro_batch_size, same.global_batch_size = answers * align.global_batch_size;
   return same;
 }
@@ -172,6 +173,19 @@ void price_low_precision(const LowPrecisionSettings& low, LayoutRequest& q) {
     q.notes.push_back(format("all layers priced in fp8, also the {} that low_precision keeps in bf16", kept));
 }
 
+// What is assumed of a stage whose rows nobody has seen.
+void note_rows(const PlannedStage& stage, LayoutRequest& q) {
+  if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
+  if (stage.kind != "align" || generates_its_rows(stage)) return;
+  const AlignMethod& method = align_method(stage.settings.get_string("method", AlignSettings().method));
+  if (method.labels)
+    q.notes.emplace_back("as if every answer were full; without the estimate of the divergence, a forward more");
+  else
+    q.notes.emplace_back(method.reference
+                             ? "as if both answers of each pair were full; without the reference scores, computed once"
+                             : "as if both answers of each pair were full");
+}
+
 bool begins_with_a_model(const PlannedStage& stage) {
   return stage.kind != "pretrain" || std::any_of(stage.inputs.begin(), stage.inputs.end(),
                                                  [](const PlannedInput& input) { return input.name == "model"; });
@@ -223,8 +237,21 @@ bool may_use_gpus(const PlannedStage& stage) {
   return stage.device.empty() ? stage.common.job.gpus_per_node != 0 : stage.device == "gpu";
 }
 
+bool generates_its_rows(const PlannedStage& stage) {
+  return stage.kind == "align" && learns_from_rollouts(stage.settings.get_string("method"));
+}
+
 Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
                                      int ranks_per_node, const StageOrigins& origins) {
+  if (generates_its_rows(stage))
+    return make_error(ErrorCode::unsupported, format("stage {} generates what it learns from", stage.id()),
+                      "layouts are compared for trainings whose rows are there before");
+  return layout_request_of_rollouts(stage, site, basis, ranks_per_node, origins);
+}
+
+Result<LayoutRequest> layout_request_of_rollouts(const PlannedStage& stage, const SiteConfig& site,
+                                                 const PredictionBasis& basis, int ranks_per_node,
+                                                 const StageOrigins& origins) {
   const bool given = begins_with_a_model(stage);
   const bool known = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
   if (given && !origins.problem.empty()) return make_error(ErrorCode::invalid_input, origins.problem);
@@ -235,9 +262,6 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
                       "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes "
                       "or a folder has");
-  if (stage.kind == "align" && learns_from_rollouts(stage.settings.get_string("method")))
-    return make_error(ErrorCode::unsupported, format("stage {} generates what it learns from", stage.id()),
-                      "step times are predicted for trainings whose rows are there before");
   LH_TRY(const PretrainSettings settings, as_pretraining(stage));
   LayoutRequest q;
   TrainingTask& task = q.search.task;
@@ -246,16 +270,7 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
   } else {
     LH_TRY(task.shape, resolve_shape(settings.model));
   }
-  if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
-  if (stage.kind == "align") {
-    const bool reference = align_method(stage.settings.get_string("method", AlignSettings().method)).reference;
-    if (align_method(stage.settings.get_string("method", AlignSettings().method)).labels)
-      q.notes.emplace_back("as if every answer were full; without the estimate of the divergence, a forward more");
-    else
-      q.notes.emplace_back(
-          reference ? "as if both answers of each pair were full; without the reference scores, computed once"
-                    : "as if both answers of each pair were full");
-  }
+  note_rows(stage, q);
   if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
   if (stage.kind == "align") task.output_forwards_more = 1;  // engine/align/preference_objective.cc
@@ -267,7 +282,8 @@ Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig
   if (stage.device == "gpu" && site.node.gpus == 0)
     return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
                       "write node.gpus and node.gpu into its file");
-  const int ranks_on_node = ranks_per_node > 0 ? ranks_per_node : ranks;
+  const int drawing = rollout_ranks_of(stage.kind, stage.settings);
+  const int ranks_on_node = ranks_per_node > 0 ? ranks_per_node : ranks + drawing;
   LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads, ranks_on_node,
                                     q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);

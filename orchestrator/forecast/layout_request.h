@@ -56,6 +56,14 @@ bool may_use_gpus(const PlannedStage& stage);
 Result<LayoutRequest> layout_request(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
                                      int ranks_per_node, const StageOrigins& origins);
 
+// The same of a stage that learns from its own answers, which layout_request() refuses: of its steps alone
+// (rollout_request.h has the rest).
+Result<LayoutRequest> layout_request_of_rollouts(const PlannedStage& stage, const SiteConfig& site,
+                                                 const PredictionBasis& basis, int ranks_per_node,
+                                                 const StageOrigins& origins);
+// Does it?
+bool generates_its_rows(const PlannedStage& stage);
+
 // One rank and its neighbours as the time model sees them, GPU or cores.
 struct RankPlace {
   TrainingPlace place;

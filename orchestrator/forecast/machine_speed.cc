@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "base/text/text.h"
 #include "base/value/json.h"
+#include "contracts/settings/stages/alignment.h"
 #include "orchestrator/forecast/layout_request.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
@@ -166,6 +167,16 @@ std::string RankUse::text() const {
   return format("{}x{}-{}", ranks, threads, precision);
 }
 
+namespace {
+
+int drawing_threads(const PlannedStage& stage, int training_threads) {
+  const Value* rollout = stage.settings.find("rollout");
+  const auto threads = rollout && rollout->is_table() ? static_cast<int>(rollout->get_integer("threads")) : 0;
+  return threads > 0 ? threads : training_threads;
+}
+
+}  // namespace
+
 std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site) {
   std::set<RankUse> uses;
   // What a tune stage tries may differ from the stage as it is written.
@@ -176,10 +187,13 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
     if (!trains && stage.kind != "deploy") return;
     if (may_use_gpus(stage) && site.node.gpus > 0) return;
     RankUse use;
-    if (trains) use.ranks = std::max(1, stage.dims.world_size() / std::max(1, stage.common.nodes));
+    const int all = stage.dims.world_size() + rollout_ranks_of(stage.kind, stage.settings);
+    if (trains) use.ranks = std::max(1, all / std::max(1, stage.common.nodes));
     use.threads = rank_threads(site, stage.common.threads, use.ranks);
     use.precision = stage.settings.get_string("precision") == "f32" ? "f32" : "bf16";
     uses.insert(use);
+    // Answers are drawn by each rank alone.
+    if (generates_its_rows(stage)) uses.insert({1, drawing_threads(stage, use.threads), use.precision});
     if (tuned && trains) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
   };
   for (const PlannedStage& stage : plan.stages) {

@@ -7,6 +7,7 @@
 #include "contracts/settings/training/training.h"
 #include "orchestrator/forecast/checkpoint_forecast.h"
 #include "orchestrator/forecast/processor_memory.h"
+#include "orchestrator/forecast/rollout_request.h"
 #include "orchestrator/preflight/memory_check.h"
 
 namespace longhaul {
@@ -81,7 +82,9 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                              const PredictionBasis& basis, ForecastSearch search) {
   TrainingForecast none;
   none.stage = stage.id();
-  auto question = layout_request(stage, site, basis, ranks_per_node, origins_of(plan, stage));
+  const bool generates = generates_its_rows(stage);
+  const auto ask = generates ? layout_request_of_rollouts : layout_request;
+  auto question = ask(stage, site, basis, ranks_per_node, origins_of(plan, stage));
   if (!question.ok()) {
     none.problem = question.error().message();
     return none;
@@ -105,6 +108,16 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                                  100 * (made->time.correction - 1), question->search.measured.size(),
                                  basis.measured.newest_of(question->device)));
   made->nodes = stage.common.nodes;
+  if (generates) {
+    const auto rollout =
+        rollout_forecast(stage, site, basis.constants, *question, ranks_per_node, made->time.seconds(), made->notes);
+    if (!rollout.ok()) {
+      none.problem = rollout.error().message();
+      return none;
+    }
+    add_rollout(*made, *rollout);
+    if (made->on_gpus) made->memory += rollout->memory;
+  }
   add_checkpoints(stage, site, question->search.task.shape, *made);
   if (!made->on_gpus) {
     const PlannedStage known = with_vocabulary(stage, plan);

@@ -205,7 +205,6 @@ class DeviceDecider {
     AdapterLeft left = adapter_left_behind(plan_, stage);
     if (model.ok() && !left.any()) left = {model->shape.virtual_tokens, false, model->shape.bottleneck};
     if (left.virtual_tokens > 0) why = "what stands before every text is read on processors";
-    if (left.bottleneck.size > 0) why = "layers that an adapter has added are computed on processors";
     return why;
   }
 

@@ -353,6 +353,7 @@ void Planner::check_fit() {
         if (input.name == "teacher") stage.teacher_from = input.stage;
         if (input.name == "teacher" && input.paths.size() == 1) stage.teacher_folder = in_folder(input.paths.front());
         if (input.name == "adapter") stage.adapter_from = input.stage, stage.adapter_within = input.within;
+        if (input.name == "reward") stage.reward_from = input.stage;
         if (input.name == "tokens" || input.name == "corpus") stage.text_from = input.stage;
       }
       if (variant.is_sound) stages.push_back(std::move(stage));

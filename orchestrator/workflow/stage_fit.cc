@@ -30,6 +30,23 @@ std::int64_t sequences_of_micro_batch(const FittedStage& stage) {
   return (pairs ? 2 : 1) * stage.settings->get_integer("micro_batch_size");
 }
 
+using StagesByName = std::unordered_map<std::string, const FittedStage*>;
+
+// The reward model that a critic of ppo begins as has nothing beside its weights (engine/tasks/rollouts/critic.cc).
+void check_critic(const FittedStage& stage, const StagesByName& stages, Diagnostics& diagnostics) {
+  const Value* ppo = stage.settings->find("ppo");
+  const auto judge = stages.find(stage.reward_from);
+  if (!ppo || stage.settings->get_string("method") != "ppo" || ppo->get_string("critic") != "reward") return;
+  if (judge == stages.end() || !left_by_adapter(*judge->second->settings).any()) return;
+  const std::string kind = judge->second->settings->find("adapter")->get_string("kind");
+  diagnostics.add(
+      place_of_setting(*stage.written, {"ppo.critic", "ppo"}, stage.written->pos),
+      format("stage.{}: ppo.critic = \"reward\", and stage.{} trains its reward model with adapter.kind = \"{}\": no "
+             "critic begins with what that leaves beside the weights",
+             stage.name, judge->first, kind),
+      "use ppo.critic = \"policy\", or another adapter there");
+}
+
 class FitCheck {
  public:
   FitCheck(const std::vector<FittedStage>& stages, const FileView& files, Diagnostics& diagnostics)
@@ -47,6 +64,7 @@ class FitCheck {
     check_model(stage);
     if (trains(stage.kind) && stage.kind != "pretrain") check_length(stage, "sequence_length");
     if (!stage.teacher_from.empty() || !stage.teacher_folder.empty()) check_teacher(stage);
+    check_critic(stage, by_name_, diagnostics_);
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "sample") check_answers(stage);
     if (stage.kind == "convert") check_taken_adapter(stage);
@@ -326,7 +344,7 @@ class FitCheck {
   const FileView& files_;
   Diagnostics& diagnostics_;
   std::unordered_map<std::string, std::optional<ModelShape>> imported_;  // by folder
-  std::unordered_map<std::string, const FittedStage*> by_name_;          // the first variant: the shape is that of all
+  StagesByName by_name_;                                                 // the first variant: the shape is that of all
   std::unordered_set<std::string> train_adapters_;                       // stages of which a variant does
 };
 

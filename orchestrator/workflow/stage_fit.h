@@ -24,6 +24,7 @@ struct FittedStage {  // one variant of a stage in which nothing else is wrong
   std::string model_folder = {};    // of a model that is there; "": a stage makes it, or it takes none
   std::string teacher_from = {}, teacher_folder = {};  // the same two of the model that it learns from
   std::string adapter_from = {}, adapter_within = {};  // the stage whose adapter it takes, and where in its artifact
+  std::string reward_from = {};                        // the stage whose reward model judges its answers
 };
 
 // The stages do not wait for each other in a loop. Of `files` config.json of models that are there is read, and with a

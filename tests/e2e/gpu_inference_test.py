@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What is done with a trained model, on an emulated GPU and on the processor, by the engine's own programs: the same
-greedy text, the same figures of an evaluation, the same curve of an alignment, the same answers of a server; what a GPU
-has no room for is refused with the numbers.
+greedy text, the same figures of an evaluation, the same curve of an alignment, also where the model learns from its own
+answers, the same answers of a server; what a GPU has no room for is refused with the numbers.
 
 usage: gpu_inference_test.py BIN_FOLDER SOURCE_DIR
 """
@@ -113,6 +113,59 @@ def commands(here):
     expect("an unknown device is refused", "use cpu or gpu" in said, said)
 
 
+def learns_from_answers(here, base, aligned):
+    """Rollouts: tokens, rewards, divergences and what is learnt from them, of one device and the other."""
+    prompts = here / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"which is {i}?", "answer": "a"}) + "\n" for i in range(6)))
+    settings = {"method": "grpo", "sequence_length": 48, "micro_batch_size": 4, "global_batch_size": 8, "steps": 3,
+                "beta": 0.1, "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0},
+                "rollout": {"group_size": 4, "max_new_tokens": 8, "slots": 3},
+                "reward": {"kind": "regex", "pattern": "[a-e]"}}
+    sources = {"model": base, "data": prompts}
+    names = ("loss", "grad_norm", "reward", "kl", "clip_fraction", "entropy", "answer_tokens")
+
+    def steps_of(events):
+        return [{name: e[name] for name in names if name in e} for e in events
+                if e.get("kind") == "metric" and "clip_fraction" in e]
+
+    def compare(what, runs):
+        ran = [steps_of(events) for _, events in runs]
+        expect(what, ran[0] and all(len(steps) == len(ran[0]) and all(map(close, ran[0], steps, [2e-4] * len(steps)))
+                                    for steps in ran[1:]), ran)
+        return ran[0]
+
+    runs = on_both(here, "align", {**sources, "heldout": prompts}, settings)
+    steps = compare("the same answers of a model in training, and the same steps by them", runs)
+    expect("steps learn, and later answers are others", steps[0]["grad_norm"] > 0
+           and abs(steps[2]["entropy"] - steps[0]["entropy"]) > 1e-3 and steps[0]["kl"] < 1e-5 < steps[2]["kl"], steps)
+    figures = [json.loads((out / "artifact.json").read_text())["figures"] for out, _ in runs]
+    held = [{k: f[k] for k in f if k.startswith("heldout_")} for f in figures]
+    expect("the same likeliest answers to held-out prompts", close(*held, 2e-4) and "heldout_reward" in held[0], held)
+    memory = next(e for e in runs[1][1] if e.get("kind") == "memory")
+    expect("what answers take of the GPU is planned",
+           0 < memory["held"]["answers"] <= memory["planned"]["answers"], memory)
+    runs[1:] = [stage(GPU[0], here / "grpo-ranks", "align", sources,
+                      {**settings, "device": "gpu", "communicator": "staged"}, ranks=2)]
+    compare("the same of two ranks on GPUs", runs)
+
+    said = stage(GPU[0], here / "ahead", "align", sources,
+                 {**settings, "device": "gpu", "rollout": {**settings["rollout"], "ahead": True}}, code=5)
+    expect("answers ahead are refused by name", "rollout.ahead: a GPU does what one thread asks for" in said, said)
+
+    few = {**settings, "steps": 2}
+    compare("the same with an adapter", on_both(here, "align", sources, {**few, "adapter": {"kind": "lora", "rank": 4}}))
+    judge, _ = stage(CPU[0], here / "reward", "reward", {"model": base, "data": here / "data"},
+                     {"sequence_length": 48, "micro_batch_size": 2, "global_batch_size": 4, "steps": 2,
+                      "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0}})
+    compare("the same by a reward model", on_both(here, "align", {**sources, "reward": judge},
+                                                  {**few, "reward": {"kind": "model"}}))
+    compare("the same with a critic", on_both(here, "align", sources, {**few, "method": "ppo", "rollout": {
+        **settings["rollout"], "group_size": 1, "epochs": 2}}))
+    of_teacher = {key: few[key] for key in few if key not in ("beta", "reward")}
+    compare("the same by a teacher", on_both(here, "align", {**sources, "teacher": aligned},
+                                             {**of_teacher, "method": "distill"}))
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="longhaul-gpu-") as name:
         here = pathlib.Path(name)
@@ -144,6 +197,10 @@ def main():
         expect("the same curve of an alignment", close(*curves[:2], 1e-4) and len(curves[0]) == 5, curves)
         expect("the same of two ranks on GPUs", close(curves[0], curves[2], 1e-4), curves)
         expect("something was learnt", curves[0][5] < curves[0][1], curves)
+
+        aligned = here / "aligned"
+        shutil.copytree(runs[0][0], aligned)
+        learns_from_answers(here, base, aligned)
 
         runs = on_both(here, "deploy", {"model": base},
                        {"precision": "f32", "prompts": ["the cat"], "max_tokens": 8, "slots": 2})

@@ -149,12 +149,13 @@ def through_the_lead(here, tokens, alone):
 
 
 def adapter_of_a_model(here, tokens, model):
-    """LoRA on a GPU has the processor's curve; what it leaves, the adapter and the model with it, is nearly the same."""
+    """DoRA, which is LoRA and more, has the processor's curve on a GPU; what it leaves, the adapter and the model with
+    it, is nearly the same."""
     left = {}
     for device, engine in (("cpu", "longhaul-engine"), ("gpu", "longhaul-engine-emulated-gpu")):
         folder = here / f"adapter-{device}"
         events, _ = train(folder, tokens, engine, precision="f32", device=device, start_model=model,
-                          adapter={"kind": "lora", "rank": 4})
+                          adapter={"kind": "dora", "rank": 4})
         left[device] = (losses(events), {name: tensors(folder / "out" / name) for name in
                                          ("adapter/adapter_model.safetensors", "model.safetensors")})
     check_same(left["cpu"][0], left["gpu"][0], 1e-4, "8 steps of an adapter")

@@ -39,6 +39,7 @@ std::vector<AdapterLayout> adapter_layouts() {
           {"prompt", layout_of(1, 1, false, 2, 2, 0)},        {"prompt", layout_of(1, 2, false, 2, 1, 0)},
           {"prompt", layout_of(1, 1, false, 1, 2, 3)},        {"p-tuning", layout_of(1, 2, true, 1, 1, 0)},
           {"p-tuning", layout_of(2, 1, false, 1, 2, 1)},      {"p-tuning", layout_of(1, 1, false, 2, 2, 1)},
+          {"p-tuning", layout_of(2, 1, false, 1, 2, 2)},      {"p-tuning", layout_of(1, 2, true, 1, 2, 3)},
           {"prefix", layout_of(1, 2, true, 1, 2, 1)},         {"prefix", layout_of(2, 1, false, 1, 2, 2)},
           {"prefix", layout_of(2, 2, false, 1, 1, 0)},        {"prefix", layout_of(2, 1, false, 1, 1, 0), "zb-h1"},
           {"prefix", layout_of(1, 1, false, 2, 2, 0)},        {"prefix", layout_of(1, 2, false, 2, 1, 0)},

@@ -12,8 +12,11 @@
 #include "engine/align/scores/score_objective.h"
 #include "engine/model/adapter/adapter_export.h"
 #include "engine/model/inference/inference_model.h"
+#include "engine/model/inference/stored_weights.h"
 #include "engine/quantize/weight_format.h"
 #include "engine/tasks/common/training_check.h"
+#include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/tasks/stages/rollout_stage.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/model/inference_folder.h"
 
@@ -49,7 +52,7 @@ inline TrainingStageSettings walked_settings(const EngineCase& c) {
   s.adapter = c.adapter, s.start_model = c.adapter.on() ? "a model" : "";
   s.pipeline = c.pipeline, s.overlap = c.overlap, s.recompute = c.recompute, s.low_precision = c.low_precision;
   s.cp_attention = c.cp_attention, s.deterministic = c.deterministic, s.dropout = c.dropout;
-  s.trace.kernels = c.kernel_trace;
+  s.trace.kernels = c.kernel_trace, s.draws_answers = c.draws_answers;
   s.sequence_length = walked_length, s.one_length = true;
   s.micro_batch_size = walked_micro_batch, s.global_batch_size = walked_batch(c);
   return s;
@@ -86,6 +89,33 @@ class MadeUpPairs final : public BatchSource {
   MadeUpSource sequences_{walked_length, 37, 32};
 };
 
+// A prompt, and one token after it.
+inline Status answer_by(InferenceModel& model, const ComputeContext& context) {
+  KvCache cache = model.make_cache(walked_length);
+  const std::vector<std::int32_t> prompt = inference_tokens(4, 5), token = {7};
+  std::vector<float> logits(static_cast<std::size_t>(model.shape().vocab_size));
+  for (const std::vector<std::int32_t>* tokens : {&prompt, &token}) {
+    const SequenceStep step{&cache, *tokens};
+    LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::last, logits));
+    for (const float logit : logits)
+      if (!std::isfinite(logit)) return make_error(ErrorCode::internal, "a logit is no number");
+  }
+  return {};
+}
+
+// By the weights of a training, taken as rollouts take them.
+inline Status answer_in_training(const ComputeContext& context, const ParameterStore& store, DType dtype) {
+  InferenceWeights empty;
+  empty.dtype = dtype;
+  if (context.device() != nullptr) {
+    empty.memory = std::make_unique<MemoryAccount>();
+    empty.memory->device = context.device();
+  }
+  LH_TRY(InferenceWeights weights, inference_weights_of(context, store, std::move(empty)));
+  InferenceModel model(store.shape(), std::move(weights));
+  return answer_by(model, context);
+}
+
 inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupOptions& setup) {
   MemoryAccounts own;
   MemoryAccounts& memory = TrainingSetup::accounts_of(setup.gpu, own);
@@ -96,6 +126,7 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   options.tokens_max = 2 * walked_micro_batch * walked_length, options.adapted = stores.adapted.get();
   LlamaOptions model = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model.tokens_max = options.tokens_max, model.moe = setup.moe, model.memory = &memory;
+  model.context_attention = setup.context_attention;
   Llama llama(stores.weights(), model);
   PreferenceObjective preferences{AlignSettings()};
   ScoreObjective scores{RewardModelSettings()};
@@ -105,6 +136,8 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   initialize_parameters(context, stores.weights(), 1);
   if (stores.adapted) stores.adapted->initialize(2);
   stores.trained->refresh_compute_copy(context);
+  if (c.draws_answers && is_only_replicas(c.dims))
+    LH_CHECK(answer_in_training(context, stores.weights(), walked_type(c)));
   LH_TRY(const auto report, trainer.step());
   return report.loss;
 }
@@ -162,28 +195,29 @@ struct WalkedModel {
   Result<QuantizedBytes> made = QuantizedBytes();
 };
 
-// A prompt, and one token after it.
 inline Status answer(const EngineCase& c, Gpu* gpu) {
   const WalkedModel model(c);
   LH_CHECK(model.made);
   LH_TRY(InferenceModel loaded, InferenceModel::load(model.path, walked_type(c), gpu ? &gpu->device() : nullptr));
   if (c.kind == "quantize") return {};
   const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
-  KvCache cache = loaded.make_cache(walked_length);
-  const std::vector<std::int32_t> prompt = inference_tokens(4, 5), token = {7};
-  std::vector<float> logits(static_cast<std::size_t>(c.shape.vocab_size));
-  for (const std::vector<std::int32_t>* tokens : {&prompt, &token}) {
-    const SequenceStep step{&cache, *tokens};
-    LH_CHECK(loaded.forward(context, {&step, 1}, LogitsWanted::last, logits));
-    for (const float logit : logits)
-      if (!std::isfinite(logit)) return make_error(ErrorCode::internal, "a logit is no number");
-  }
-  return {};
+  return answer_by(loaded, context);
+}
+
+inline AlignSettings walked_rollouts(const EngineCase& c) {
+  AlignSettings s;
+  const TrainingStageSettings walked = walked_settings(c);
+  static_cast<TrainingCommon&>(s) = walked, static_cast<ContextChoice&>(s) = walked;
+  s.method = "grpo";
+  s.rollout.ahead = c.draws_ahead, s.rollout.speculate = c.guesses_tokens ? "ngram" : "none";
+  s.rollout.ranks = c.rollout_ranks;
+  return s;
 }
 
 // What the engine says of it, before it takes memory for a training.
 inline Status asked_of_the_engine(const EngineCase& c, Gpu* gpu) {
   if (c.kind == "deploy" || c.kind == "quantize") return answer(c, gpu);
+  if (c.draws_answers || c.rollout_ranks > 0) LH_CHECK(check_rollout_features(walked_rollouts(c), c.shape, c.dims));
   return check_training(c.kind, walked_settings(c), c.dims);
 }
 

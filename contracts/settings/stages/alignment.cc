@@ -256,9 +256,11 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
   unless(batch % group == 0, "global_batch_size",
          format("global_batch_size = {} answers are no whole groups of rollout.group_size = {}", batch, group),
          format("use {}", std::max<std::int64_t>(1, batch / group) * group));
-  unless(s.rollout.max_new_tokens < s.sequence_length, "rollout",
-         format("rollout.max_new_tokens = {} leaves no room for a prompt in sequence_length = {}",
-                s.rollout.max_new_tokens, s.sequence_length),
+  const std::int64_t before = s.adapter.tokens_before();
+  unless(s.rollout.max_new_tokens < s.sequence_length - before, "rollout",
+         format("rollout.max_new_tokens = {} leaves no room for a prompt in sequence_length = {}{}",
+                s.rollout.max_new_tokens, s.sequence_length,
+                before > 0 ? format(", of which adapter.virtual_tokens = {} stand before it", before) : ""),
          "use a longer sequence_length or shorter answers");
   unless(s.rollout.advantage == "scaled" || s.method == "grpo", "rollout",
          format("rollout.advantage means nothing with method = \"{}\"", s.method), "leave it out; it goes with grpo");

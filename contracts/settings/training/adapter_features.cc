@@ -14,10 +14,9 @@ bool has_adapter(const EngineCase& c) {
 }
 
 const char* const what_runs = "attention and feed-forward; gradients of their weights are computed, too";
-const char* const what_stands_before = "of the kind `sft`; embeddings before every text, by every layout";
-const char* const layers_behind =
-    "of the kind `sft`; two small layers behind attention, the feed-forward or both, by every layout";
-const char* const keys_before = "of the kind `sft`; keys and values of each layer before every text, by every layout";
+const char* const what_stands_before = "embeddings before every text, by every layout";
+const char* const layers_behind = "two small layers behind attention, the feed-forward or both, by every layout";
+const char* const keys_before = "keys and values of each layer before every text, by every layout";
 
 // Layers of which ep leaves some ranks without experts that are adapted.
 std::vector<int> layers_in_part(const EngineCase& c) {
@@ -28,60 +27,43 @@ std::vector<int> layers_in_part(const EngineCase& c) {
   return matrices.ok() ? layers_adapted_in_part(*matrices, c.shape, c.dims.ep) : std::vector<int>();
 }
 
-void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families,
-              const char* on_processors, FeatureSupport on_gpu, void (*ask)(EngineCase&),
-              bool (*is_asked)(const EngineCase&)) {
+void add_kind(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families, const char* note,
+              void (*ask)(EngineCase&)) {
   rows.push_back({.area = "Adapters",
                   .name = format("`adapter.kind = \"{}\"`", name),
                   .families = std::move(families),
-                  .processor = runs(on_processors),
-                  .gpu = std::move(on_gpu),
-                  .ask = ask,
-                  .is_asked = is_asked,
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format("device = \"gpu\" with adapter.kind = \"{}\", which is trained on processors",
-                                      c.adapter.kind);
-                      },
-                  .hint = "use adapter.kind = \"lora\", train all weights, or use device = \"cpu\"",
-                  .keys = {"adapter.kind", "adapter", "device"}});
+                  .processor = runs(note),
+                  .gpu = runs(note),
+                  .ask = ask});
 }
 
 void add_prompt_stages(std::vector<EngineFeature>& rows) {
   rows.push_back(
       {.area = "Adapters",
-       .name = "`adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"` of `pretrain`, `align` and `reward`",
+       .name = "`adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"` of `pretrain`",
        .families = {F::llama},
        .processor = refused,
        .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "align", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; },
-       .is_asked = [](const EngineCase& c) { return c.adapter.is_prompt() && c.kind != "sft"; },
+       .ask = [](EngineCase& c) { c.kind = "pretrain", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.is_prompt() && c.kind == "pretrain"; },
        .refusal =
            [](const EngineCase& c) {
-             return format("adapter.kind = \"{}\" of the kind {}: what stands before a text is learnt by sft alone",
-                           c.adapter.kind, c.kind);
+             return format(
+                 "adapter.kind = \"{}\" of the kind pretrain: what stands before a text is learnt by sft, align and "
+                 "reward",
+                 c.adapter.kind);
            },
        .hint = "use adapter.kind = \"lora\"",
        .keys = {"adapter.kind", "adapter"}});
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"p-tuning\"` with ZeRO 2 and 3",
                   .families = {F::llama},
-                  .processor = refused,
-                  .gpu = refused,
-                  .ask =
-                      [](EngineCase& c) {
-                        c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4;
-                        c.dims.dp_shard = 2, c.dims.zero = 3;
-                      },
-                  .is_asked = [](const EngineCase& c) { return c.adapter.has_encoder() && c.dims.zero >= 2; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "parallel.zero = {} with adapter.kind = \"p-tuning\": its encoder is used as a whole",
-                            c.dims.zero);
-                      },
-                  .hint = "use zero = 1, or adapter.kind = \"prompt\"",
-                  .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter"}});
+                  .processor = runs("its encoder is gathered, and its gradients are summed, as a whole"),
+                  .gpu = none,
+                  .ask = [](EngineCase& c) {
+                    c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4;
+                    c.dims.dp_shard = 2, c.dims.zero = 3;
+                  }});
 }
 
 void add_prefix_of_experts(std::vector<EngineFeature>& rows) {
@@ -103,19 +85,46 @@ void add_prefix_of_experts(std::vector<EngineFeature>& rows) {
        .keys = {"adapter.kind", "adapter"}});
 }
 
+// Of the stages that learn from pairs, labels, ratings and the model's own answers, which are drawn on processors.
+void add_kinds_of_align(std::vector<EngineFeature>& rows) {
+  const auto add = [&](const char* name, std::vector<ModelFamily> families, void (*ask)(EngineCase&)) {
+    rows.push_back({.area = "Adapters",
+                    .name = name,
+                    .families = std::move(families),
+                    .processor = runs("the reference is the model without it; answers are drawn with it"),
+                    .gpu = runs("the reference is the model without it"),
+                    .ask = ask});
+  };
+  add("`adapter.kind = \"prompt\"` and `\"p-tuning\"` of `align`", {F::llama, F::gpt2, F::mixtral},
+      [](EngineCase& c) { c.kind = "align", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; });
+  add("`adapter.kind = \"prefix\"` of `align`", {F::llama, F::gpt2},
+      [](EngineCase& c) { c.kind = "align", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; });
+  add("`adapter.kind = \"bottleneck\"` of `align`", {F::llama, F::gpt2},
+      [](EngineCase& c) { c.kind = "align", c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4; });
+  rows.push_back({.area = "Adapters",
+                  .name = "`adapter.kind = \"prompt\"`, `\"p-tuning\"`, `\"prefix\"` and `\"bottleneck\"` of `reward`",
+                  .families = {F::llama, F::gpt2},
+                  .processor = runs("beside the output layer; read by evaluate, deploy and as a judge"),
+                  .gpu = runs("beside the output layer"),
+                  .ask = [](EngineCase& c) {
+                    c.kind = "reward", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4, c.dims.tp = 2;
+                  }});
+}
+
 void add_bottleneck_limits(std::vector<EngineFeature>& rows) {
   rows.push_back(
       {.area = "Adapters",
-       .name = "`adapter.kind = \"bottleneck\"` of `pretrain`, `align` and `reward`",
+       .name = "`adapter.kind = \"bottleneck\"` of `pretrain`",
        .families = {F::llama},
        .processor = refused,
        .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "align", c.adapter.kind = "bottleneck"; },
-       .is_asked = [](const EngineCase& c) { return c.adapter.is_bottleneck() && c.kind != "sft"; },
+       .ask = [](EngineCase& c) { c.kind = "pretrain", c.adapter.kind = "bottleneck"; },
+       .is_asked = [](const EngineCase& c) { return c.adapter.is_bottleneck() && c.kind == "pretrain"; },
        .refusal =
-           [](const EngineCase& c) {
-             return format("adapter.kind = \"bottleneck\" of the kind {}: layers behind others are learnt by sft alone",
-                           c.kind);
+           [](const EngineCase&) {
+             return std::string(
+                 "adapter.kind = \"bottleneck\" of the kind pretrain: layers behind others are learnt by sft, align "
+                 "and reward");
            },
        .hint = "use adapter.kind = \"lora\"",
        .keys = {"adapter.kind", "adapter"}});
@@ -137,67 +146,40 @@ void add_bottleneck_limits(std::vector<EngineFeature>& rows) {
 }
 
 void add_base_weights(std::vector<EngineFeature>& rows) {
+  const char* const widened = "int8, int4, nf4; widened a block at a time where they are used";
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.base_weights` of fewer bits (QLoRA)",
                   .families = {F::llama, F::mistral, F::gpt2, F::mixtral},
-                  .processor = runs("int8, int4, nf4; widened a block at a time where they are used"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.base_weights = "nf4"; },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.adapter.base_weights != "full"; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with adapter.base_weights = \"{}\", which are widened on processors",
-                            c.adapter.base_weights);
-                      },
-                  .hint = "leave adapter.base_weights out, or use device = \"cpu\"",
-                  .keys = {"adapter.base_weights", "adapter", "device"}});
+                  .processor = runs(widened),
+                  .gpu = runs(widened),
+                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.base_weights = "nf4"; }});
 }
 
 void add_table(std::vector<EngineFeature>& rows) {
+  const char* const with_lora = "with `lora`, of a model whose output is not the same table; by every layout";
   rows.push_back({.area = "Adapters",
                   .name = "an adapter of the table of tokens (`embed_tokens` in `adapter.targets`)",
                   .families = {F::llama, F::mistral, F::mixtral},
-                  .processor = runs("with `lora`, of a model whose output is not the same table; by every layout"),
-                  .gpu = refused,
-                  .ask =
-                      [](EngineCase& c) {
-                        c.shape.tie_word_embeddings = false;
-                        c.adapter.kind = "lora", c.adapter.targets = {"embed_tokens", "q_proj"}, c.dims.tp = 2;
-                      },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && means_table(c.adapter, c.shape); },
-                  .refusal =
-                      [](const EngineCase&) {
-                        return std::string(
-                            "device = \"gpu\" with the table of tokens in adapter.targets, which is "
-                            "adapted on processors");
-                      },
-                  .hint = "leave it out of adapter.targets, or use device = \"cpu\"",
-                  .keys = {"adapter.targets", "adapter", "device"}});
+                  .processor = runs(with_lora),
+                  .gpu = runs(with_lora),
+                  .ask = [](EngineCase& c) {
+                    c.shape.tie_word_embeddings = false;
+                    c.adapter.kind = "lora", c.adapter.targets = {"embed_tokens", "q_proj"}, c.dims.tp = 2;
+                  }});
 }
 
 void add_saved_modules(std::vector<EngineFeature>& rows) {
+  const char* const which = "norms; the table of tokens and the output where they are two; by every layout";
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.modules_to_save`",
                   .families = {F::llama, F::mistral, F::mixtral},
-                  .processor = runs("norms; the table of tokens and the output where they are two; by every layout"),
-                  .gpu = refused,
-                  .ask =
-                      [](EngineCase& c) {
-                        c.shape.tie_word_embeddings = false;
-                        c.adapter.kind = "lora", c.dims.tp = 2, c.dims.sp = true;
-                        c.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
-                      },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && !c.adapter.modules_to_save.empty(); },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with adapter.modules_to_save = [\"{}\"], which are trained on "
-                            "processors",
-                            join(c.adapter.modules_to_save, "\", \""));
-                      },
-                  .hint = "leave adapter.modules_to_save out, or use device = \"cpu\"",
-                  .keys = {"adapter.modules_to_save", "adapter", "device"}});
+                  .processor = runs(which),
+                  .gpu = runs(which),
+                  .ask = [](EngineCase& c) {
+                    c.shape.tie_word_embeddings = false;
+                    c.adapter.kind = "lora", c.dims.tp = 2, c.dims.sp = true;
+                    c.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
+                  }});
 }
 
 bool adapts_experts(const EngineCase& c) {
@@ -215,16 +197,7 @@ void add_dropout(std::vector<EngineFeature>& rows) {
                   .name = "`adapter.dropout`",
                   .families = {F::llama, F::mistral, F::gpt2, F::mixtral},
                   .processor = runs("of `lora`, in training; one mask for every layout"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.dropout = 0.1; },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.adapter.dropout > 0; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format("device = \"gpu\" with adapter.dropout = {:g}, which is trained on processors",
-                                      c.adapter.dropout);
-                      },
-                  .hint = "leave adapter.dropout out, or use device = \"cpu\"",
-                  .keys = {"adapter.dropout", "adapter", "device"}});
+                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.adapter.dropout = 0.1; }});
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.dropout` with `adapter.kind = \"dora\"`",
                   .families = {F::llama},
@@ -318,40 +291,20 @@ void add_layouts(std::vector<EngineFeature>& rows) {
                   .name = "adapters of reward models",
                   .families = {F::llama, F::gpt2, F::mixtral},
                   .processor = runs("the output layer is trained beside the adapter"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "reward", c.adapter.kind = "lora", c.dims.dp_replicate = 2; },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.kind == "reward"; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with adapter.kind = \"{}\" of a reward model, which is trained on "
-                            "processors",
-                            c.adapter.kind);
-                      },
-                  .hint = "leave adapter out, which trains all weights, or use device = \"cpu\"",
-                  .keys = {"adapter.kind", "adapter", "device"}});
+                  .gpu = runs("the output layer is trained beside the adapter"),
+                  .ask = [](EngineCase& c) { c.kind = "reward", c.adapter.kind = "lora", c.dims.dp_replicate = 2; }});
   rows.push_back({.area = "Adapters",
                   .name = "`adapter.kind = \"dora\"` with tp",
                   .families = {F::llama, F::mixtral},
                   .processor = runs("norms of rows whose columns are split are sums over the group"),
-                  .gpu = none,
                   .ask = [](EngineCase& c) { c.adapter.kind = "dora", c.dims.tp = 2; }});
+  const char* const shared = "the weights that stay as they are are shared, too";
   rows.push_back({.area = "Adapters",
                   .name = "adapters with ZeRO 3",
                   .families = {F::llama, F::gpt2, F::mixtral},
-                  .processor = runs("the weights that stay as they are are shared, too"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.dp_shard = 2, c.dims.zero = 3; },
-                  .is_asked = [](const EngineCase& c) { return has_adapter(c) && c.dims.zero == 3; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with adapter.kind = \"{}\" and parallel.zero = 3, which is trained on "
-                            "processors",
-                            c.adapter.kind);
-                      },
-                  .hint = "use zero = 1 or 2, which share what is trained, or device = \"cpu\"",
-                  .keys = {"parallel.zero", "parallel", "adapter.kind", "adapter", "device"}});
+                  .processor = runs(shared),
+                  .gpu = runs(shared),
+                  .ask = [](EngineCase& c) { c.adapter.kind = "lora", c.dims.dp_shard = 2, c.dims.zero = 3; }});
   rows.push_back(
       {.area = "Adapters",
        .name = "`adapter.base_weights` of fewer bits with ZeRO 3",
@@ -420,32 +373,20 @@ void add_adapted_experts(std::vector<EngineFeature>& rows) {
 
 void add_adapter_features(std::vector<EngineFeature>& rows) {
   using namespace feature_rows;
-  add_kind(
-      rows, "lora", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_runs, runs(what_runs),
-      [](EngineCase& c) { c.adapter.kind = "lora"; }, [](const EngineCase& c) { return c.adapter.kind == "lora"; });
-  add_kind(
-      rows, "dora", {F::llama, F::gpt2, F::mixtral}, what_runs, refused, [](EngineCase& c) { c.adapter.kind = "dora"; },
-      [](const EngineCase& c) { return c.adapter.kind == "dora"; });
-  add_kind(
-      rows, "ia3", {F::llama}, what_runs, refused, [](EngineCase& c) { c.adapter.kind = "ia3"; },
-      [](const EngineCase& c) { return c.adapter.kind == "ia3"; });
-  add_kind(
-      rows, "prompt", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before, refused,
-      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; },
-      [](const EngineCase& c) { return c.adapter.kind == "prompt"; });
-  add_kind(
-      rows, "p-tuning", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before, refused,
-      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4; },
-      [](const EngineCase& c) { return c.adapter.has_encoder(); });
-  add_kind(
-      rows, "prefix", {F::llama, F::mistral, F::gpt2}, keys_before, refused,
-      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; },
-      [](const EngineCase& c) { return c.adapter.is_prefix(); });
-  add_kind(
-      rows, "bottleneck", {F::llama, F::mistral, F::gpt2}, layers_behind, refused,
-      [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4; },
-      [](const EngineCase& c) { return c.adapter.is_bottleneck(); });
+  add_kind(rows, "lora", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_runs,
+           [](EngineCase& c) { c.adapter.kind = "lora"; });
+  add_kind(rows, "dora", {F::llama, F::gpt2, F::mixtral}, what_runs, [](EngineCase& c) { c.adapter.kind = "dora"; });
+  add_kind(rows, "ia3", {F::llama}, what_runs, [](EngineCase& c) { c.adapter.kind = "ia3"; });
+  add_kind(rows, "prompt", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before,
+           [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4; });
+  add_kind(rows, "p-tuning", {F::llama, F::mistral, F::gpt2, F::mixtral}, what_stands_before,
+           [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "p-tuning", c.adapter.virtual_tokens = 4; });
+  add_kind(rows, "prefix", {F::llama, F::mistral, F::gpt2}, keys_before,
+           [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "prefix", c.adapter.virtual_tokens = 4; });
+  add_kind(rows, "bottleneck", {F::llama, F::mistral, F::gpt2}, layers_behind,
+           [](EngineCase& c) { c.kind = "sft", c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4; });
   add_prompt_stages(rows);
+  add_kinds_of_align(rows);
   add_bottleneck_limits(rows);
   add_prefix_of_experts(rows);
   add_base_weights(rows);

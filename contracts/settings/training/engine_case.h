@@ -36,6 +36,10 @@ struct EngineCase {
   std::string communicator = "nccl";       // between ranks on GPUs
   std::string attention_backend = "auto";  // of a GPU
   bool kernel_trace = false;
+  bool draws_answers = false;      // of an align stage: its method learns from answers of the model itself,
+  bool draws_ahead = false;        // draws them beside the step before (rollout.ahead),
+  bool guesses_tokens = false;     // and guesses their next tokens (rollout.speculate)
+  std::int64_t rollout_ranks = 0;  // of an align stage: those that only draw answers
   // Of the stages that use a model.
   bool generates = false;            // deploy; evaluate with prompts
   std::string weights;               // their format, where they are quantized: "int8" | "fp8" | "int4"
@@ -54,12 +58,19 @@ EngineCase engine_case_of(const std::string& kind, const Settings& s, const Mode
   c.communicator = s.communicator;
   if constexpr (std::is_base_of_v<ComputeChoices, Settings>) {
     c.pipeline = s.pipeline, c.recompute = s.recompute, c.low_precision = s.low_precision, c.moe = s.moe;
-    c.overlap = s.overlap, c.cp_attention = s.cp_attention, c.dropout = s.dropout;
+    c.overlap = s.overlap, c.dropout = s.dropout;
     c.kernel_trace = s.trace.kernels;
   }
+  if constexpr (std::is_base_of_v<ContextChoice, Settings>) c.cp_attention = s.cp_attention;
   // Of pretraining alone.
   if constexpr (requires { s.deterministic; }) c.deterministic = s.deterministic;
   if constexpr (requires { s.document_mask; }) c.document_mask = s.document_mask;
+  if constexpr (requires { s.draws_answers; }) c.draws_answers = s.draws_answers;  // known to the engine
+  // Of alignment.
+  if constexpr (requires { s.rollout; }) {
+    c.rollout_ranks = s.rollout.ranks;
+    c.draws_ahead = s.rollout.ahead, c.guesses_tokens = s.rollout.speculate != "none";
+  }
   return c;
 }
 

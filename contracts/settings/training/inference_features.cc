@@ -48,15 +48,7 @@ void add_answers(std::vector<EngineFeature>& rows) {
       {.area = area,
        .name = "layers behind others (`adapter.kind = \"bottleneck\"`)",
        .families = {F::llama, F::mistral, F::gpt2},
-       .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.bottleneck = {4, true, true}; },
-       .is_asked = [](const EngineCase& c) { return knows_adapters(c) && c.shape.bottleneck.size > 0; },
-       .refusal =
-           [](const EngineCase& c) {
-             return format("a model with {}, which are computed on processors only", bottleneck_text(c.shape));
-           },
-       .hint = "use the device cpu, or the model that it was tuned from",
-       .keys = {"device"}});
+       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.bottleneck = {4, true, true}; }});
   rows.push_back(
       {.area = area, .name = "weights in int8", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
          c.kind = "deploy", c.generates = true, c.weights = "int8";
@@ -68,6 +60,90 @@ void add_answers(std::vector<EngineFeature>& rows) {
       {.area = area, .name = "weights in int4", .families = {F::llama, F::mistral}, .ask = [](EngineCase& c) {
          c.kind = "deploy", c.generates = true, c.weights = "int4";
        }});
+}
+
+constexpr const char* answers_in_training =
+    "Answers of the model in training (`align` with `grpo`, `rloo`, `reinforce++`, `ppo`, `distill`)";
+
+// Runs on processors, and is refused on GPUs.
+void add_drawn_on_processors(std::vector<EngineFeature>& rows, const char* name, std::vector<ModelFamily> families,
+                             void (*ask)(EngineCase&), bool (*is_asked)(const EngineCase&),
+                             std::string (*refusal)(const EngineCase&), const char* hint,
+                             std::vector<std::string> keys) {
+  rows.push_back({.area = answers_in_training,
+                  .name = name,
+                  .families = std::move(families),
+                  .gpu = refused,
+                  .ask = ask,
+                  .is_asked = is_asked,
+                  .refusal = refusal,
+                  .hint = hint,
+                  .keys = std::move(keys)});
+}
+
+void add_answers_in_training(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = answers_in_training,
+                  .name = "answers of dense models, with a critic beside them (`ppo`), too",
+                  .families = {F::llama, F::mistral, F::gpt2},
+                  .gpu = runs("by the weights where they lie, with caches in pages that are given back while training"),
+                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true; }});
+  rows.push_back({.area = answers_in_training,
+                  .name = "answers with an adapter that changes weights",
+                  .families = {F::llama, F::gpt2},
+                  .gpu = runs("by a copy of the adapted weights, which is given back while training"),
+                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true, c.adapter.kind = "lora"; }});
+  rows.push_back({.area = answers_in_training,
+                  .name = "answers with `adapter.kind = \"bottleneck\"`",
+                  .families = {F::llama},
+                  .gpu = runs("by a copy of the weights, as above"),
+                  .ask = [](EngineCase& c) {
+                    c.kind = "align", c.draws_answers = true;
+                    c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4;
+                  }});
+  add_drawn_on_processors(
+      rows, "answers of models with experts", {F::mixtral},
+      [](EngineCase& c) { c.kind = "align", c.draws_answers = true; },
+      [](const EngineCase& c) { return c.draws_answers && c.shape.is_moe(); },
+      [](const EngineCase&) {
+        return std::string(
+            "device = \"gpu\" with a method that draws answers of a model with experts: they are drawn on processors "
+            "only");
+      },
+      "use a dense model, or device = \"cpu\"", {"method", "device"});
+  add_drawn_on_processors(
+      rows, "answers with `adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"`", {F::llama},
+      [](EngineCase& c) {
+        c.kind = "align", c.draws_answers = true, c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4;
+      },
+      [](const EngineCase& c) { return c.draws_answers && c.adapter.is_prompt(); },
+      [](const EngineCase& c) {
+        return format(
+            "device = \"gpu\" with adapter.kind = \"{}\" and a method that draws answers: what stands before every "
+            "text is drawn with on processors only",
+            c.adapter.kind);
+      },
+      "use adapter.kind = \"lora\", train all weights, or use device = \"cpu\"",
+      {"adapter.kind", "adapter", "method", "device"});
+  add_drawn_on_processors(
+      rows, "answers ahead (`rollout.ahead`)", {F::llama},
+      [](EngineCase& c) { c.kind = "align", c.draws_answers = c.draws_ahead = true; },
+      [](const EngineCase& c) { return c.draws_answers && c.draws_ahead; },
+      [](const EngineCase&) {
+        return std::string(
+            "device = \"gpu\" with rollout.ahead: a GPU does what one thread asks for, so that nothing would be drawn "
+            "beside a step");
+      },
+      "leave rollout.ahead out, or use device = \"cpu\"", {"rollout.ahead", "rollout", "device"});
+  add_drawn_on_processors(
+      rows, "guessed tokens (`rollout.speculate`)", {F::llama},
+      [](EngineCase& c) { c.kind = "align", c.draws_answers = c.guesses_tokens = true; },
+      [](const EngineCase& c) { return c.draws_answers && c.guesses_tokens; },
+      [](const EngineCase&) {
+        return std::string(
+            "device = \"gpu\" with rollout.speculate: on GPUs tokens are drawn where their logits lie, one "
+            "at a time");
+      },
+      "leave rollout.speculate out, or use device = \"cpu\"", {"rollout.speculate", "rollout", "device"});
 }
 
 // Whatever else is made of such a model would lose what an adapter has left beside its weights.
@@ -160,6 +236,7 @@ void add_quantized(std::vector<EngineFeature>& rows) {
 
 void add_inference_features(std::vector<EngineFeature>& rows) {
   feature_rows::add_answers(rows);
+  feature_rows::add_answers_in_training(rows);
   feature_rows::add_prompted(rows);
   feature_rows::add_quantized(rows);
 }

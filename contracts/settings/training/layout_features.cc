@@ -18,11 +18,6 @@ bool splits(const std::string& kind) {
   return kind == "pretrain" || kind == "sft" || kind == "align" || kind == "reward";
 }
 
-// Trainings whose losses look at whole texts.
-bool judges_texts(const std::string& kind) {
-  return kind == "align" || kind == "reward";
-}
-
 bool is_more_than_replicas(const ParallelDims& dims) {
   ParallelDims replicas;
   replicas.dp_replicate = dims.dp_replicate;
@@ -46,53 +41,74 @@ void add_data_and_tensor(std::vector<EngineFeature>& rows) {
       [](EngineCase& c) { c.dims.tp = c.dims.cp = c.dims.pp = 2, c.dims.sp = true; });
 }
 
+void add_drawn_answers(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Layouts",
+                  .name = "the methods of `align` that draw answers with tp, cp, pp, ep or ZeRO",
+                  .families = {F::llama},
+                  .gpu = refused,
+                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true, c.dims.tp = 2; },
+                  .is_asked = [](const EngineCase& c) { return c.draws_answers && is_more_than_replicas(c.dims); },
+                  .refusal =
+                      [](const EngineCase& c) {
+                        return format(
+                            "device = \"gpu\" with a method that draws answers in the layout {}: on GPUs no rank "
+                            "gathers the weights to draw with",
+                            c.dims.to_string());
+                      },
+                  .hint = "leave out tp, sp, cp, ep, pp, vp, dp_shard and zero, or use device = \"cpu\"",
+                  .keys = {"parallel", "method", "device"}});
+}
+
 void add_judged_texts(std::vector<EngineFeature>& rows) {
   const char* area = "Layouts";
   rows.push_back({.area = area,
                   .name = "`align` and `reward` with tp, pp or ZeRO",
                   .families = {F::llama, F::mixtral},
                   .processor = runs("not with the method ppo; rollouts with an adapter: replicas, ZeRO 1 and 2"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; },
-                  .is_asked = [](const EngineCase& c) { return judges_texts(c.kind) && is_more_than_replicas(c.dims); },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format("device = \"gpu\" with {} in the layout {}: on GPUs it trains replicas", c.kind,
-                                      c.dims.to_string());
-                      },
-                  .hint = "leave out tp, sp, pp, vp, dp_shard and zero, or use device = \"cpu\"",
-                  .keys = {"parallel", "device"}});
+                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; }});
   add(rows, area, "`align` with ZeRO 3", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = 2, c.dims.zero = 3; });
-  rows.back().gpu = none;
   add(rows, area, "`align` in a pipeline", {F::llama}, [](EngineCase& c) { c.kind = "align", c.dims.pp = 2; });
-  rows.back().gpu = none;
+  add_drawn_answers(rows);
   add(rows, area, "`reward` with tp and sp", {F::llama, F::gpt2, F::mixtral},
       [](EngineCase& c) { c.kind = "reward", c.dims.tp = 2, c.dims.sp = true; });
-  rows.back().gpu = none;
   add(rows, area, "`reward` with ZeRO 3", {F::llama},
       [](EngineCase& c) { c.kind = "reward", c.dims.dp_shard = 2, c.dims.zero = 3; });
-  rows.back().gpu = none;
   add(rows, area, "`reward` in a pipeline", {F::llama, F::mixtral},
       [](EngineCase& c) { c.kind = "reward", c.dims.pp = 2; });
+  add(rows, area, "`align` and `reward` with cp, ep or etp", {F::llama, F::mixtral},
+      [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; });
+  rows.back().processor = runs("not with the method ppo");
+  add(rows, area, "`align` with `cp_attention = \"a2a\"`", {F::llama},
+      [](EngineCase& c) { c.kind = "align", c.dims.cp = 2, c.cp_attention = "a2a"; });
+  add(rows, area, "`align` with experts over replicas (`ep`)", {F::mixtral},
+      [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = c.dims.ep = 2; });
+  add(rows, area, "`align` with an expert split over ranks (`etp`)", {F::mixtral},
+      [](EngineCase& c) { c.kind = "align", c.dims.tp = c.dims.etp = 2, c.dims.sp = true; });
   rows.back().gpu = none;
-  rows.push_back({.area = area,
-                  .name = "`align` and `reward` with cp, ep or etp",
-                  .families = {F::llama, F::mixtral},
-                  .processor = refused,
+  add(rows, area, "`reward` with cp", {F::llama, F::gpt2, F::mixtral},
+      [](EngineCase& c) { c.kind = "reward", c.dims.cp = 2; });
+  add(rows, area, "`reward` with experts over the ranks of a micro-batch (`ep`)", {F::mixtral},
+      [](EngineCase& c) { c.kind = "reward", c.dims.cp = c.dims.ep = 2; });
+}
+
+void add_drawing_ranks(std::vector<EngineFeature>& rows) {
+  rows.push_back({.area = "Layouts",
+                  .name = "ranks of `align` that only draw answers (`rollout.ranks`)",
+                  .families = {F::llama, F::gpt2, F::mixtral},
+                  .processor = runs("beside any layout that draws ahead (`rollout.ahead`)"),
                   .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; },
-                  .is_asked =
-                      [](const EngineCase& c) {
-                        return judges_texts(c.kind) && (c.dims.cp > 1 || c.dims.ep > 1 || c.dims.etp > 1);
-                      },
+                  .ask = [](EngineCase& c) { c.kind = "align", c.rollout_ranks = 1; },
+                  .is_asked = [](const EngineCase& c) { return c.rollout_ranks > 0; },
                   .refusal =
                       [](const EngineCase& c) {
-                        return format("the layout {} splits sequences or experts, which {} does not do",
-                                      c.dims.to_string(), c.kind);
+                        return format(
+                            "device = \"gpu\" with rollout.ranks = {}: ranks that only draw answers compute on "
+                            "processors",
+                            c.rollout_ranks);
                       },
-                  .hint = "leave out cp, ep and etp; tp, sp, pp and ZeRO share a model",
-                  .keys = {"parallel.cp", "parallel.ep", "parallel.etp", "parallel"}});
+                  .hint = "leave rollout.ranks out, or use device = \"cpu\"",
+                  .keys = {"rollout.ranks", "rollout", "device"}});
 }
 
 void add_other_stages(std::vector<EngineFeature>& rows) {
@@ -241,6 +257,7 @@ void add_experts(std::vector<EngineFeature>& rows) {
 void add_layout_features(std::vector<EngineFeature>& rows) {
   feature_rows::add_data_and_tensor(rows);
   feature_rows::add_judged_texts(rows);
+  feature_rows::add_drawing_ranks(rows);
   feature_rows::add_other_stages(rows);
   feature_rows::add_pipelines(rows);
   feature_rows::add_contexts(rows);

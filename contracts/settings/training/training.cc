@@ -152,6 +152,18 @@ FieldTable<TrainingCommon> common_fields(const TrainingNouns& noun) {
               .speed_only = true});
 }
 
+const FieldTable<ContextChoice>& context_fields() {
+  using C = ContextChoice;
+  static const auto table = FieldTable<C>().field(
+      "cp_attention", &C::cp_attention,
+      {.help = "with parallel.cp > 1: ring hides its messages behind the computation and needs least memory; "
+               "gather has fewer messages; a2a distributes heads instead, of which every rank of tp * cp "
+               "needs one; a2a+ring is not there yet",
+       .choices = {"ring", "gather", "a2a", "a2a+ring"},
+       .speed_only = true});
+  return table;
+}
+
 const FieldTable<ComputeChoices>& compute_fields() {
   using C = ComputeChoices;
   static const auto table =
@@ -162,13 +174,7 @@ const FieldTable<ComputeChoices>& compute_fields() {
           .group("trace", &C::trace, trace_fields(), "what ranks did when")
           .group("recompute", &C::recompute, recompute_fields(), "memory for time")
           .group("low_precision", &C::low_precision, low_precision_fields(), "FP8, MX formats and their emulation")
-          .field(
-              "cp_attention", &C::cp_attention,
-              {.help = "with parallel.cp > 1: ring hides its messages behind the computation and needs least memory; "
-                       "gather has fewer messages; a2a distributes heads instead, of which every rank of tp * cp "
-                       "needs one; a2a+ring is not there yet",
-               .choices = {"ring", "gather", "a2a", "a2a+ring"},
-               .speed_only = true})
+          .include(context_fields())
           .field("dropout", &C::dropout,
                  {.help = "share of the embedding's and of the residual branches' outputs that is zeroed in training",
                   .min = 0,
@@ -418,6 +424,7 @@ const FieldTable<AlignSettings>& align_fields() {
   static const auto table =
       FieldTable<A>()
           .include(common_fields({"pairs", "pairs", left_out_if_longer, "of the data order"}))
+          .include(context_fields())
           .field("method", &A::method,
                  {.help = "preference loss; simpo and orpo need no reference model, and kto no pairs. grpo, rloo and "
                           "reinforce++ learn "
@@ -501,6 +508,7 @@ const FieldTable<RewardModelSettings>& reward_model_fields() {
   static const auto table =
       FieldTable<R>()
           .include(common_fields({"rows", "rows", left_out_if_longer, "of the data order and of the new output layer"}))
+          .include(context_fields())
           .include(reward_form_fields())
           .field("center_weight", &R::center_weight,
                  {.help =

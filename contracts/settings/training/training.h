@@ -5,8 +5,8 @@
 // feature_table.h is the one table of what this version's engine can do; its rows are the files *_features.cc.
 // It knows nothing of jobs, memory plans or records, so that the same settings are checked everywhere alike.
 //
-// Settings of the stages that train: pretrain, sft, align. What they share stands once, in TrainingCommon and
-// ComputeChoices, with its defaults, fields and help.
+// Settings of the stages that train: pretrain, sft, align. What they share stands once, in TrainingCommon,
+// ContextChoice and ComputeChoices, with its defaults, fields and help.
 #pragma once
 
 #include "contracts/model/model_shape.h"
@@ -48,16 +48,20 @@ struct TrainingCommon {
   double peak_tflops = 0;  // of a rank; 0: not known
 };
 
+// How ranks that share a sequence (cp) attend to each other's tokens.
+struct ContextChoice {
+  std::string cp_attention = "ring";  // | gather | a2a: engine/parallel/context/context_attention.h
+};
+
 // How the model is computed, over which ranks and in which formats: what pretrain and sft can choose, and align cannot.
-struct ComputeChoices {
+struct ComputeChoices : ContextChoice {
   MoeSettings moe;
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
   RecomputeSettings recompute;
   LowPrecisionSettings low_precision;
-  std::string cp_attention = "ring";  // | gather | a2a: engine/parallel/context/context_attention.h
-  double dropout = 0;                 // of residual branches and embedding
+  double dropout = 0;  // of residual branches and embedding
 };
 
 struct PretrainSettings : TrainingCommon, ComputeChoices {
@@ -164,7 +168,7 @@ struct RewardForm {
 const FieldTable<RewardForm>& reward_form_fields();
 
 // A reward model from pairs of answers, or from answers with values or labels of their own: engine/align/scores.
-struct RewardModelSettings : TrainingCommon, RewardForm {
+struct RewardModelSettings : TrainingCommon, ContextChoice, RewardForm {
   double center_weight = 0;  // of the mean of (chosen + rejected)^2
   std::vector<std::string> ignore;
   bool shuffle = true;
@@ -191,7 +195,7 @@ struct RewardSettings {
 FieldTable<RewardSettings> reward_fields(const std::string& judged, const std::vector<std::string>& kinds);
 
 // What goes with which method: contracts/settings/stages/alignment.h.
-struct AlignSettings : TrainingCommon {
+struct AlignSettings : TrainingCommon, ContextChoice {
   std::string method = "dpo";
   RolloutSettings rollout;
   RewardSettings reward;

@@ -8,7 +8,7 @@
 
 namespace longhaul {
 
-ObjectiveSums ValueObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+ObjectiveSums ValueObjective::sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                                       std::span<float> weights) {
   ObjectiveSums sums;
   const auto length = static_cast<std::size_t>(batch.length);

@@ -15,7 +15,7 @@ class ValueObjective final : public SequenceObjective {
   std::vector<std::string> extra_names() const override { return {"clip_fraction", "value"}; }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                         std::span<float> weights) override;
 
  private:

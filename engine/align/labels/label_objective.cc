@@ -2,7 +2,7 @@
 
 namespace longhaul {
 
-ObjectiveSums LabelObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+ObjectiveSums LabelObjective::sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                                       std::span<float> weights) {
   ObjectiveSums sums;
   for (std::size_t sequence = 0; sequence < static_cast<std::size_t>(batch.sequences); ++sequence) {

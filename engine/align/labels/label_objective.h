@@ -28,7 +28,7 @@ class LabelObjective final : public SequenceObjective {
   std::vector<std::string> extra_names() const override { return {"accuracy", "margin", "divergence_estimate"}; }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                         std::span<float> weights) override;
 
  private:

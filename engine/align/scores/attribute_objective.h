@@ -16,7 +16,7 @@ class AttributeObjective final : public SequenceObjective {
   std::vector<std::string> extra_names() const override { return {"absolute_error"}; }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> numbers, std::span<float> weights) override;
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> numbers, std::span<float> weights) override;
 
  private:
   std::size_t attributes_;

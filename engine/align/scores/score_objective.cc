@@ -5,7 +5,7 @@
 
 namespace longhaul {
 
-ObjectiveSums ScoreObjective::sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+ObjectiveSums ScoreObjective::sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                                       std::span<float> weights) {
   ObjectiveSums sums;
   for (std::size_t pair = 0; pair + 1 < static_cast<std::size_t>(batch.sequences); pair += 2) {

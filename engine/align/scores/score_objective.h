@@ -27,7 +27,7 @@ class ScoreObjective final : public SequenceObjective {
   }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> token_losses,
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> token_losses,
                         std::span<float> weights) override;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace longhaul {
 
-std::size_t scored_token(const BatchStorage& batch, std::size_t sequence) {
+std::size_t scored_token(const JudgedBatch& batch, std::size_t sequence) {
   const auto length = static_cast<std::size_t>(batch.length);
   for (std::size_t t = (sequence + 1) * length; t-- > sequence * length;)
     if (batch.targets[t] >= 0) return t;

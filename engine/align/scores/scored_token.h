@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-#include "engine/train/step/batch_source.h"
+#include "engine/align/sequence_objective.h"
 
 namespace longhaul {
 
 // The last token with a target, of the whole batch. The end of the program if there is none.
-std::size_t scored_token(const BatchStorage& batch, std::size_t sequence);
+std::size_t scored_token(const JudgedBatch& batch, std::size_t sequence);
 
 }  // namespace longhaul

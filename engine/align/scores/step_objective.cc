@@ -4,10 +4,10 @@
 
 namespace longhaul {
 
-ObjectiveSums StepObjective::sums_of(const BatchStorage& batch, std::span<const float> numbers,
+ObjectiveSums StepObjective::sums_of(const JudgedBatch& batch, std::span<const float> numbers,
                                      std::span<float> weights) {
   ObjectiveSums sums;
-  for (std::size_t t = 0; t < batch.ids.size(); ++t) {
+  for (std::size_t t = 0; t < batch.targets.size(); ++t) {
     if (batch.targets[t] < 0) continue;
     const auto number = static_cast<double>(numbers[t]), label = static_cast<double>(batch.returns[t]);
     const StepLoss loss = step_loss(number, label);

@@ -14,7 +14,7 @@ class StepObjective final : public SequenceObjective {
   std::vector<std::string> extra_names() const override { return {"accuracy", "right_steps"}; }
 
  protected:
-  ObjectiveSums sums_of(const BatchStorage& batch, std::span<const float> numbers, std::span<float> weights) override;
+  ObjectiveSums sums_of(const JudgedBatch& batch, std::span<const float> numbers, std::span<float> weights) override;
 };
 
 }  // namespace longhaul

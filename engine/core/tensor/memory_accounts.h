@@ -22,6 +22,12 @@ class MemoryAccounts {
   MemoryAccounts(const MemoryAccounts&) = delete;
   MemoryAccounts& operator=(const MemoryAccounts&) = delete;
 
+  // Before anything is taken: `account` counts all categories together as well. Borrowed.
+  void count_in(MemoryAccount& account) {
+    LH_ASSERT(all_.bytes_peak == 0, "memory was taken before it was known who counts it");
+    all_.whole = &account;
+  }
+
   MemoryAccount& of(MemoryCategory category) { return accounts_[static_cast<std::size_t>(category)]; }
   const MemoryAccount& all() const { return all_; }
   MemoryTable now() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "base/text/text.h"
 #include "engine/infer/generate/generator.h"
@@ -25,10 +26,24 @@ struct AnswerListener final : GenerationListener {
     ended = true, reason = why, problem = error;
     answer.drafted = usage.drafted_tokens, answer.accepted = usage.accepted_tokens;
     answer.decode_steps = usage.decode_steps;
+    answer.read = usage.prompt_tokens - usage.held_tokens;
     answer.cut = why == FinishReason::length;
   }
   void put(std::int32_t token, double logprob) { answer.tokens.push_back(token), answer.logprobs.push_back(logprob); }
 };
+
+// In which order they begin: those first for which the model holds most, else as they came.
+std::vector<std::size_t> order_of(const TextModel& model, std::span<const AnswerRequest> requests) {
+  std::vector<std::int64_t> held(requests.size(), 0);
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!model.info().keeps) return order;
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    for (int slot = 0; slot < model.info().slots; ++slot)
+      held[i] = std::max(held[i], held_of(requests[i].prompt, model.held(slot)));
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return held[a] > held[b]; });
+  return order;
+}
 
 }  // namespace
 
@@ -39,17 +54,18 @@ Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Cl
   limits.queue_max = static_cast<int>(requests.size());
   limits.prefill_tokens = options.prefill_tokens, limits.decode_tokens = options.decode_tokens;
   Generator generator(model, clock, limits);
-  std::vector<std::shared_ptr<AnswerListener>> listeners;
+  std::vector<std::shared_ptr<AnswerListener>> listeners(requests.size());
   std::vector<Generator::Submission> all;
-  for (const AnswerRequest& request : requests) {
+  for (const std::size_t i : order_of(model, requests)) {
+    const AnswerRequest& request = requests[i];
     GenerationRequest asked;
     asked.prompt.assign(request.prompt.begin(), request.prompt.end());
     asked.sampling = request.sampling, asked.stops = request.stops;
     asked.draft_tokens = options.draft_tokens;
     asked.max_tokens = request.max_tokens > 0 ? std::min(request.max_tokens, options.max_tokens) : options.max_tokens;
     asked.logprobs = 0, asked.deadline_ms = options.deadline_ms;
-    listeners.push_back(std::make_shared<AnswerListener>());
-    all.push_back({std::move(asked), listeners.back()});
+    listeners[i] = std::make_shared<AnswerListener>();
+    all.push_back({std::move(asked), listeners[i]});
   }
   LH_CHECK(generator.submit(std::move(all)));
   while (generator.step())

@@ -24,6 +24,7 @@ struct GeneratedAnswer {
   std::vector<double> logprobs;                              // of each, by the model itself (sampling.h)
   std::string text;                                          // without control tokens
   bool cut = false;                                          // it had no end at max_tokens
+  std::int64_t read = 0;                                     // tokens of its prompt that were computed for it
   std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // of tokens that were guessed; GenerationUsage
 };
 struct AnswerBatchOptions {
@@ -35,7 +36,7 @@ struct AnswerBatchOptions {
   std::function<void()> between;         // steps; may be empty
 };
 
-// In the order of the requests.
+// In the order of the requests. Where the model keeps texts, those that go on from one begin first.
 Result<std::vector<GeneratedAnswer>> generate_answers(TextModel& model, const Clock& clock,
                                                       std::span<const AnswerRequest> requests,
                                                       const AnswerBatchOptions& options);

@@ -26,7 +26,7 @@ void AnswerText::begin_behind(std::int64_t tokens) {
   LH_ASSERT(read_ == 0 && !request_.echo && tokens < static_cast<std::int64_t>(request_.prompt.size()),
             std::to_string(tokens));
   remember_prompt();
-  read_ = static_cast<std::size_t>(tokens);
+  read_ = static_cast<std::size_t>(tokens), usage_.held_tokens = tokens;
 }
 
 TextStep AnswerText::prompt_step(int slot, std::int64_t budget) {
@@ -41,7 +41,7 @@ TextStep AnswerText::prompt_step(int slot, std::int64_t budget) {
 
 // All rows where tokens may be guessed, also when none is: those of one pass lie in one place.
 TextStep AnswerText::decode_step(int slot, std::int64_t draft_max) {
-  asked_ = {last_token_};
+  asked_ = {last_.token};
   if (!draft_) return {slot, asked_, TextStep::Logits::last, draw()};
   const std::int64_t left = request_.max_tokens - usage_.completion_tokens - 1;
   const std::vector<std::int32_t> draft = draft_->next(std::min(draft_max, left));
@@ -49,10 +49,14 @@ TextStep AnswerText::decode_step(int slot, std::int64_t draft_max) {
   return {slot, asked_, TextStep::Logits::all};
 }
 
-// The next token is drawn by the model, where it draws and no log-probabilities are asked for.
-std::optional<TokenDraw> AnswerText::draw() const {
-  if (!model_.info().draws || request_.logprobs || request_.max_tokens == 0) return std::nullopt;
-  return TokenDraw{&request_.sampling, &history_, static_cast<std::uint64_t>(usage_.completion_tokens)};
+// The next token is drawn by the model, where it draws and says what is asked for: no log-probabilities, or its own
+// alone of each token.
+std::optional<TokenDraw> AnswerText::draw() {
+  const TextModelInfo& info = model_.info();
+  if (!info.draws || request_.max_tokens == 0) return std::nullopt;
+  if (request_.logprobs && (!info.draws_logprobs || *request_.logprobs > 0 || request_.echo)) return std::nullopt;
+  return TokenDraw{&request_.sampling, &history_, static_cast<std::uint64_t>(usage_.completion_tokens),
+                   request_.logprobs ? &last_.logprob : nullptr};
 }
 
 std::optional<FinishReason> AnswerText::take(const TextStep& step, std::span<float> logits, std::int32_t drawn) {
@@ -67,7 +71,8 @@ std::optional<FinishReason> AnswerText::take(const TextStep& step, std::span<flo
     finish_prompt();
     if (request_.max_tokens == 0) return FinishReason::length;
   }
-  if (step.draw) return take_token(drawn, {});
+  if (step.draw)
+    return take_token(drawn, step.draw->logprob ? PositionLogprobs{{drawn, last_.logprob}, {}} : PositionLogprobs());
   return draw_token(logits.last(static_cast<std::size_t>(model_.info().vocabulary)));
 }
 
@@ -110,11 +115,11 @@ std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::
   usage_.drafted_tokens += drafted;
   for (std::int64_t right = 0;; ++right) {
     const auto reason = draw_token(logits.subspan(static_cast<std::size_t>(right) * vocabulary, vocabulary));
-    const bool guessed = right < drafted && step.tokens[static_cast<std::size_t>(right) + 1] == last_token_;
+    const bool guessed = right < drafted && step.tokens[static_cast<std::size_t>(right) + 1] == last_.token;
     if (guessed) ++usage_.accepted_tokens;
+    rejected_ = drafted - right - (guessed ? 1 : 0);
     if (reason) return reason;
     if (guessed) continue;
-    rejected_ = drafted - right;
     draft_->judge(drafted, right);
     return std::nullopt;
   }
@@ -135,7 +140,7 @@ std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {
 std::optional<FinishReason> AnswerText::take_token(std::int32_t token, PositionLogprobs logprobs) {
   ++usage_.completion_tokens;
   history_.add_output(token);
-  last_token_ = token;
+  last_.token = token;
   if (draft_) draft_->add(token);
   const bool ends = ends_with(token, logprobs.chosen.logprob);
   if (ends && !(request_.echo && request_.logprobs)) return FinishReason::stop;

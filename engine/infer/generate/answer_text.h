@@ -49,7 +49,7 @@ class AnswerText {
 
  private:
   void remember_prompt();
-  std::optional<TokenDraw> draw() const;
+  std::optional<TokenDraw> draw();
   void take_prompt_logprobs(const TextStep& step, std::span<const float> logits);
   void finish_prompt();
   std::optional<FinishReason> draw_token(std::span<float> logits);
@@ -65,7 +65,7 @@ class AnswerText {
   std::shared_ptr<GenerationListener> listener_;
   std::size_t read_ = 0;  // prompt tokens that the model has seen
   bool prompt_done_ = false;
-  std::int32_t last_token_ = -1;
+  TokenLogprob last_{-1, 0};            // token; its log-probability where the model has drawn both
   std::optional<AdaptiveDraft> draft_;  // where tokens are guessed
   std::vector<std::int32_t> asked_;     // of the step: the last token, and those guessed behind it
   std::int64_t rejected_ = 0;

@@ -25,6 +25,7 @@ struct GeneratedToken {
 
 struct GenerationUsage {
   std::int64_t prompt_tokens = 0;
+  std::int64_t held_tokens = 0;        // of these, that the model held already and did not read
   std::int64_t completion_tokens = 0;  // sampled tokens, the end token included
   std::int32_t end_token = -1;         // that ended the answer; -1: none did
   double end_logprob = 0;              // its own, where log-probabilities were asked for

@@ -21,6 +21,10 @@ std::size_t rows_of(const TextStep& step) {
 
 }  // namespace
 
+std::int64_t held_of(std::span<const std::int32_t> prompt, std::span<const std::int32_t> held) {
+  return held.size() < prompt.size() && std::ranges::equal(held, prompt.first(held.size())) ? std::ssize(held) : 0;
+}
+
 Generator::Generator(TextModel& model, const Clock& clock, GeneratorLimits limits)
     : model_(model), clock_(clock), limits_(limits), alive_ns_(clock.monotonic_ns()) {
   for (int slot = model.info().slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -84,7 +88,7 @@ void Generator::run(const std::atomic<bool>& stop) {
 void Generator::end(SequencePtr sequence, FinishReason reason, const std::string& error) {
   if (reason != FinishReason::cancelled) sequence->answer.release_rest();
   if (sequence->slot >= 0) {
-    model_.reset(sequence->slot);
+    if (!model_.info().keeps) model_.reset(sequence->slot);
     free_slots_.push_back(sequence->slot);
   }
   {
@@ -124,12 +128,22 @@ void Generator::end_what_is_due() {
   }
 }
 
+Generator::FreeSlot Generator::slot_for(const GenerationRequest& next) const {
+  FreeSlot best{free_slots_.size() - 1, 0};
+  if (!model_.info().keeps || next.echo) return best;
+  for (std::size_t at = 0; at < free_slots_.size(); ++at)
+    if (const std::int64_t held = held_of(next.prompt, model_.held(free_slots_[at])); held > best.held)
+      best = {at, held};
+  return best;
+}
+
 void Generator::admit() {
   std::lock_guard lock(mutex_);
   while (!free_slots_.empty() && !waiting_.empty()) {
-    const int slot = free_slots_.back();
     const GenerationRequest& next = waiting_.front()->answer.request();
-    model_.reset(slot);
+    const FreeSlot chosen = slot_for(next);
+    const int slot = free_slots_[chosen.at];
+    if (chosen.held == 0) model_.reset(slot);
     if (!model_.reserve(slot, static_cast<std::int64_t>(next.prompt.size()) + next.max_tokens)) {
       ++counters_.held_up;
       return;
@@ -137,7 +151,8 @@ void Generator::admit() {
     SequencePtr sequence = std::move(waiting_.front());
     waiting_.pop_front();
     sequence->slot = slot;
-    free_slots_.pop_back();
+    if (chosen.held > 0) sequence->answer.begin_behind(chosen.held);
+    free_slots_.erase(free_slots_.begin() + static_cast<std::ptrdiff_t>(chosen.at));
     active_.push_back(std::move(sequence));
     --counters_.waiting;
     ++counters_.running;
@@ -225,7 +240,7 @@ std::vector<std::optional<FinishReason>> Generator::take_step(std::span<const Te
     if (!answer.prompt_done()) counted.prompt_tokens += static_cast<std::int64_t>(step.tokens.size());
     reasons.push_back(answer.take(step, rest.first(rows), step.draw ? drawn_[i] : -1));
     rest = rest.subspan(rows);
-    if (!reasons.back() && answer.rejected() > 0) model_.forget_last(who[i]->slot, answer.rejected());
+    if (answer.rejected() > 0) model_.forget_last(who[i]->slot, answer.rejected());
     if (answer.usage().completion_tokens == before) continue;
     counted.generated_tokens += answer.usage().completion_tokens - before;
     if (before > 0) continue;

@@ -12,7 +12,9 @@
 //   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
 //
 // Requests with the same prompt that wait for the same step read it once, where the model copies
-// (TextModel::copy_beginning): the first reads it, the others take what it has and read the last token.
+// (TextModel::copy_beginning): the first reads it, the others take what it has and read the last token. Where the model
+// keeps texts (TextModel::held), a request whose prompt goes on from a text that has ended begins in its slot and reads
+// what is behind it.
 //
 // A request begins when the model has room for its prompt and the longest answer that it may get: nothing that runs is
 // ever put off for want of memory. They begin in their order: one that there is no room for holds up those behind it,
@@ -60,6 +62,9 @@ struct GeneratorCounters {
 
 using GenerationId = std::uint64_t;
 
+// Tokens of a prompt that need not be read where a slot holds `held`: all of these, or none.
+std::int64_t held_of(std::span<const std::int32_t> prompt, std::span<const std::int32_t> held);
+
 class Generator {
  public:
   Generator(TextModel& model, const Clock& clock, GeneratorLimits limits);
@@ -91,6 +96,12 @@ class Generator {
   using SequencePtr = std::unique_ptr<Sequence>;
 
   void admit();
+  // Of a free slot: its place among them, and how much of the prompt it holds.
+  struct FreeSlot {
+    std::size_t at = 0;
+    std::int64_t held = 0;
+  };
+  FreeSlot slot_for(const GenerationRequest& next) const;
   void count_pages();
   void end_what_is_due();
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);

@@ -10,6 +10,7 @@
 #include "engine/data/template/end_tokens.h"
 #include "engine/data/template/post_processor.h"
 #include "engine/data/template/template_tools.h"
+#include "engine/infer/generate/device_draws.h"
 #include "engine/infer/generate/generator.h"
 #include "engine/model/inference/inference_memory.h"
 #include "engine/model/inference/inference_model.h"
@@ -36,7 +37,7 @@ class InferenceTextModel final : public TextModel {
     }
     for (int slot = 0; slot < info_.slots; ++slot)
       caches_.push_back(pool_ ? KvCache(*pool_) : model_.make_cache(info_.context_length));
-    seen_until_.resize(static_cast<std::size_t>(info_.slots), -1);
+    if (gpu_) draws_.emplace(context_, model_, caches_);
     if (auto chat = ChatEncoder::create(tokenizer_, folder)) {
       chat_ = *chat;
       info_.marks_tool_calls = chat_->marks_tool_calls();
@@ -76,7 +77,7 @@ class InferenceTextModel final : public TextModel {
   void reset(int slot) override {
     KvCache& cache = caches_[static_cast<std::size_t>(slot)];
     pool_ ? static_cast<void>(cache.reserve(0)) : cache.truncate(0);
-    seen_until_[static_cast<std::size_t>(slot)] = -1;
+    if (draws_) draws_->reset(slot);
   }
   Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
                  std::vector<std::int32_t>& drawn) override;
@@ -84,11 +85,6 @@ class InferenceTextModel final : public TextModel {
  private:
   // The steps that want `wanted` and draw nothing, as one pass; `rows` are filled in their order.
   Status pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows);
-  // Steps that end with a draw, and pieces of prompts with none yet, as one pass.
-  Status draw_pass(std::span<const TextStep> steps, const std::vector<std::size_t>& which,
-                   std::vector<std::int32_t>& drawn);
-  Status draw_all(std::span<const TextStep> steps, std::vector<std::int32_t>& drawn);
-  SampleRow row_of(const TextStep& step);
 
   std::unique_ptr<Gpu> gpu_;  // before what lies in its memory
   InferenceModel model_;
@@ -98,8 +94,7 @@ class InferenceTextModel final : public TextModel {
   const ComputeContext context_;
   std::unique_ptr<KvPool> pool_;  // on a GPU
   std::vector<KvCache> caches_;
-  // By slot: the position up to which the device has counted what was seen; -1: its row is not that answer's.
-  std::vector<std::int64_t> seen_until_;
+  std::optional<DeviceDraws> draws_;  // on a GPU
   std::optional<ChatEncoder> chat_;
   std::string no_chat_;
   std::vector<float> some_rows_;
@@ -122,65 +117,14 @@ Status InferenceTextModel::pass(std::span<const TextStep> steps, TextStep::Logit
   return model_.forward(context_, sequence_steps, how, rows);
 }
 
-SampleRow InferenceTextModel::row_of(const TextStep& step) {
-  SampleRow row;
-  row.active = step.draw ? 1 : 0;
-  if (!step.draw) return row;
-  const SamplingParameters& p = *step.draw->sampling;
-  row.temperature = p.temperature, row.top_p = p.top_p, row.top_k = p.top_k;
-  row.repetition_penalty = p.repetition_penalty, row.presence_penalty = p.presence_penalty;
-  row.frequency_penalty = p.frequency_penalty;
-  row.seed = p.seed, row.stream = p.stream, row.position = step.draw->position;
-  if (!has_penalties(p)) return row;
-  row.seen_row = step.slot;
-  std::int64_t& until = seen_until_[static_cast<std::size_t>(step.slot)];
-  if (until != static_cast<std::int64_t>(row.position)) {
-    std::vector<std::int32_t> counts(static_cast<std::size_t>(info_.vocabulary));
-    for (const auto& [token, times] : step.draw->history->seen()) counts[static_cast<std::size_t>(token)] = 1 + times;
-    model_.set_seen(context_, step.slot, counts);
-  }
-  until = static_cast<std::int64_t>(row.position) + 1;
-  return row;
-}
-
-Status InferenceTextModel::draw_pass(std::span<const TextStep> steps, const std::vector<std::size_t>& which,
-                                     std::vector<std::int32_t>& drawn) {
-  if (which.empty()) return {};
-  std::vector<SequenceStep> sequence_steps;
-  std::vector<SampleRow> rows;
-  for (const std::size_t i : which) {
-    sequence_steps.push_back({&caches_[static_cast<std::size_t>(steps[i].slot)], steps[i].tokens});
-    rows.push_back(row_of(steps[i]));
-  }
-  if (std::none_of(rows.begin(), rows.end(), [](const SampleRow& row) { return row.active != 0; }))
-    return model_.forward(context_, sequence_steps, LogitsWanted::none, {});
-  std::vector<std::int32_t> tokens(which.size());
-  LH_CHECK(model_.draw(context_, sequence_steps, rows, tokens));
-  for (std::size_t i = 0; i < which.size(); ++i) drawn[which[i]] = tokens[i];
-  return {};
-}
-
-// Answers that go on are a pass of their own, which is replayed; pieces of prompts are another.
-Status InferenceTextModel::draw_all(std::span<const TextStep> steps, std::vector<std::int32_t>& drawn) {
-  std::vector<std::size_t> decodes, prompts;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].draw && steps[i].tokens.size() == 1)
-      decodes.push_back(i);
-    else if (steps[i].draw || steps[i].wanted == TextStep::Logits::none)
-      prompts.push_back(i);
-  }
-  LH_CHECK(draw_pass(steps, prompts, drawn));
-  return draw_pass(steps, decodes, drawn);
-}
-
 Status InferenceTextModel::forward(std::span<const TextStep> steps, std::vector<float>& logits,
                                    std::vector<std::int32_t>& drawn) {
   using Logits = TextStep::Logits;
   const bool any_all =
       std::any_of(steps.begin(), steps.end(), [](const TextStep& s) { return s.wanted == Logits::all; });
   drawn.assign(steps.size(), -1);
-  if (info_.draws)
-    LH_CHECK(draw_all(steps, drawn));
+  if (draws_)
+    LH_CHECK(draws_->draw(steps, drawn));
   else
     LH_CHECK(pass(steps, Logits::none, some_rows_));
   LH_CHECK(pass(steps, Logits::last, logits));

@@ -8,18 +8,36 @@ RolloutModel::RolloutModel(const ComputeContext& context, const Tokenizer& token
                            TextModelInfo info)
     : context_(context), tokenizer_(tokenizer), shape_(shape), info_(std::move(info)) {
   info_.vocabulary = shape.vocab_size;
-  info_.copies = info_.forgets = true;
+  info_.draws = info_.draws_logprobs = context.device() != nullptr;
+  info_.copies = info_.forgets = !info_.draws;
 }
 
-void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t context_length) {
+InferenceLoad RolloutModel::load_for(std::int64_t slots, std::int64_t context_length) {
+  InferenceLoad load;
+  load.in_pages = true, load.sequences = load.logits_rows = slots, load.context_length = context_length;
+  load.tokens_max = std::max(slots, std::min(prefill_tokens, slots * context_length));
+  return load;
+}
+
+void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t context_length, bool keeps) {
   end();
-  info_.slots = slots;
-  model_ = std::make_unique<InferenceModel>(shape_, std::move(weights));
-  for (int slot = 0; slot < slots; ++slot) caches_.push_back(model_->make_cache(context_length));
+  info_.slots = slots, info_.keeps = keeps;
+  held_.resize(static_cast<std::size_t>(slots));
+  model_.emplace(shape_, std::move(weights));
+  LH_ASSERT(model_->device() == context_.device(), "weights on another device than what computes with them");
+  if (model_->device() != nullptr) {
+    pool_ = model_->make_pool(slots * KvPool::pages_for(context_length));
+    model_->take_scratch(context_, load_for(slots, context_length), *pool_);
+  }
+  for (int slot = 0; slot < slots; ++slot)
+    caches_.push_back(pool_ ? KvCache(*pool_) : model_->make_cache(context_length));
+  if (pool_) draws_.emplace(context_, *model_, caches_);
 }
 
 void RolloutModel::end() {
-  caches_.clear();
+  draws_.reset();
+  held_.clear(), caches_.clear();
+  pool_.reset();
   model_.reset();
 }
 
@@ -31,19 +49,27 @@ std::string RolloutModel::token_bytes(std::int32_t token) const {
   return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
 }
 
+void RolloutModel::reset(int slot) {
+  KvCache& cache = caches_[static_cast<std::size_t>(slot)];
+  pool_ ? static_cast<void>(cache.reserve(0)) : cache.truncate(0);
+  held_[static_cast<std::size_t>(slot)].clear();
+  if (draws_) draws_->reset(slot);
+}
+
 void RolloutModel::copy_beginning(int from, int to, std::int64_t tokens) {
-  caches_[static_cast<std::size_t>(to)].copy_beginning(caches_[static_cast<std::size_t>(from)], tokens);
+  const auto source = static_cast<std::size_t>(from), target = static_cast<std::size_t>(to);
+  caches_[target].copy_beginning(caches_[source], tokens + shape_.virtual_tokens);
+  held_[target].assign(held_[source].begin(), held_[source].begin() + tokens);
 }
 
 void RolloutModel::forget_last(int slot, std::int64_t tokens) {
   KvCache& cache = caches_[static_cast<std::size_t>(slot)];
-  cache.truncate(cache.length() - tokens);
+  std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(slot)];
+  held.resize(held.size() - static_cast<std::size_t>(tokens));
+  held.empty() ? cache.truncate(0) : cache.truncate(cache.length() - tokens);
 }
 
-Status RolloutModel::forward(std::span<const TextStep> steps, std::vector<float>& logits,
-                             std::vector<std::int32_t>& drawn) {
-  drawn.assign(steps.size(), -1);
-  logits.clear();
+Status RolloutModel::compute_logits(std::span<const TextStep> steps, std::vector<float>& logits) {
   for (const auto& [wanted, of_model] :
        {std::pair{TextStep::Logits::none, LogitsWanted::none}, std::pair{TextStep::Logits::all, LogitsWanted::all},
         std::pair{TextStep::Logits::last, LogitsWanted::last}}) {
@@ -64,10 +90,45 @@ Status RolloutModel::forward(std::span<const TextStep> steps, std::vector<float>
   return {};
 }
 
+Status RolloutModel::forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                             std::vector<std::int32_t>& drawn) {
+  drawn.assign(steps.size(), -1);
+  logits.clear();
+  LH_CHECK(draws_ ? draws_->draw(steps, drawn) : compute_logits(steps, logits));
+  for (const TextStep& step : steps) {
+    std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(step.slot)];
+    held.insert(held.end(), step.tokens.begin(), step.tokens.end());
+  }
+  return {};
+}
+
+namespace {
+
+Status score_on_device(const ComputeContext& context, InferenceModel& model, KvCache& cache,
+                       std::span<const std::int32_t> ids, std::size_t first, bool read, std::span<double> out) {
+  const auto piece = static_cast<std::size_t>(scored_at_once);
+  for (std::size_t at = read ? first - 1 : 0; at + 1 < first;) {
+    const std::size_t count = std::min(piece, first - 1 - at);
+    const SequenceStep before{&cache, ids.subspan(at, count)};
+    LH_CHECK(model.forward(context, {&before, 1}, LogitsWanted::none, {}));
+    at += count;
+  }
+  for (std::size_t at = first; at < ids.size();) {
+    const std::size_t count = std::min(piece, ids.size() - at);
+    LH_CHECK(model.score(context, {&cache, ids.subspan(at - 1, count)}, ids.subspan(at, count),
+                         out.subspan(at - first, count)));
+    at += count;
+  }
+  return {};
+}
+
+}  // namespace
+
 Status score_tokens(const ComputeContext& context, InferenceModel& model, KvCache& cache,
                     std::span<const std::int32_t> ids, std::size_t first, bool read, std::span<double> out) {
   const auto vocabulary = static_cast<std::size_t>(model.shape().vocab_size);
   cache.truncate(read ? static_cast<std::int64_t>(first) - 1 : 0);
+  if (model.device() != nullptr) return score_on_device(context, model, cache, ids, first, read, out);
   const SequenceStep before{&cache, ids.first(first - 1)}, rest{&cache, ids.subspan(first - 1, ids.size() - first)};
   if (first > 1 && !read) LH_CHECK(model.forward(context, {&before, 1}, LogitsWanted::none, {}));
   if (ids.size() == first) return {};

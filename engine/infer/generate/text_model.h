@@ -21,9 +21,11 @@ struct TextModelInfo {
   int slots = 1;                         // sequences that can be held at the same time
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
   bool draws = false;                    // it draws tokens itself: TextStep::draw
+  bool draws_logprobs = false;           // and says how likely they were: TokenDraw::logprob
   bool marks_tool_calls = false;         // calls of tools stand between <tool_call> and </tool_call>
   bool copies = false;                   // copy_beginning() is there
   bool forgets = false;                  // forget_last() is there
+  bool keeps = false;                    // held() is there: slots keep their texts for texts that go on from them
 };
 
 // Where texts lie in pages of one pool; all 0 where each slot has memory of its own.
@@ -38,6 +40,8 @@ struct TokenDraw {
   const SamplingParameters* sampling = nullptr;
   const TokenHistory* history = nullptr;
   std::uint64_t position = 0;
+  // Where the token's log-probability by the model itself goes (TokenLogprob); null: nobody asks for it.
+  double* logprob = nullptr;
 };
 
 // Part of one forward step: `tokens` are appended to the sequence held in `slot`.
@@ -84,6 +88,11 @@ class TextModel {
   virtual void forget_last([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) {
     LH_ASSERT(false, "this model forgets no tokens");
   }
+
+  // Where info().keeps, which takes room for the longest text in every slot: the tokens that a slot holds, also of a
+  // text that has ended, until the next call that changes the slot. A text that begins with all of them may go on
+  // there; for any other one the slot is reset first.
+  virtual std::span<const std::int32_t> held([[maybe_unused]] int slot) const { return {}; }
 
   // Sequences; one thread at a time. reset() empties a slot and takes its room back; forward() appends to the slots
   // named in `steps` (each at most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and

@@ -24,12 +24,12 @@ Result<std::unique_ptr<AnswerJudge>> AnswerJudge::load(const std::string& folder
   std::unique_ptr<AnswerJudge> judge(new AnswerJudge(std::move(tokenizer), threads));
   LH_TRY(judge->form_, reward_form_of(config.reward_form, join_path(folder, "config.json")));
   LH_TRY(judge->encoder_, ChatEncoder::create(judge->tokenizer_, folder));
-  judge->context_length_ = config.shape.max_position_embeddings;
+  judge->context_length_ = config.shape.text_length_max();
   if (context_length > 0) judge->context_length_ = std::min(judge->context_length_, context_length);
   constexpr std::int64_t tokens_at_once = 4096;
   LlamaOptions options;
-  options.training = false, options.length_max = judge->context_length_;
-  options.tokens_max = judge->tokens_max_ = std::max(judge->context_length_, tokens_at_once);
+  options.training = false, options.length_max = judge->context_length_ + config.shape.virtual_tokens;
+  options.tokens_max = judge->tokens_max_ = std::max(options.length_max, tokens_at_once);
   judge->store_ = std::make_unique<ParameterStore>(
       ParameterStore::frozen(config.shape, precision == "bf16" ? DType::bf16 : DType::f32, nullptr, {}));
   LH_CHECK(load_model_weights(judge->compute_, folder, *judge->store_));

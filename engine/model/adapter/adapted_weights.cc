@@ -4,10 +4,11 @@
 #include <cmath>
 #include <memory>
 
-#include "engine/model/adapter/matrix_rows.h"
+#include "engine/core/tensor/transfer.h"
 #include "engine/model/adapter/prompt_encoder.h"
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
+#include "engine/ops/pointwise/matrix_lines.h"
 
 namespace longhaul {
 
@@ -63,6 +64,16 @@ void project_low_rank(const ComputeContext& context, const AdaptedPlace& place, 
   of_a.transpose_a = of_b.transpose_b = true, of_a.transpose_b = of_b.transpose_a = table;
   gemm(context, of_a, own_of(store, *place.b), gradient, gradient_of(trained, *place.a));
   gemm(context, of_b, gradient, own_of(store, *place.a), gradient_of(trained, *place.b));
+}
+
+// What is trained itself has the gradient of what it takes the place of.
+void project_saved(const ComputeContext& context, const AdaptedPlace& place, View gradient,
+                   const GradientTarget& trained) {
+  const View out = trained.matrix(place.saved->begin, place.out, place.in);
+  if (trained.overwrite)
+    cast(context, gradient, out);
+  else
+    add(context, out, gradient, out);
 }
 
 }  // namespace
@@ -148,21 +159,31 @@ void AdaptedWeights::begin_as_base() {
   std::vector<float> values;
   for (const Place& place : places_) {
     if (place.saved) {
+      const View widened(gradient_at(place.begin), Shape{place.elements()});  // before there are gradients
+      base_.widen(context_, {place.begin, place.begin + place.elements()}, widened);
       values.resize(static_cast<std::size_t>(place.elements()));
-      base_.widen(context_, {place.begin, place.begin + place.elements()}, View(values));
+      copy_out(context_, widened, View(values));
       trained_.put(context_, *place.saved, values);
     }
     if (adapter_.kind != "dora" || place.saved) continue;
-    trained_.put(context_, *place.factors, norms_of(place, sum_of(place)));  // B is 0: W
+    values.resize(static_cast<std::size_t>(place.out));
+    copy_out(context_, squares_of(place, sum_of(place)), View(values));  // B is 0: W
+    for (float& value : values) value = std::sqrt(value);
+    trained_.put(context_, *place.factors, values);
   }
 }
 
-std::vector<float> AdaptedWeights::norms_of(const Place& place, ConstView matrix) {
-  std::vector<float> norms = dots_of_rows(context_, matrix, matrix);
+std::span<float> AdaptedWeights::numbers_of_rows(const Place& place, int which) {
+  const std::int64_t begin = place.elements() + which * place.out;
+  return scratch_.view().rows(begin, begin + place.out).span<float>();
+}
+
+std::span<const float> AdaptedWeights::squares_of(const Place& place, ConstView sum) {
+  const std::span<float> squares = numbers_of_rows(place, 0);
+  dots_of_lines(context_, MatrixLine::row, sum, sum, false, squares);
   if (place.of.matrix.tp_dim == 1 && mesh_ && status_.ok())
-    status_ = (place.of.matrix.expert < 0 ? mesh_->tensor() : mesh_->expert_tensor()).sum_along_tree(norms);
-  for (float& norm : norms) norm = std::sqrt(norm);
-  return norms;
+    status_ = (place.of.matrix.expert < 0 ? mesh_->tensor() : mesh_->expert_tensor()).sum_along_tree(squares);
+  return squares;
 }
 
 View AdaptedWeights::sum_of(const Place& place) {
@@ -173,12 +194,20 @@ View AdaptedWeights::sum_of(const Place& place) {
   return sum;
 }
 
-std::vector<float> AdaptedWeights::lengths_over_norms(const Place& place, std::span<const float> norms) const {
-  const std::span<const float> lengths = factors_of(place);
-  std::vector<float> factors(lengths.begin(), lengths.end());
-  for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= norms[i];
+std::span<const float> AdaptedWeights::lengths_over_norms(const Place& place, std::span<const float> squares) {
+  const std::span<float> factors = numbers_of_rows(place, 1);
+  divide_by_roots(context_, factors_of(place), squares, false, factors);
   return factors;
 }
+
+namespace {
+
+// Whose factors ia3 trains.
+MatrixLine lines_of(const AdaptedPlace& place) {
+  return place.of.of_columns ? MatrixLine::column : MatrixLine::row;
+}
+
+}  // namespace
 
 void AdaptedWeights::make(const Place& place, View out) {
   if (place.saved) return cast(context_, trained_.vector(place.saved->begin, place.elements()), out);
@@ -188,11 +217,9 @@ void AdaptedWeights::make(const Place& place, View out) {
                 out);
   const View sum = sum_of(place);
   if (place.factors && place.a)
-    scale_rows(context_, sum, lengths_over_norms(place, norms_of(place, sum)));
-  else if (place.factors && place.of.of_columns)
-    scale_columns(context_, sum, factors_of(place));
+    scale_lines(context_, MatrixLine::row, lengths_over_norms(place, squares_of(place, sum)), sum);
   else if (place.factors)
-    scale_rows(context_, sum, factors_of(place));
+    scale_lines(context_, lines_of(place), factors_of(place), sum);
   cast(context_, sum.reshaped(Shape{place.elements()}), out);
 }
 
@@ -274,7 +301,7 @@ void AdaptedWeights::project_all(std::int64_t begin, std::int64_t end, const Gra
 }
 
 void AdaptedWeights::project(const Place& place, View gradient, const GradientTarget& trained) {
-  if (place.saved) return project_saved(place, gradient, trained);
+  if (place.saved) return project_saved(context_, place, gradient, trained);
   if (!place.encoder.empty())
     return project_encoded(context_, encoder_of(trained_, place.encoder), place.encoder, gradient, trained,
                            scratch_.view());
@@ -283,36 +310,18 @@ void AdaptedWeights::project(const Place& place, View gradient, const GradientTa
   project_low_rank(context_, place, trained_, gradient, trained);
 }
 
-void AdaptedWeights::project_saved(const Place& place, View gradient, const GradientTarget& trained) {
-  const View out = trained.matrix(place.saved->begin, place.out, place.in);
-  if (trained.overwrite)
-    cast(context_, gradient, out);
-  else
-    add(context_, out, gradient, out);
-}
-
-namespace {
-
-void write_or_add(std::span<const float> own, bool overwrite, std::span<float> out) {
-  for (std::size_t i = 0; i < own.size(); ++i) out[i] = overwrite ? own[i] : out[i] + own[i];
-}
-
-}  // namespace
-
 void AdaptedWeights::project_magnitude(const Place& place, View gradient, const GradientTarget& trained) {
   const View sum = sum_of(place);
-  const std::vector<float> norms = norms_of(place, sum);
-  std::vector<float> own = dots_of_rows(context_, gradient, sum);
-  for (std::size_t i = 0; i < own.size(); ++i) own[i] /= norms[i];
-  write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, place.out));
-  scale_rows(context_, gradient, lengths_over_norms(place, norms));
+  const std::span<const float> squares = squares_of(place, sum);
+  const std::span<float> dots = numbers_of_rows(place, 1);
+  dots_of_lines(context_, MatrixLine::row, gradient, sum, false, dots);
+  divide_by_roots(context_, dots, squares, !trained.overwrite, trained.vector(place.factors->begin, place.out));
+  scale_lines(context_, MatrixLine::row, lengths_over_norms(place, squares), gradient);
 }
 
 void AdaptedWeights::project_scale(const Place& place, View gradient, const GradientTarget& trained) {
-  const View weights = sum_of(place);
-  const std::vector<float> own =
-      place.of.of_columns ? dots_of_columns(context_, gradient, weights) : dots_of_rows(context_, gradient, weights);
-  write_or_add(own, trained.overwrite, trained.vector(place.factors->begin, std::ssize(own)));
+  dots_of_lines(context_, lines_of(place), gradient, sum_of(place), !trained.overwrite,
+                trained.vector(place.factors->begin, place.of.of_columns ? place.in : place.out));
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> AdaptedWeights::partial_gradients(bool of_experts) const {

@@ -15,10 +15,9 @@
 // there for the whole model. Where W is held in codes, it is widened there, adapted or not. What is trained itself (a
 // table, a norm) takes the place of W, and dW' is its gradient. Where matrices are split over tp, an expert's over etp,
 // a matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
-// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are
-// sums over the group: all of its ranks have to ask for the same weights in the same order. Where micro-batches that
-// meet in an expert are kept apart, so are the adapter's gradients, one after the other out of the same memory. One
-// thread; on GPUs lora alone, which is products.
+// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are sums over the group:
+// all of its ranks have to ask for the same weights in the same order. Where micro-batches that meet in an expert are
+// kept apart, so are the adapter's gradients, one after the other out of the same memory. One thread.
 #pragma once
 
 #include <functional>
@@ -80,14 +79,15 @@ class AdaptedWeights final : public WeightSource {
   // W + s B A, of a table W + s (B A)^T, in f32 [out, in], in the scratch memory; W alone with ia3.
   View sum_of(const Place& place);
   std::span<const float> factors_of(const Place& place) const;
-  // Of the rows of [out, in], of which tp may have left this rank some columns.
-  std::vector<float> norms_of(const Place& place, ConstView matrix);
-  // What dora multiplies each row of W + s B A by.
-  std::vector<float> lengths_over_norms(const Place& place, std::span<const float> norms) const;
+  // With dora: `out` numbers behind the sum in the scratch memory, twice (which: 0, 1).
+  std::span<float> numbers_of_rows(const Place& place, int which);
+  // Of the rows of the sum, of which tp may have left this rank some columns, the squares of their norms: the first of
+  // these numbers; and what dora multiplies each row by: the second.
+  std::span<const float> squares_of(const Place& place, ConstView sum);
+  std::span<const float> lengths_over_norms(const Place& place, std::span<const float> squares);
   // From dW' of the matrices that begin in [begin, end), which may be changed.
   void project_all(std::int64_t begin, std::int64_t end, const GradientTarget& trained);
   void project(const Place& place, View gradient, const GradientTarget& trained);
-  void project_saved(const Place& place, View gradient, const GradientTarget& trained);
   void project_magnitude(const Place& place, View gradient, const GradientTarget& trained);
   void project_scale(const Place& place, View gradient, const GradientTarget& trained);
 
@@ -101,7 +101,8 @@ class AdaptedWeights final : public WeightSource {
   std::vector<Place> places_;             // in the order of the base
   std::vector<std::size_t> first_place_;  // of each unit; and the end
   std::vector<Window> windows_;
-  Tensor scratch_, gradient_;  // f32: of the largest matrix that is adapted, of the largest block or table
+  // f32: of the largest matrix that is adapted, with dora's numbers of its rows; of the largest block or table.
+  Tensor scratch_, gradient_;
   std::int64_t uses_ = 0;
 };
 

@@ -35,7 +35,8 @@ std::vector<float> learned_prompt(const ModelShape& shape, const std::map<std::s
   if (!shape.adapter.has_encoder()) {
     const ModelShape model = frozen_shape(shape);
     std::vector<float> prompt(static_cast<std::size_t>(model.virtual_tokens * prompt_width(model)));
-    for (const ParameterSpec& part : own) put_prompt_part(model, part, values.at(part.name), prompt);
+    for (const ParameterSpec& part : own)
+      if (part.name != scalar_head_name) put_prompt_part(model, part, values.at(part.name), prompt);
     return prompt;
   }
   EncoderWeights encoder{own[0].shape[0], own[0].shape[1], own[1].shape[0], {}};
@@ -58,7 +59,7 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   };
   const Status begun = first ? begin() : Status();
   const AdapterShape& adapter = trained.shape().adapter;
-  std::map<std::string, std::vector<float>> beside_weights;  // of a prompt, of bottlenecks: small
+  std::map<std::string, std::vector<float>> beside_weights;  // of a prompt, of bottlenecks, with a head: small
   const auto take = [&](const ParameterSpec& spec, std::span<const float> values) {
     if (!writer) return Status();
     if (!adapter.changes_weights()) beside_weights[spec.name].assign(values.begin(), values.end());
@@ -73,6 +74,7 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   if (adapter.is_prompt()) {
     prompt = learned_prompt(trained.shape(), beside_weights);
     LH_CHECK(writer->add(prompt_name, prompt));
+    if (trained.shape().scalar_head) LH_CHECK(writer->add(scalar_head_name, beside_weights.at(scalar_head_name)));
   }
   LH_CHECK(writer->finish());
   LH_TRY(ModelFolderOptions model, options());
@@ -83,7 +85,7 @@ Status write_adapted_model(Mesh& mesh, bool first, const ParameterStore& trained
   if (adapter.is_prompt()) {
     model.config.shape.virtual_tokens = adapter.virtual_tokens;
     model.config.shape.virtual_keys = adapter.is_prefix();
-    return copy_model(start_model, {nullptr, held, prompt}, model, folder);
+    return copy_model(start_model, {nullptr, held, prompt, &beside_weights}, model, folder);
   }
   if (adapter.is_bottleneck()) {
     model.config.shape.bottleneck = bottleneck_of(adapter);

@@ -27,7 +27,8 @@ Result<AdapterStores> make_adapter_stores(const ComputeContext& context, const M
                                           MemoryAccounts* memory, const MeshPlace& place, Mesh& mesh);
 
 // What an adapter of the kinds prompt, p-tuning and prefix puts before every text, as PEFT has it
-// (engine/model/store/learned_prompt.h), of the values of all of parameter_list(shape) by their names.
+// (engine/model/store/learned_prompt.h), of the values of all of parameter_list(shape) by their names; a reward model's
+// output layer, which is among them, is no part of it.
 std::vector<float> learned_prompt(const ModelShape& shape, const std::map<std::string, std::vector<float>>& values);
 
 // Collective over the mesh; the first of its ranks writes, and its outcome is that rank's: the adapter in PEFT's files

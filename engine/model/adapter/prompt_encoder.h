@@ -1,5 +1,5 @@
 // The encoder of p-tuning (contracts/model/adapter_shape.h): P = W3 r(W2 r(W1 E + b1) + b2) + b3 of each row, r(x) =
-// max(x, 0); E [tokens, hidden], W1 [size, hidden], W2 [size, size], W3 [hidden, size]. All in f32, on processors.
+// max(x, 0); E [tokens, hidden], W1 [size, hidden], W2 [size, size], W3 [hidden, size]. All in f32.
 #pragma once
 
 #include <array>

@@ -22,6 +22,7 @@ struct DecodeKind {
   std::int64_t sequences = 0;
   std::int64_t room = 0;       // no sequence is longer: StepTable::room()
   bool draws = false;          // ends with tokens, not with logits
+  bool logprobs = false;       // and with the log-probabilities of these
   const void* pool = nullptr;  // whose pages it reads; null: caches with memory of their own
   auto operator<=>(const DecodeKind&) const = default;
 };

@@ -19,14 +19,15 @@ std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& l
   const std::int64_t behind = s.bottleneck.size > 0 ? s.bottleneck.size + s.hidden_size : 0;       // of bottlenecks
   const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
   const std::int64_t logits = load.logits_rows * s.vocab_size * 4, seen = load.seen_rows * s.vocab_size * 4;
-  std::int64_t grown = logits, pages = 0;
+  std::int64_t grown = logits + load.tokens_max * (4 + 8), pages = 0;  // tokens and their log-probabilities
+  const std::int64_t table = load.tokens_max * 4 * 4 + load.sequences * static_cast<std::int64_t>(sizeof(SampleRow));
   if (load.in_pages) {
     const std::int64_t room = decode_room(load.context_length), pieces = room / 128;  // in which keys are attended to
     grown += 2 * load.context_length * s.kv_size() * element;  // one text in one layer, for several of its tokens
     pages = load.sequences * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
   }
   // What grows takes an eighth more.
-  return load.tokens_max * (row + behind) * element + grown + grown / 8 + seen + pages + rope;
+  return load.tokens_max * (row + behind) * element + grown + grown / 8 + seen + table + pages + rope;
 }
 
 }  // namespace
@@ -44,6 +45,15 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
     planned.weights += tensor.elements() * element;
   }
   if (!load.in_pages) planned.caches = load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
+  planned.scratch = scratch_of(s, dtype, load);
+  return planned;
+}
+
+InferenceMemory plan_inference_memory(const ModelShape& s, DType dtype, const InferenceLoad& load) {
+  InferenceMemory planned;
+  planned.weights = s.parameter_count() * dtype_bytes(dtype);
+  planned.caches = load.in_pages ? KvPool::bytes_for(s, load.sequences * KvPool::pages_for(load.context_length), dtype)
+                                 : load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
   planned.scratch = scratch_of(s, dtype, load);
   return planned;
 }

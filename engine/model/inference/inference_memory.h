@@ -26,6 +26,8 @@ struct InferenceMemory {
 // Of the model in `folder`, whose weights are read as load_inference_weights reads them.
 Result<InferenceMemory> plan_inference_memory(const std::string& folder, const ModelShape& shape, DType dtype,
                                               const InferenceLoad& load);
+// Of a model in memory, whose weights are not quantized; in pages the caches are what all sequences could fill.
+InferenceMemory plan_inference_memory(const ModelShape& shape, DType dtype, const InferenceLoad& load);
 // Of a load in pages: how many the pool takes of what is free beside all else, at most as many as all sequences could
 // fill, at least those of one sequence of the whole context. Less is refused like too little memory is. The caches of
 // `planned` become the pool.

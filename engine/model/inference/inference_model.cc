@@ -15,13 +15,74 @@
 #include "engine/ops/pointwise/swiglu.h"
 
 namespace longhaul {
+
 namespace {
-constexpr std::int64_t logits_rows_max = 128;  // of a device, at a time
+
+// y = norm(x).
+void normalise_rows(const ComputeContext& context, const ModelShape& shape, const NormWeights& norm, ConstView x,
+                    View y, std::int64_t rows) {
+  const auto eps = static_cast<float>(shape.rms_norm_eps);
+  if (shape.is_gpt2())
+    layernorm_forward(context, {rows, shape.hidden_size, eps}, x, norm.weight, norm.bias, y, {});
+  else
+    rmsnorm_forward(context, {rows, shape.hidden_size, eps}, x, norm.weight, y, {});
+}
+
+// x += branch, and then y = norm(x).
+void add_and_normalise_rows(const ComputeContext& context, const ModelShape& shape, const NormWeights& norm,
+                            ConstView branch, View x, View y, std::int64_t rows) {
+  const auto eps = static_cast<float>(shape.rms_norm_eps);
+  if (shape.is_gpt2())
+    add_layernorm_forward(context, {rows, shape.hidden_size, eps}, x, branch, {}, norm.weight, norm.bias, x, y, {});
+  else
+    add_rmsnorm_forward(context, {rows, shape.hidden_size, eps}, x, branch, norm.weight, x, y, {});
+}
+
+// branch [rows, hidden] becomes what its bottleneck makes of it, where there is one.
+void apply_bottleneck(const ComputeContext& context, const BottleneckWeights& weights, InferenceScratch& scratch,
+                      View branch, std::int64_t rows) {
+  if (!weights.is_there()) return;
+  const View inner = first_rows(scratch.bottleneck, rows), added = first_rows(scratch.branch, rows);
+  weights.down.apply(context, rows, branch, inner);
+  gelu_forward(context, inner, inner);
+  weights.up.apply(context, rows, inner, added);
+  add(context, added, branch, branch);
+}
+
+// What draw() is given for so many steps, and `seen_rows` that the model keeps.
+Status check_draws(std::size_t steps, std::span<const SampleRow> draws, std::size_t tokens, std::size_t logprobs,
+                   std::int64_t seen_rows) {
+  if (draws.size() != steps || tokens != steps || (logprobs != 0 && logprobs != tokens))
+    return make_error(ErrorCode::invalid_input,
+                      format("{} sequences, {} draws and room for {} tokens and {} log-probabilities", steps,
+                             draws.size(), tokens, logprobs));
+  for (const SampleRow& row : draws)
+    if (row.seen_row >= seen_rows)
+      return make_error(ErrorCode::invalid_input,
+                        format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  return {};
+}
+
+// What score() is given for so many tokens.
+Status check_targets(std::int64_t vocabulary, std::size_t tokens, std::span<const std::int32_t> targets,
+                     std::size_t room) {
+  if (targets.size() != tokens || room != tokens)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} tokens, {} targets and room for {} log-probabilities", tokens, targets.size(), room));
+  for (const std::int32_t id : targets)
+    if (id < 0 || id >= vocabulary)
+      return make_error(ErrorCode::invalid_input,
+                        format("token {} is outside the model's vocabulary of {}", id, vocabulary));
+  return {};
+}
+
 }  // namespace
 
-Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device) {
+Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device,
+                                            MemoryAccount* whole) {
   LH_TRY(const HfConfig config, load_model_config(folder, AdapterParts::known));
-  LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype, device).with_context(folder));
+  LH_TRY(InferenceWeights weights,
+         load_inference_weights(folder, config.shape, dtype, device, whole).with_context(folder));
   return InferenceModel(config.shape, std::move(weights));
 }
 
@@ -31,25 +92,8 @@ InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
       rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
       logits_(weights_.memory.get()),
       drawn_(weights_.memory.get()),
+      logprobs_(weights_.memory.get()),
       attention_(shape_, weights_.dtype, weights_.memory.get()) {}
-
-void InferenceModel::normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y,
-                               std::int64_t rows) const {
-  const auto eps = static_cast<float>(shape_.rms_norm_eps);
-  if (shape_.is_gpt2())
-    layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, norm.bias, y, {});
-  else
-    rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, y, {});
-}
-
-void InferenceModel::add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x,
-                                       View y, std::int64_t rows) const {
-  const auto eps = static_cast<float>(shape_.rms_norm_eps);
-  if (shape_.is_gpt2())
-    add_layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, {}, norm.weight, norm.bias, x, y, {});
-  else
-    add_rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, norm.weight, x, y, {});
-}
 
 void InferenceModel::embed(const ComputeContext& context, const LinearWeights& table) {
   const View x = first_rows(scratch_.x, table_.tokens()), places = first_rows(scratch_.out, table_.tokens());
@@ -57,16 +101,6 @@ void InferenceModel::embed(const ComputeContext& context, const LinearWeights& t
   if (weights_.positions.out() == 0) return;
   weights_.positions.gather_rows(context, table_.positions(), places);
   add(context, x, places, x);
-}
-
-void InferenceModel::add_bottleneck(const ComputeContext& context, const BottleneckWeights& weights, View branch,
-                                    std::int64_t rows) {
-  if (!weights.is_there()) return;
-  const View inner = first_rows(scratch_.bottleneck, rows), added = first_rows(scratch_.branch, rows);
-  weights.down.apply(context, rows, branch, inner);
-  gelu_forward(context, inner, inner);
-  weights.up.apply(context, rows, inner, added);
-  add(context, added, branch, branch);
 }
 
 void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
@@ -87,8 +121,8 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   }
   attention_.attend(context, {steps, table_, longest}, layer, qkv, first_rows(s.q, t), first_rows(s.attended, t));
   block.o.apply(context, t, first_rows(s.attended, t), out);
-  add_bottleneck(context, block.attention_bottleneck, out, t);
-  add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
+  apply_bottleneck(context, block.attention_bottleneck, s, out, t);
+  add_and_normalise_rows(context, shape_, block.post_attention_norm, out, x, normed, t);
   if (shape_.is_moe()) {
     apply_experts(context, shape_, block.experts, t, normed, out);
   } else {
@@ -100,11 +134,11 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
       swiglu_forward(context, gate_up, activated);
     block.down.apply(context, t, activated, out);
   }
-  add_bottleneck(context, block.feed_forward_bottleneck, out, t);
+  apply_bottleneck(context, block.feed_forward_bottleneck, s, out, t);
   const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);
   const NormWeights& next =
       is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;
-  add_and_normalise(context, next, out, x, normed, t);
+  add_and_normalise_rows(context, shape_, next, out, x, normed, t);
 }
 
 // One after the other: no more tokens at once than a text may have.
@@ -131,8 +165,8 @@ void InferenceModel::run_blocks(const ComputeContext& context, std::span<const S
                                 std::int64_t longest, const LinearWeights& table) {
   const std::int64_t rows = table_.tokens();
   embed(context, table);
-  normalise(context, weights_.blocks.front().input_norm, first_rows(scratch_.x, rows),
-            first_rows(scratch_.normed, rows), rows);
+  normalise_rows(context, shape_, weights_.blocks.front().input_norm, first_rows(scratch_.x, rows),
+                 first_rows(scratch_.normed, rows), rows);
   for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
     run_block(context, steps, layer, longest);
 }
@@ -162,20 +196,20 @@ void InferenceModel::all_logits(const ComputeContext& context, std::span<float> 
   }
 }
 
-void InferenceModel::decode_on_device(const KvPool* pool, bool draws,
-                                      const std::function<void(std::int64_t longest)>& ask) {
+void InferenceModel::decode_on_device(DecodeKind kind, const std::function<void(std::int64_t longest)>& ask) {
   if (!use_graphs_) return ask(table_.longest());
-  graphs_->run(*device(), {table_.sequences(), table_.room(), draws, pool}, [&] { ask(table_.room()); });
+  kind.sequences = table_.sequences(), kind.room = table_.room();
+  graphs_->run(*device(), kind, [&] { ask(table_.room()); });
 }
 
 void InferenceModel::logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps,
                                     std::span<float> logits) {
   const View out = logits_.take(DType::f32, {table_.sequences(), shape_.vocab_size});
   const auto ask = [&](std::int64_t longest) {
-    run_blocks(context, steps, longest);
+    run_blocks(context, steps, longest, weights_.embedding);
     last_logits(context, out);
   };
-  table_.decodes() ? decode_on_device(steps.front().cache->pool(), false, ask) : ask(table_.longest());
+  table_.decodes() ? decode_on_device({.pool = steps.front().cache->pool()}, ask) : ask(table_.longest());
   copy_out(context, out, View(logits.data(), out.shape()));
 }
 
@@ -189,7 +223,7 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
   if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
     logits_to_host(context, steps, logits);
   } else {
-    run_blocks(context, steps, table_.longest());
+    run_blocks(context, steps, table_.longest(), weights_.embedding);
     if (wanted == LogitsWanted::all) all_logits(context, logits);
     if (wanted == LogitsWanted::last)
       last_logits(context, View(logits.data(), Shape{table_.sequences(), shape_.vocab_size}));
@@ -199,32 +233,56 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
 }
 
 Status InferenceModel::draw(const ComputeContext& context, std::span<const SequenceStep> steps,
-                            std::span<const SampleRow> draws, std::span<std::int32_t> tokens) {
+                            std::span<const SampleRow> draws, std::span<std::int32_t> tokens,
+                            std::span<double> logprobs) {
   LH_ASSERT(context.device() == device(), "a context of another device than the model's");
   if (device() == nullptr) return make_error(ErrorCode::unsupported, "tokens are drawn by the model on a device only");
-  if (draws.size() != steps.size() || tokens.size() != steps.size())
-    return make_error(ErrorCode::invalid_input, format("{} sequences, {} draws and room for {} tokens", steps.size(),
-                                                       draws.size(), tokens.size()));
   LH_CHECK(check_steps(shape_, weights_.dtype, device(), steps, LogitsWanted::none, 0));
   const std::int64_t seen_rows = seen_.view().size() / shape_.vocab_size;
-  for (const SampleRow& row : draws)
-    if (row.seen_row >= seen_rows)
-      return make_error(ErrorCode::invalid_input,
-                        format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  LH_CHECK(check_draws(steps.size(), draws, tokens.size(), logprobs.size(), seen_rows));
   read_prompts(context, steps);
   begin(context, steps, draws);
   const SampleShape shape{table_.sequences(), shape_.vocab_size};
   const View logits = logits_.take(DType::f32, {shape.sequences, shape.vocab});
   const View drawn = drawn_.take(DType::i32, {shape.sequences});
+  const View chosen = logprobs.empty() ? View() : logprobs_.take(DType::f64, {shape.sequences});
   const std::span<std::int32_t> seen = seen_rows > 0 ? seen_.view().span<std::int32_t>() : std::span<std::int32_t>();
   const auto ask = [&](std::int64_t longest) {
-    run_blocks(context, steps, longest);
+    run_blocks(context, steps, longest, weights_.embedding);
     last_logits(context, logits);
     sample_tokens(context, shape, logits, table_.draws(), seen, drawn.span<std::int32_t>());
+    if (!chosen.empty())
+      token_logprobs(context, shape, logits, drawn.span<std::int32_t>(), 0, chosen.span<double>(), {}, {});
   };
-  table_.decodes() ? decode_on_device(steps.front().cache->pool(), true, ask) : ask(table_.longest());
+  const DecodeKind kind{.draws = true, .logprobs = !logprobs.empty(), .pool = steps.front().cache->pool()};
+  table_.decodes() ? decode_on_device(kind, ask) : ask(table_.longest());
   copy_out(context, drawn, View(tokens));
+  if (!chosen.empty()) copy_out(context, chosen, View(logprobs));
   finish(steps);
+  return {};
+}
+
+Status InferenceModel::score(const ComputeContext& context, const SequenceStep& step,
+                             std::span<const std::int32_t> targets, std::span<double> out) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
+  if (device() == nullptr) return make_error(ErrorCode::unsupported, "tokens are scored by the model on a device only");
+  LH_CHECK(check_targets(shape_.vocab_size, step.tokens.size(), targets, out.size()));
+  LH_CHECK(check_steps(shape_, weights_.dtype, device(), {&step, 1}, LogitsWanted::none, 0));
+  read_prompts(context, {&step, 1});
+  begin(context, {&step, 1}, {});
+  run_blocks(context, {&step, 1}, table_.longest(), weights_.embedding);
+  const std::int64_t rows = table_.tokens(), piece = std::min(rows, logits_rows_max);
+  const View asked = drawn_.take(DType::i32, {rows}), scores = logprobs_.take(DType::f64, {rows});
+  copy_in(context, ConstView(targets), asked);
+  for (std::int64_t begin = 0; begin < rows; begin += piece) {
+    const std::int64_t end = std::min(rows, begin + piece);
+    const View part = logits_.take(DType::f32, {end - begin, shape_.vocab_size});
+    weights_.output_weights().apply(context, end - begin, scratch_.normed.view().rows(begin, end), part);
+    token_logprobs(context, {end - begin, shape_.vocab_size}, part, asked.rows(begin, end).span<std::int32_t>(), 0,
+                   scores.rows(begin, end).span<double>(), {}, {});
+  }
+  copy_out(context, scores, View(out));
+  finish({&step, 1});
   return {};
 }
 
@@ -242,7 +300,7 @@ void InferenceModel::finish(std::span<const SequenceStep> steps) {
 void InferenceModel::take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool) {
   scratch_.reserve(shape_, weights_.dtype, load.tokens_max, weights_.memory.get());
   logits_.take(DType::f32, {load.logits_rows, shape_.vocab_size});
-  drawn_.take(DType::i32, {load.sequences});
+  drawn_.take(DType::i32, {load.sequences}), logprobs_.take(DType::f64, {load.sequences});
   table_.reserve(load.sequences, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
                  weights_.memory.get());
   if (load.seen_rows > 0) keep_seen(load.seen_rows);

@@ -41,8 +41,10 @@ namespace longhaul {
 class InferenceModel {
  public:
   // A model artifact or a Hugging Face folder: config.json and model.safetensors. dtype f32 or bf16. With a device,
-  // weights, caches and scratch lie in its memory, and it outlives the model; else in the host's.
-  static Result<InferenceModel> load(const std::string& folder, DType dtype, Device* device = nullptr);
+  // weights, caches and scratch lie in its memory, and it outlives the model; else in the host's. `whole`: as
+  // load_inference_weights() has it.
+  static Result<InferenceModel> load(const std::string& folder, DType dtype, Device* device = nullptr,
+                                     MemoryAccount* whole = nullptr);
   InferenceModel(ModelShape shape, InferenceWeights weights);
   InferenceModel(InferenceModel&&) = default;
 
@@ -72,9 +74,16 @@ class InferenceModel {
                  std::span<float> logits);
   // As forward(), and draws the token behind every step on the model's device: draws[i] for steps[i], into tokens[i];
   // of the logits nothing comes to the host. On a processor it is refused (unsupported):
-  // engine/infer/generate/sampling.h draws.
+  // engine/infer/generate/sampling.h draws. `logprobs`: empty, or as long as `tokens`: log-softmax of the logits
+  // themselves at each token that was drawn, in f64, NaN where none was.
   Status draw(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws,
-              std::span<std::int32_t> tokens);
+              std::span<std::int32_t> tokens, std::span<double> logprobs = {});
+  // As forward() of one text; out[t], in f64: log-softmax of the logits behind its token t at targets[t], computed on
+  // the model's device, from where nothing else comes. On a processor it is refused (unsupported):
+  // engine/infer/generate/rollout_model.h scores. A target outside of the vocabulary is refused (invalid_input).
+  Status score(const ComputeContext& context, const SequenceStep& step, std::span<const std::int32_t> targets,
+               std::span<double> out);
+  static constexpr std::int64_t logits_rows_max = 128;  // that a device holds at a time, of steps that want all
   // For draws with penalties: `rows` rows of what was seen (SampleRow::seen_row), on the device.
   void keep_seen(std::int64_t rows);
   // counts [vocab] as engine/ops/loss/sample.h has them; from then on draw() counts.
@@ -85,26 +94,16 @@ class InferenceModel {
   static void finish(std::span<const SequenceStep> steps);
   // What stands before every text, into the caches that are empty.
   void read_prompts(const ComputeContext& context, std::span<const SequenceStep> steps);
-  // Everything up to the last norm; sequences are at most as long as `longest`.
-  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest) {
-    run_blocks(context, steps, longest, weights_.embedding);
-  }
-  // The same of ids that are rows of `table`.
+  // Everything up to the last norm; sequences are at most as long as `longest`, ids are rows of `table`.
   void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest,
                   const LinearWeights& table);
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
-  // branch [rows, hidden] becomes what its bottleneck makes of it, where there is one.
-  void add_bottleneck(const ComputeContext& context, const BottleneckWeights& weights, View branch, std::int64_t rows);
   void embed(const ComputeContext& context, const LinearWeights& table);
-  // y = norm(x); and x += branch first.
-  void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
-  void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,
-                         std::int64_t rows) const;
   // out [sequences, vocab], where the operations work.
   void last_logits(const ComputeContext& context, View out);
   void all_logits(const ComputeContext& context, std::span<float> logits);
   // What a step of one token for each sequence asks for, recorded and replayed where that is on.
-  void decode_on_device(const KvPool* pool, bool draws, const std::function<void(std::int64_t longest)>& ask);
+  void decode_on_device(DecodeKind kind, const std::function<void(std::int64_t longest)>& ask);
   void logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
 
   ModelShape shape_;
@@ -113,7 +112,7 @@ class InferenceModel {
   StepTable table_;
   InferenceScratch scratch_;
   // Of a device: logits and tokens before the host has them, and what answers with penalties have seen.
-  GrowingMemory logits_, drawn_;
+  GrowingMemory logits_, drawn_, logprobs_;
   CachedAttention attention_;
   Tensor seen_;  // [rows, vocab] i32
   bool use_graphs_ = true;

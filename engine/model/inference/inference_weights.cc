@@ -82,13 +82,13 @@ class WeightReader {
       return make_error(ErrorCode::unsupported,
                         format("{}: fp8 beside other types in one fused matrix", parts.front().first));
     if (int8_parts == 0) {
-      DenseWeights dense{Tensor(dtype_, {rows, columns}, memory_), {}};
+      Tensor weight(dtype_, {rows, columns}, memory_);
       std::int64_t at = 0;
       for (const SafetensorView& tensor : tensors) {
-        LH_CHECK(convert(tensor, dense.weight.view().rows(at, at + tensor.shape[0])));
+        LH_CHECK(convert(tensor, weight.view().rows(at, at + tensor.shape[0])));
         at += tensor.shape[0];
       }
-      return LinearWeights(std::move(dense));
+      return LinearWeights(DenseWeights{std::move(weight), {}});
     }
     if (int8_parts != static_cast<std::int64_t>(parts.size()))
       return make_error(ErrorCode::unsupported,
@@ -112,10 +112,10 @@ class WeightReader {
     LH_TRY(const SafetensorView tensor, file_.find(weight));
     if (tensor.shape != std::vector<std::int64_t>{out, in})
       return wrong_shape(weight, tensor, format("[{}, {}]", out, in));
-    DenseWeights dense{Tensor(dtype_, {out, in}, memory_), {}};
-    LH_CHECK(convert(tensor, dense.weight.view()));
-    LH_TRY(dense.bias, vector(name + ".bias", out));
-    return LinearWeights(std::move(dense));
+    Tensor matrix(dtype_, {out, in}, memory_);
+    LH_CHECK(convert(tensor, matrix.view()));
+    LH_TRY(Tensor bias, vector(name + ".bias", out));
+    return LinearWeights(DenseWeights{std::move(matrix), std::move(bias)});
   }
 
   void put(const void* from, View to) const {
@@ -222,7 +222,7 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
   LH_TRY(made.down, reader.matrix(down, f));
   if (router.is_quantized() || made.gate_up.is_quantized() || made.down.is_quantized())
     return make_error(ErrorCode::unsupported, p + "experts are quantized", "use the model that it was made from");
-  const auto to_f32 = [](const Tensor& from, std::span<float> to) {
+  const auto to_f32 = [](ConstView from, std::span<float> to) {
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] = from.dtype() == DType::f32 ? from.span<float>()[i] : static_cast<float>(from.span<bf16>()[i]);
   };
@@ -264,7 +264,7 @@ std::int64_t InferenceWeights::bytes() const {
 }
 
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype,
-                                                Device* device) {
+                                                Device* device, MemoryAccount* whole) {
   InferenceWeights weights;
   weights.dtype = dtype;
   if (device != nullptr) {
@@ -272,7 +272,7 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     asked.kind = "deploy", asked.generates = true, asked.gpu = true, asked.shape = s;
     LH_CHECK(check_engine(asked));
     weights.memory = std::make_unique<MemoryAccount>();
-    weights.memory->device = device;
+    weights.memory->device = device, weights.memory->whole = whole;
   }
   if (s.is_gpt2()) {  // its file has tensors fused and transposed: read as training reads it, then cut
     const ComputeContext context(1);

@@ -13,7 +13,7 @@
 namespace longhaul {
 
 struct NormWeights {
-  Tensor weight, bias;  // [hidden]; RMSNorm has no bias
+  WeightTensor weight, bias;  // [hidden]; RMSNorm has no bias
   std::int64_t bytes() const { return weight.bytes() + bias.bytes(); }
 };
 
@@ -64,8 +64,9 @@ Tensor prefix_rows(const ModelShape& shape, ConstView keys, ConstView values, Me
 // where "<name>_packed" is, the matrix is int4, with "<name>_scale" for groups of 128, 64 or 32 (the forms of
 // engine/quantize/weight_format.h). Errors name the tensor that is missing, or its shape beside the one expected. With
 // a device the weights lie there, and the host holds a few megabytes of them at a time (GPT-2's once, in f32); models
-// with experts are refused then (unsupported).
+// with experts are refused then (unsupported). `whole`: counts what they, caches and scratch memory take as well; null:
+// nobody does.
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype,
-                                                Device* device = nullptr);
+                                                Device* device = nullptr, MemoryAccount* whole = nullptr);
 
 }  // namespace longhaul

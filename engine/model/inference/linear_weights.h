@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <variant>
 
 #include "engine/core/tensor/compute_context.h"
@@ -10,9 +11,33 @@
 
 namespace longhaul {
 
+// Elements that weights own; or that they borrow from a store in training, which outlives them and does not change
+// them meanwhile (stored_weights.h).
+class WeightTensor {
+ public:
+  WeightTensor() = default;
+  WeightTensor(Tensor own) : own_(std::move(own)) {}  // NOLINT: implicit on purpose
+  static WeightTensor borrowed(ConstView of_store) {
+    WeightTensor made;
+    made.borrowed_ = of_store;
+    return made;
+  }
+
+  bool is_borrowed() const { return !borrowed_.empty(); }
+  ConstView view() const { return is_borrowed() ? borrowed_ : own_.view(); }
+  operator ConstView() const { return view(); }  // NOLINT: implicit on purpose
+  const Shape& shape() const { return is_borrowed() ? borrowed_.shape() : own_.shape(); }
+  std::int64_t size() const { return view().size(); }
+  std::int64_t bytes() const { return view().bytes(); }  // whosever they are
+
+ private:
+  Tensor own_;
+  ConstView borrowed_;
+};
+
 struct DenseWeights {
-  Tensor weight;  // [out, in], f32 or bf16: the type of the activations
-  Tensor bias;    // [out], the same type; empty: none
+  WeightTensor weight;  // [out, in], f32 or bf16: the type of the activations
+  WeightTensor bias;    // [out], the same type; empty: none
 };
 
 struct Int8Weights {

@@ -10,7 +10,12 @@ namespace {
 class StoreReader {
  public:
   StoreReader(const ComputeContext& context, const ParameterStore& store, DType dtype, MemoryAccount* memory)
-      : context_(context), store_(store), shape_(store.shape()), dtype_(dtype), memory_(memory) {}
+      : context_(context),
+        store_(store),
+        shape_(store.shape()),
+        dtype_(dtype),
+        memory_(memory),
+        device_(memory ? memory->device : nullptr) {}
 
   // GPT-2's attention has biases, and so have its norms.
   InferenceWeights gpt2(InferenceWeights weights) const {
@@ -102,22 +107,34 @@ class StoreReader {
     made.up = linear(prefix + "up", shape_.hidden_size, shape_.bottleneck.size, true);
     return made;
   }
+  ConstView stored(const std::string& name, const Shape& shape) const {
+    return store_.vector(store_.layout().find(name).begin, shape.size()).reshaped(shape);
+  }
   Tensor copy_of(const std::string& name, const Shape& shape) const {
-    Tensor out(dtype_, shape);
-    cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
-    if (memory_ == nullptr || memory_->device == nullptr) return out;
+    const bool there = device_ != nullptr && store_.device() == device_;
+    Tensor out(dtype_, shape, there ? memory_ : nullptr);
+    cast(context_, stored(name, shape), out);
+    if (device_ == nullptr || there) return out;
     Tensor placed(dtype_, shape, memory_);
-    memory_->device->copy_in(out.view().data(), placed.view().data(), out.bytes());
+    device_->copy_in(out.view().data(), placed.view().data(), out.bytes());
     return placed;
   }
+  // What an adapter makes lies in memory that the next block's weights take.
+  bool in_place() const {
+    return device_ != nullptr && store_.device() == device_ && store_.compute_dtype() == dtype_ && !store_.is_adapted();
+  }
+  WeightTensor weights_of(const std::string& name, const Shape& shape) const {
+    if (in_place()) return WeightTensor::borrowed(stored(name, shape));
+    return copy_of(name, shape);
+  }
   NormWeights norm(const std::string& name, bool biased) const {
-    NormWeights made{copy_of(name + ".weight", {shape_.hidden_size}), {}};
-    if (biased) made.bias = copy_of(name + ".bias", {shape_.hidden_size});
+    NormWeights made{weights_of(name + ".weight", {shape_.hidden_size}), {}};
+    if (biased) made.bias = weights_of(name + ".bias", {shape_.hidden_size});
     return made;
   }
   LinearWeights linear(const std::string& name, std::int64_t out, std::int64_t in, bool biased) const {
-    DenseWeights dense{copy_of(name + ".weight", {out, in}), {}};
-    if (biased) dense.bias = copy_of(name + ".bias", {out});
+    DenseWeights dense{weights_of(name + ".weight", {out, in}), {}};
+    if (biased) dense.bias = weights_of(name + ".bias", {out});
     return LinearWeights(std::move(dense));
   }
 
@@ -126,13 +143,14 @@ class StoreReader {
   const ModelShape& shape_;
   DType dtype_;
   MemoryAccount* memory_;
+  Device* device_;
 };
 
 }  // namespace
 
 Result<InferenceWeights> inference_weights_of(const ComputeContext& context, const ParameterStore& store,
                                               InferenceWeights weights) {
-  if (store.shape().is_moe() && weights.memory && weights.memory->device)
+  if (store.shape().is_moe() && weights.device() != nullptr)
     return make_error(ErrorCode::unsupported, "weights of a model with experts are not handed over on GPUs");
   const StoreReader reader(context, store, weights.dtype, weights.memory.get());
   return store.shape().is_gpt2() ? reader.gpt2(std::move(weights)) : reader.llama(std::move(weights));

@@ -5,7 +5,7 @@
 // and as the gradient dW', from which an adapter takes those of A and B alone, dy z^T stands for dy x^T: then dA = s
 // B^T dW' and dB = s dW' A^T are those of s B A z. Masks are those of engine/ops/pointwise/dropout.h at places behind
 // the model's own, one for each matrix of the adapter: every layout, a recomputation and the backward have the same. In
-// evaluation, where a micro-batch drops nothing, there is nothing to add. On processors.
+// evaluation, where a micro-batch drops nothing, there is nothing to add.
 #pragma once
 
 #include <vector>

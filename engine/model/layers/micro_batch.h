@@ -26,6 +26,9 @@ struct MicroBatch {
   std::span<const std::int32_t> host_first_key = {};
   // [sequences * length] in the host's memory: 0 for padding; empty: there is none.
   std::span<const std::uint8_t> real = {};
+  // [sequences * length] where `ids` lie on a device: what was given, in the host's memory; and on the device rows of
+  // what stands before a text, -1 for other tokens, or empty: nothing does.
+  std::span<const std::int32_t> host_ids = {}, prompt_rows = {};
 
   std::int64_t tokens() const { return sequences * length; }
 };

@@ -20,7 +20,8 @@ PrefixRows::PrefixRows(const ParameterStore& parameters, int layer, std::int64_t
 template <class Use>
 void PrefixRows::for_each_run(const MicroBatch& batch, const Use& use) const {
   const std::int64_t tokens = batch.tokens();
-  const auto row_of = [&](std::int64_t token) { return batch.ids[static_cast<std::size_t>(token)] - vocabulary_; };
+  const std::span<const std::int32_t> ids = batch.host_ids.empty() ? batch.ids : batch.host_ids;
+  const auto row_of = [&](std::int64_t token) { return ids[static_cast<std::size_t>(token)] - vocabulary_; };
   for (std::int64_t token = 0; token < tokens;) {
     const std::int64_t row = row_of(token);
     std::int64_t count = 1;
@@ -41,19 +42,27 @@ void PrefixRows::put(const ComputeContext& context, const MicroBatch& batch, Vie
   }
 }
 
+// Keys become 0 while the sums of values still are, and values then take the zeros of the keys beside them.
 void PrefixRows::take_gradient(const ComputeContext& context, const MicroBatch& batch,
                                const BlockGradients& gradients) const {
   if (rows_ == 0) return;
+  const std::int64_t width = queries_ + 2 * keys_;
+  const View zeros = gradients.prefix.rows(rows_, 2 * rows_);
   fill(context, gradients.prefix, 0.0F);
-  const std::span<float> sums = gradients.prefix.span<float>();
+  const auto columns = [&](std::int64_t token, std::int64_t count, std::int64_t half) {
+    return columns_of(gradients.qkv.rows(token, token + count), count, queries_ + half * keys_, keys_);
+  };
+  const auto add_up = [&](std::int64_t token, std::int64_t row, std::int64_t count, std::int64_t half) {
+    add_rows(context, {count, keys_, width, keys_}, columns(token, count, half),
+             gradients.prefix.span<float>().subspan(static_cast<std::size_t>((half * rows_ + row) * keys_)));
+  };
   for_each_run(batch, [&](std::int64_t token, std::int64_t row, std::int64_t count) {
-    const View from = gradients.qkv.rows(token, token + count);
-    for (const std::int64_t half : {0, 1})
-      add_rows(context, {count, keys_, queries_ + 2 * keys_, keys_},
-               columns_of(from, count, queries_ + half * keys_, keys_),
-               sums.subspan(static_cast<std::size_t>((half * rows_ + row) * keys_)));
-    for (std::int64_t i = 0; i < count; ++i)
-      fill(context, columns_of(from.rows(i, i + 1), 1, queries_, 2 * keys_), 0.0F);
+    add_up(token, row, count, 0);
+    copy_rows(context, {count, keys_, keys_, width}, zeros.rows(0, count), columns(token, count, 0));
+  });
+  for_each_run(batch, [&](std::int64_t token, std::int64_t row, std::int64_t count) {
+    add_up(token, row, count, 1);
+    copy_rows(context, {count, keys_, width, width}, columns(token, count, 0), columns(token, count, 1));
   });
 }
 

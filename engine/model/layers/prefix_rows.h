@@ -2,7 +2,7 @@
 // each sequence begins with ids behind the vocabulary, and the keys and values of these tokens are rows of two
 // parameters instead of what the layer computes. So attention, context parallelism, packing and pipelines know nothing
 // of them. Nothing else of such a token reaches another one, and it has no loss: its gradient is that of the two
-// parameters. On processors.
+// parameters.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class PrefixRows {
                        const GradientTarget& target) const;
 
  private:
-  // Calls use(token, row, count) for neighbouring tokens whose rows are neighbours, too.
+  // Calls use(token, row, count) for neighbouring tokens whose rows are neighbours, too. Which they are the host knows.
   template <class Use>
   void for_each_run(const MicroBatch& batch, const Use& use) const;
 

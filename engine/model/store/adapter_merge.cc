@@ -21,6 +21,13 @@ PeftTarget target_of(const StoredTensor& tensor, const ModelShape& shape) {
   return target;
 }
 
+// Null where the copy's parameter is the folder's, or what stands before texts.
+const std::vector<float>* beside_of(const ModelChange& change, const ParameterSpec& spec) {
+  if (!change.beside || !(is_of_bottleneck(spec) || spec.name == scalar_head_name)) return nullptr;
+  const auto found = change.beside->find(spec.name);
+  return found == change.beside->end() ? nullptr : &found->second;
+}
+
 }  // namespace
 
 Result<AdapterMerge> AdapterMerge::open(const std::string& folder, const ModelShape& shape) {
@@ -59,8 +66,8 @@ Status copy_model(const std::string& folder, const ModelChange& change, const Mo
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& spec = parameters[i];
     values.resize(static_cast<std::size_t>(spec.elements()));
-    if (change.bottlenecks && is_of_bottleneck(spec)) {
-      LH_CHECK(writer.add(spec.name, change.bottlenecks->at(spec.name)));
+    if (const std::vector<float>* own = beside_of(change, spec); own) {
+      LH_CHECK(writer.add(spec.name, *own));
       continue;
     }
     if (!change.prompt.empty() && (spec.name == prompt_name || is_of_prefix(spec))) {

@@ -42,8 +42,9 @@ struct ModelChange {
   // What stands before every text of the copy, which the folder does not have, as PEFT has it
   // (engine/model/store/learned_prompt.h); empty: nothing. Borrowed.
   std::span<const float> prompt = {};
-  // Parameters of bottlenecks that the copy has and the folder has not, by their names; null: none. Borrowed.
-  const std::map<std::string, std::vector<float>>* bottlenecks = nullptr;
+  // What takes the place of the folder's parameters, or stands beside them: those of bottlenecks and the output layer
+  // of a reward model, by their names, where they are there; null: none. Borrowed.
+  const std::map<std::string, std::vector<float>>* beside = nullptr;
 };
 
 // The model of `folder`, changed, written to `to`, one parameter after the other: models of any size. What the adapter

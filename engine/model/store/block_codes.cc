@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "engine/core/tensor/parallel_for.h"
+#include "engine/core/tensor/transfer.h"
+#include "engine/ops/linear/coded_blocks.h"
 
 namespace longhaul {
 
@@ -47,27 +49,27 @@ std::uint8_t nearest(const std::vector<float>& values, float x) {
   return static_cast<std::uint8_t>(above - values.begin() - (takes_above ? 0 : 1));
 }
 
-// Codes of a matrix: a byte each, or two in a byte, the first of them in its upper half.
+// Codes of a matrix, as engine/ops/linear/coded_blocks.h has them.
 class CodeBytes {
  public:
-  CodeBytes(std::byte* bytes, bool eight) : bytes_(bytes), eight_(eight) {}
+  CodeBytes(std::uint8_t* bytes, bool eight) : bytes_(bytes), eight_(eight) {}
   std::uint8_t get(std::int64_t i) const {
-    if (eight_) return static_cast<std::uint8_t>(bytes_[i]);
-    const auto both = static_cast<unsigned>(bytes_[i / 2]);
+    if (eight_) return bytes_[i];
+    const unsigned both = bytes_[i / 2];
     return static_cast<std::uint8_t>(i % 2 == 0 ? both >> 4 : both & 15U);
   }
   void set(std::int64_t i, std::uint8_t code) const {
     if (eight_) {
-      bytes_[i] = std::byte{code};
+      bytes_[i] = code;
       return;
     }
-    const auto both = static_cast<unsigned>(bytes_[i / 2]);
-    bytes_[i / 2] = static_cast<std::byte>(i % 2 == 0 ? (both & 15U) | static_cast<unsigned>(code) << 4
-                                                      : (both & 240U) | static_cast<unsigned>(code));
+    const unsigned both = bytes_[i / 2];
+    bytes_[i / 2] = static_cast<std::uint8_t>(i % 2 == 0 ? (both & 15U) | static_cast<unsigned>(code) << 4
+                                                         : (both & 240U) | static_cast<unsigned>(code));
   }
 
  private:
-  std::byte* bytes_;
+  std::uint8_t* bytes_;
   bool eight_;
 };
 
@@ -79,11 +81,18 @@ void encode_block(const std::vector<float>& values, std::span<const float> block
     codes.set(first + static_cast<std::int64_t>(i), nearest(values, scale > 0 ? block[i] / scale : 0.0F));
 }
 
+std::int64_t blocks_of(std::int64_t elements) {
+  return (elements + coded_block - 1) / coded_block;
+}
+// Without their scales.
+std::int64_t code_bytes(const std::string& format, std::int64_t elements) {
+  return coded_bytes(format, elements) - blocks_of(elements) * static_cast<std::int64_t>(sizeof(float));
+}
+
 // Blocks are a whole number of bytes but for the last, so that threads share none.
 template <class Use>
 void for_blocks(const ComputeContext& context, std::int64_t elements, const Use& use) {
-  const std::int64_t blocks = (elements + coded_block - 1) / coded_block;
-  parallel_for(context, blocks, 256, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(context, blocks_of(elements), 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
       use(block, block * coded_block, std::min(elements, (block + 1) * coded_block));
   });
@@ -92,14 +101,14 @@ void for_blocks(const ComputeContext& context, std::int64_t elements, const Use&
 }  // namespace
 
 BlockCodes::BlockCodes(const std::string& format, const ParameterLayout& layout, MemoryAccount* account)
-    : format_(format) {
+    : format_(format), values_(values_of(format)) {
   std::vector<FlatRange> without;
   std::int64_t codes = 0, scales = 0, from = 0;
   for (const FlatParameter& p : layout.parameters()) {
     if (!is_coded(format, p.spec)) continue;
-    const std::int64_t elements = p.end - p.begin, blocks = (elements + coded_block - 1) / coded_block;
+    const std::int64_t elements = p.end - p.begin, blocks = blocks_of(elements);
     places_.push_back({{p.begin, p.end}, codes, scales});
-    codes += coded_bytes(format, elements) - blocks * static_cast<std::int64_t>(sizeof(float)), scales += blocks;
+    codes += code_bytes(format, elements), scales += blocks;
     if (p.begin > from) without.push_back({from, p.begin});
     from = p.end;
   }
@@ -131,38 +140,32 @@ std::int64_t BlockCodes::place_without(FlatRange flat) const {
 void BlockCodes::encode(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
   const Place* const place = first_behind(p.begin);
   LH_ASSERT(place && place->flat == (FlatRange{p.begin, p.end}), p.spec.name);
-  const std::vector<float> values = values_of(format_);
-  const CodeBytes codes(codes_.data() + place->codes, format_ == "int8");
-  const std::span<float> scales = scales_.span<float>();
-  for_blocks(context, place->flat.size(), [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    encode_block(values, part_of(box, {begin, end}), codes, begin,
-                 scales[static_cast<std::size_t>(place->scales + block)]);
+  const std::int64_t elements = place->flat.size();
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(code_bytes(format_, elements)));
+  std::vector<float> scales(static_cast<std::size_t>(blocks_of(elements)));
+  const CodeBytes codes(bytes.data(), format_ == "int8");
+  for_blocks(context, elements, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    encode_block(values_, part_of(box, {begin, end}), codes, begin, scales[static_cast<std::size_t>(block)]);
   });
+  copy_in(context, bytes, View(codes_.data() + place->codes, DType::u8, Shape{std::ssize(bytes)}));
+  copy_in(context, scales, scales_.view().rows(place->scales, place->scales + std::ssize(scales)));
 }
 
 void BlockCodes::decode(const ComputeContext& context, FlatRange flat, View out) const {
-  const std::vector<float> values = values_of(format_);
-  const std::span<const float> scales = scales_.span<float>();
-  const auto into = [&]<class T>(const Place& place, std::span<T> all) {
-    const std::span<T> to = part_of(all, {place.flat.begin - flat.begin, place.flat.end - flat.begin});
-    const CodeBytes codes(const_cast<std::byte*>(codes_.data()) + place.codes, format_ == "int8");
-    for_blocks(context, place.flat.size(), [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-      const float scale = scales[static_cast<std::size_t>(place.scales + block)];
-      for (std::int64_t i = begin; i < end; ++i) to[static_cast<std::size_t>(i)] = T(values[codes.get(i)] * scale);
-    });
-  };
+  CodedBlocks from;
+  from.block = coded_block, from.bits = format_ == "int8" ? 8 : 4, from.values = values_;
   for (const Place* place = first_behind(flat.begin); place && place != places_.data() + places_.size(); ++place) {
     if (place->flat.end > flat.end) break;
-    if (out.dtype() == DType::f32)
-      into(*place, out.span<float>());
-    else
-      into(*place, out.span<bf16>());
+    from.elements = place->flat.size();
+    from.codes = ConstView(codes_.data() + place->codes, DType::u8, Shape{code_bytes(format_, from.elements)});
+    from.scales = part_of(scales_.span<float>(), {place->scales, place->scales + blocks_of(from.elements)});
+    decode_blocks(context, from, out.rows(place->flat.begin - flat.begin, place->flat.end - flat.begin));
   }
 }
 
 void round_to_codes(const std::string& format, std::span<float> values) {
   const std::vector<float> stands_for = values_of(format);
-  std::array<std::byte, coded_block> bytes{};
+  std::array<std::uint8_t, coded_block> bytes{};
   const CodeBytes codes(bytes.data(), true);
   for (std::size_t first = 0; first < values.size(); first += coded_block) {
     const std::span<float> block = values.subspan(first, std::min<std::size_t>(coded_block, values.size() - first));

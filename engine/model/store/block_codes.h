@@ -1,5 +1,5 @@
 // Matrices of a rank's flat array as codes with a scale for each block: contracts/model/coded_weights.h has the
-// formats. On the host alone.
+// formats. The codes lie where the account says, and are made on the host as the weights are read.
 #pragma once
 
 #include <span>
@@ -22,10 +22,10 @@ class BlockCodes {
   std::int64_t place_without(FlatRange flat) const;
   bool has_any_in(FlatRange flat) const;
 
-  // All of this rank's box, which has codes.
+  // All of this rank's box, on the host, which has codes.
   void encode(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
   // Those of the flat range, whole, into the same elements of `out` (f32 or bf16), whose first is flat.begin; the
-  // others stay as they are.
+  // others stay as they are. The same bits on every device.
   void decode(const ComputeContext& context, FlatRange flat, View out) const;
 
  private:
@@ -36,6 +36,7 @@ class BlockCodes {
   const Place* first_behind(std::int64_t begin) const;
 
   std::string format_;
+  std::vector<float> values_;  // what codes stand for
   std::vector<Place> places_;  // ascending
   PackedRanges without_;
   Buffer codes_;

@@ -58,6 +58,7 @@ class ParameterStore {
   bool has_codes_in(FlatRange flat) const { return codes_ && codes_->has_any_in(flat); }
   // From now on weight() and vector() are those that the adapter makes (engine/model/adapter). Borrowed; null: none.
   void adapt(WeightSource* adapted) { adapted_ = adapted; }
+  bool is_adapted() const { return adapted_ != nullptr; }
   // Grows with every change of the weights.
   std::int64_t version() const { return version_; }
 

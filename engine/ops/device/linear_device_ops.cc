@@ -29,6 +29,9 @@ void LinearDeviceOps::linear_forward_fp8(LinearShape, ConstView, ConstView, Cons
 void LinearDeviceOps::linear_forward_int4(LinearShape, ConstView, const Int4View&, View) const {
   missing("linear_forward_int4");
 }
+void LinearDeviceOps::decode_blocks(const CodedBlocks&, View) const {
+  missing("decode_blocks");
+}
 void LinearDeviceOps::quantize_blocks(std::int64_t, std::int64_t, const BlockQuantization&, ConstView, View,
                                       QuantizationSums*) const {
   missing("quantize_blocks");
@@ -47,6 +50,12 @@ void LinearDeviceOps::linear_gelu_forward(LinearShape, ConstView, ConstView, Con
 }
 void LinearDeviceOps::linear_gelu_backward(LinearShape, ConstView, ConstView, ConstView, View) const {
   missing("linear_gelu_backward");
+}
+void LinearDeviceOps::linear_relu_forward(LinearShape, ConstView, ConstView, ConstView, View) const {
+  missing("linear_relu_forward");
+}
+void LinearDeviceOps::linear_relu_backward(LinearShape, ConstView, ConstView, ConstView, View) const {
+  missing("linear_relu_backward");
 }
 Fp8Support LinearDeviceOps::fp8_support() const {
   return {.why_not = "this device has no products of eight bits"};

@@ -50,6 +50,9 @@ void PointwiseDeviceOps::gelu_backward(ConstView, ConstView, View) const {
 void PointwiseDeviceOps::dropout(const DropoutMask&, std::int64_t, std::int64_t, ConstView, View) const {
   missing("dropout");
 }
+void PointwiseDeviceOps::dropout_change(const DropoutMask&, std::int64_t, std::int64_t, ConstView, View) const {
+  missing("dropout_change");
+}
 void PointwiseDeviceOps::embedding_forward(EmbeddingShape, Ids, ConstView, View) const {
   missing("embedding_forward");
 }
@@ -65,6 +68,15 @@ void PointwiseDeviceOps::copy_rows(const RowBlockShape&, ConstView, View) const 
 }
 void PointwiseDeviceOps::add_rows(const RowBlockShape&, ConstView, Floats) const {
   missing("add_rows");
+}
+void PointwiseDeviceOps::dots_of_lines(MatrixLine, ConstView, ConstView, bool, Floats) const {
+  missing("dots_of_lines");
+}
+void PointwiseDeviceOps::scale_lines(MatrixLine, ConstFloats, View) const {
+  missing("scale_lines");
+}
+void PointwiseDeviceOps::divide_by_roots(ConstFloats, ConstFloats, bool, Floats) const {
+  missing("divide_by_roots");
 }
 
 }  // namespace longhaul

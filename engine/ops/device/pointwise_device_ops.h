@@ -5,6 +5,7 @@
 #include "engine/ops/pointwise/adamw.h"
 #include "engine/ops/pointwise/dropout.h"
 #include "engine/ops/pointwise/embedding.h"
+#include "engine/ops/pointwise/matrix_lines.h"
 #include "engine/ops/pointwise/row_blocks.h"
 #include "engine/ops/pointwise/swiglu.h"
 
@@ -29,6 +30,8 @@ class PointwiseDeviceOps : public DeviceOpGroup {
   virtual void gelu_forward(ConstView x, View y) const;
   virtual void gelu_backward(ConstView dy, ConstView x, View dx) const;
   virtual void dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x, View out) const;
+  virtual void dropout_change(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
+                              View out) const;
   virtual void embedding_forward(EmbeddingShape shape, Ids ids, ConstView table, View out) const;
   virtual void embedding_backward(EmbeddingShape shape, Ids ids, ConstView dout, Floats dtable) const;
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
@@ -37,6 +40,9 @@ class PointwiseDeviceOps : public DeviceOpGroup {
   // their type.
   virtual void copy_rows(const RowBlockShape& shape, ConstView from, View to) const;
   virtual void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const;
+  virtual void dots_of_lines(MatrixLine line, ConstView a, ConstView b, bool accumulate, Floats out) const;
+  virtual void scale_lines(MatrixLine line, ConstFloats factors, View matrix) const;
+  virtual void divide_by_roots(ConstFloats x, ConstFloats squares, bool accumulate, Floats out) const;
 };
 
 }  // namespace longhaul

@@ -23,8 +23,8 @@ struct DropoutMask {
   std::int64_t length = 1;   // tokens of a sequence
   std::int64_t first = 0;    // token of the micro-batch, counted over its sequences, that row 0 is
   std::int64_t offset = 0;   // of the first of those `length` tokens in its whole sequence (context parallelism)
-  // Where x has some columns of a token's row (tensor parallelism; on processors): its first one, and how many the row
-  // has; 0: x has them all.
+  // Where x has some columns of a token's row (tensor parallelism): its first one, and how many the row has; 0: x has
+  // them all.
   std::int64_t first_column = 0, row_columns = 0;
 
   bool drops() const { return rate > 0 && sample >= 0; }
@@ -35,7 +35,7 @@ struct DropoutMask {
 void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
              ConstView x, View out);
 
-// out = (mask / (1 - rate) - 1) * x: what dropout changes. Else as above; on processors.
+// out = (mask / (1 - rate) - 1) * x: what dropout changes. Else as above.
 void dropout_change(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
                     ConstView x, View out);
 

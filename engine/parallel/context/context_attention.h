@@ -1,7 +1,8 @@
 // Room engine/parallel/context
 // Attention of sequences that are cut over the ranks of a cp group, in three ways with the same result.
 // context_attention.h is the contract; context_shard.h says which rank has which tokens.
-// Each way is one source (ring, gather, head exchange); context_parts.h is what they share.
+// Each way is one source (ring, gather, head exchange); context_parts.h is what they share. context_numbers.h brings
+// numbers of tokens together, for losses of whole texts.
 // It does not know tensor parallelism: heads are already divided when it is called.
 //
 // Attention of tokens that are distributed over the ranks of a cp group (context_shard.h): every rank has the queries

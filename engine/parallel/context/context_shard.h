@@ -6,7 +6,9 @@
 // so that one chunk of all sequences lies in one piece of memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace longhaul {
@@ -40,6 +42,16 @@ class ContextShard {
         own.insert(own.end(), begin, begin + c);
       }
     return own;
+  }
+  // Back: what all ranks have of their pieces, one rank behind the other -> the whole [sequences, length].
+  template <class T>
+  void join(std::int64_t sequences, std::span<const T> of_ranks, std::span<T> whole) const {
+    const std::int64_t length = std::ssize(whole) / sequences, c = chunk_length(length);
+    auto piece = of_ranks.begin();
+    for (int rank = 0; rank < ranks_; ++rank)
+      for (int half = 0; half < 2; ++half)
+        for (std::int64_t s = 0; s < sequences; ++s, piece += c)
+          std::copy(piece, piece + c, whole.begin() + (s * length + chunk_of(rank, half) * c));
   }
 
  private:

@@ -167,7 +167,7 @@ Status export_adapter(CheckpointReader& reader, const std::string& output) {
   const ModelShape& shape = reader.manifest().shape;
   LH_TRY(PeftWriter writer, PeftWriter::create(output, shape, ""));
   std::vector<float> values;
-  std::map<std::string, std::vector<float>> before_text;  // of a prompt: small
+  std::map<std::string, std::vector<float>> before_text;  // of a prompt, with a reward model's output layer: small
   for (const ParameterSpec& spec : parameter_list(shape)) {
     values.resize(static_cast<std::size_t>(spec.elements()));
     LH_CHECK(reader.read(spec.name, {whole_box(spec.shape), 0, spec.elements()}, values));
@@ -176,7 +176,10 @@ Status export_adapter(CheckpointReader& reader, const std::string& output) {
     else
       LH_CHECK(writer.add(spec.name, values));
   }
-  if (shape.adapter.is_prompt()) LH_CHECK(writer.add(prompt_name, learned_prompt(shape, before_text)));
+  if (shape.adapter.is_prompt()) {
+    LH_CHECK(writer.add(prompt_name, learned_prompt(shape, before_text)));
+    if (shape.scalar_head) LH_CHECK(writer.add(scalar_head_name, before_text.at(scalar_head_name)));
+  }
   return writer.finish();
 }
 

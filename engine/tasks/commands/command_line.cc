@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "contracts/control/collective_deadline.h"
 #include "contracts/settings/stages/alignment.h"
+#include "contracts/settings/training/feature_table.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/comm/mpi_library.h"
 #include "engine/comm/staged_communicator.h"
@@ -232,6 +233,14 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   });
 }
 
+// Before ranks meet, since those that only draw never come to the check of the training.
+Status check_drawing_ranks(const Task& task) {
+  EngineCase asked;
+  asked.kind = task.kind, asked.gpu = wants_gpu(task);
+  asked.rollout_ranks = rollout_ranks_of(task.kind, task.settings);
+  return asked.rollout_ranks > 0 ? check_engine(asked) : Status();
+}
+
 Status run_command(int argc, char** argv, const RunOptions& asked, const EngineEnvironment& around,
                    RankProcess& process) {
   LH_TRY(const Task task, read_task(asked.task));
@@ -241,9 +250,7 @@ Status run_command(int argc, char** argv, const RunOptions& asked, const EngineE
                       "write cpu or gpu into the task; `longhaul` decides it when it plans");
   (void)listen_to_signals();
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
-  if (wants_gpu(task) && rollout_ranks_of(task.kind, task.settings) > 0)
-    return make_error(ErrorCode::unsupported, "rollout.ranks with device = \"gpu\": answers are drawn on processors",
-                      "set device = \"cpu\"");
+  LH_CHECK(check_drawing_ranks(task));
   const SystemClock clock;
   Trace trace(clock);
   MemoryAccounts memory;

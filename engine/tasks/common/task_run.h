@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 
 #include "base/process/log.h"
 #include "base/system/clock.h"
@@ -54,6 +55,16 @@ struct TaskRun {
     if (beat) beat->enter(beat->section(name));
   }
 };
+
+// Accounts of a model that stands beside a training on the stage's GPU: MemoryCategory::answers counts all of it. Null
+// where the stage has none: nobody counts then.
+inline std::unique_ptr<MemoryAccounts> accounts_beside(const TaskRun& run) {
+  if (run.gpu == nullptr) return nullptr;
+  auto accounts = std::make_unique<MemoryAccounts>();
+  accounts->place_on(run.gpu->device());
+  if (run.memory != nullptr) accounts->count_in(run.memory->of(MemoryCategory::answers));
+  return accounts;
+}
 
 // artifact.json: {"figures": {name: value}}, also sent as figure events. First rank only; other ranks do nothing.
 struct Figure {

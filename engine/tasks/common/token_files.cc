@@ -73,15 +73,20 @@ std::int64_t index_of(std::int64_t k, std::int64_t examples, std::uint64_t seed,
 
 }  // namespace
 
-void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out) {
+void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out,
+                   std::span<const std::int32_t> before) {
   std::int64_t longest = 1;
-  for (const ChatTokens* example : examples)
-    longest = std::max(longest, static_cast<std::int64_t>(example->ids.size()) - 1);
+  for (const ChatTokens* example : examples) longest = std::max(longest, std::ssize(example->ids) - 1);
+  longest += std::ssize(before);
   // Few different lengths: compiled products are found again.
   const std::int64_t length = std::min(sequence_length, (longest + 31) / 32 * 32);
   start_rows(static_cast<std::int64_t>(examples.size()), length, out);
-  for (std::size_t row = 0; row < examples.size(); ++row)
-    put_example(*examples[row], row * static_cast<std::size_t>(length), out);
+  for (std::size_t row = 0; row < examples.size(); ++row) {
+    const std::size_t begin = row * static_cast<std::size_t>(length);
+    std::ranges::copy(before, out.ids.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::fill_n(out.targets.begin() + static_cast<std::ptrdiff_t>(begin), before.size(), no_target);
+    put_example(*examples[row], begin + before.size(), out);
+  }
 }
 
 Status ExampleSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
@@ -138,7 +143,7 @@ Status PairSource::fill(std::int64_t first, std::int64_t count, BatchStorage& ou
     out.per_sequence.push_back(references_[2 * i]);
     out.per_sequence.push_back(references_[2 * i + 1]);
   }
-  fill_examples(rows, sequence_length_, out);
+  fill_examples(rows, sequence_length_, out, before_);
   return {};
 }
 

@@ -75,11 +75,12 @@ class ExampleSource final : public BatchSource {
 // Preference pairs, each as two neighbouring sequences, with the reference's log-probabilities.
 class PairSource final : public BatchSource {
  public:
-  // references: chosen and rejected of each pair, in order.
+  // references: chosen and rejected of each pair, in order. before: as of fill_examples().
   PairSource(std::vector<PreferencePair> pairs, std::vector<double> references, std::int64_t sequence_length,
-             std::uint64_t seed, SampleOrder order)
+             std::uint64_t seed, SampleOrder order, std::vector<std::int32_t> before = {})
       : pairs_(std::move(pairs)),
         references_(std::move(references)),
+        before_(std::move(before)),
         sequence_length_(sequence_length),
         seed_(seed),
         order_(order) {}
@@ -89,13 +90,17 @@ class PairSource final : public BatchSource {
  private:
   std::vector<PreferencePair> pairs_;
   std::vector<double> references_;
+  std::vector<std::int32_t> before_;
   std::int64_t sequence_length_;
   std::uint64_t seed_;
   SampleOrder order_;
 };
 
-// A row for each, padded to the longest or a little more, at most sequence_length. Borrowed.
-void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out);
+// A row for each, padded to the longest or a little more, at most sequence_length. Borrowed. `before`: ids that stand
+// before each of them, count in its length and have no loss (virtual_token_ids); nor has its first token, as without
+// them.
+void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out,
+                   std::span<const std::int32_t> before = {});
 
 // A file, or the first of `names` that a folder holds; the error lists what was looked for.
 Result<std::string> find_data_file(const std::string& path, const std::vector<std::string>& names);

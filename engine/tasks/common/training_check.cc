@@ -1,5 +1,7 @@
 #include "engine/tasks/common/training_check.h"
 
+#include <utility>
+
 #include "base/text/text.h"
 #include "contracts/model/adapter_list.h"
 #include "contracts/model/weight_decay.h"
@@ -7,6 +9,17 @@
 #include "contracts/settings/training/feature_table.h"
 
 namespace longhaul {
+
+Result<std::vector<std::int32_t>> ids_before_texts(ModelShape shape, const AdapterShape& adapter,
+                                                   std::int64_t sequence_length) {
+  if (const std::int64_t before = adapter.tokens_before(); before >= sequence_length && before > 0)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("adapter.virtual_tokens = {} leave no room for a text in sequence_length = {}", before, sequence_length),
+        "raise sequence_length, which counts them, or use fewer");
+  shape.adapter = adapter;
+  return virtual_token_ids(frozen_shape(std::move(shape)));
+}
 
 Status check_training(const std::string& kind, const TrainingStageSettings& s, const ParallelDims& dims) {
   if (s.sequence_length > s.shape.max_position_embeddings)
@@ -20,11 +33,7 @@ Status check_training(const std::string& kind, const TrainingStageSettings& s, c
     return make_error(ErrorCode::invalid_input,
                       format("adapter.kind = \"{}\" of random weights, which nobody has trained", s.adapter.kind),
                       "give inputs.model, or leave adapter out");
-  if (s.adapter.is_prompt() && s.adapter.virtual_tokens >= s.sequence_length)
-    return make_error(ErrorCode::invalid_input,
-                      format("adapter.virtual_tokens = {} leave no room for a text in sequence_length = {}",
-                             s.adapter.virtual_tokens, s.sequence_length),
-                      "raise sequence_length, which counts them, or use fewer");
+  LH_CHECK(ids_before_texts(s.shape, s.adapter, s.sequence_length));
   ModelShape adapted = s.shape;
   adapted.adapter = s.adapter;
   LH_CHECK(adapted_matrices(adapted));

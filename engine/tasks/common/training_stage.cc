@@ -211,6 +211,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
   o.shape = settings_.shape, o.sequence_length = settings_.sequence_length;
   o.micro_batch_size *= settings_.sequences_per_sample;
   o.positions = settings_.positions, o.first_key = settings_.first_key;
+  o.answers = settings_.answer_bytes;
   o.preference_pairs = settings_.sequences_per_sample == 2, o.padding = !settings_.one_length;
   o.memory_snapshot &= run_.beat != nullptr;  // there is nobody to order a restart
   const DType computed = o.bf16 ? DType::bf16 : DType::f32;

@@ -23,8 +23,10 @@ namespace longhaul {
 // The settings that the kinds share, and what only the body of a training needs to know.
 struct TrainingStageSettings : TrainingCommon, ComputeChoices {
   TrainingStageSettings() = default;
-  // Of a kind without choices of its own the model is computed as by default.
-  explicit TrainingStageSettings(const TrainingCommon& common) : TrainingCommon(common) {}
+  // Of a kind without choices of its own the model is computed as by default, but for how its sequences are shared.
+  TrainingStageSettings(const TrainingCommon& common, const ContextChoice& context) : TrainingCommon(common) {
+    cp_attention = context.cp_attention;
+  }
   TrainingStageSettings(const TrainingCommon& common, const ComputeChoices& choices)
       : TrainingCommon(common), ComputeChoices(choices) {}
 
@@ -44,6 +46,8 @@ struct TrainingStageSettings : TrainingCommon, ComputeChoices {
   bool names_padding = true;                  // config.json says which token pads
   Value reward_form = {};                     // of a reward model: HfConfig
   std::int64_t steps_together = 1;            // as TrainingLoopOptions has it
+  bool draws_answers = false;                 // that it learns from: EngineCase
+  std::int64_t answer_bytes = 0;              // TrainingOutline::answers
   std::string tokenizer_folder;               // goes into the artifact
 };
 
@@ -66,6 +70,8 @@ class TrainingStage {
   std::int64_t tokens_max() const { return tokens_max_; }
   // Borrowed, for train(). Neither restarts in the process nor copies on nodes know of it: the settings ask for none.
   void train_beside(TrainingCompanion& companion) { companion_ = &companion; }
+  // Of model(), for whoever asks it before train().
+  const AdapterStores& stores() const { return stores_; }
 
   // heldout may be null. Trains, writes the artifact, and adds its figures to `figures`. An order to stop is
   // ErrorCode::aborted after the checkpoint was saved. `at_end`, where it is given, adds figures of the trained

@@ -9,7 +9,7 @@ bool trains_experts(const Task& task) {
   if (!trains(task.kind)) return false;
   if (task.input("model") != nullptr) {
     const auto folder = task.input_path("model");
-    const auto config = folder.ok() ? load_model_config(*folder) : Result<HfConfig>(folder.error());
+    const auto config = folder.ok() ? load_any_model_config(*folder) : Result<HfConfig>(folder.error());
     return config.ok() && config->shape.is_moe();
   }
   const Value* model = task.settings.find("model");

@@ -62,8 +62,10 @@ Status RatedAnswerSource::fill(std::int64_t first, std::int64_t count, BatchStor
     texts.emplace_back(here.back()->ids);
     longest = std::max(longest, here.back()->ids.size());
   }
+  longest += before_.size();
   // Few different lengths: compiled products are found again.
-  fill_scored_rows(texts, std::min(sequence_length_, (static_cast<std::int64_t>(longest) + 31) / 32 * 32), out);
+  fill_scored_rows(texts, std::min(sequence_length_, (static_cast<std::int64_t>(longest) + 31) / 32 * 32), out,
+                   before_);
   out.per_sequence.clear();
   if (!steps_) {
     for (const RatedAnswer* answer : here)
@@ -73,11 +75,11 @@ Status RatedAnswerSource::fill(std::int64_t first, std::int64_t count, BatchStor
   const auto width = static_cast<std::size_t>(out.length);
   out.returns.assign(out.ids.size(), 0.0F);
   for (std::size_t row = 0; row < here.size(); ++row) {
-    const std::size_t end = row * width + here[row]->ids.size() - 1;
+    const std::size_t begin = row * width + before_.size(), end = begin + here[row]->ids.size() - 1;
     out.targets[end] = no_target, out.weights[end] = 0;
     for (std::size_t i = 0; i < here[row]->places.size(); ++i) {
       if (std::isnan(here[row]->values[i])) continue;
-      const std::size_t at = row * width + here[row]->places[i];
+      const std::size_t at = begin + here[row]->places[i];
       out.targets[at] = 0, out.weights[at] = 1, out.returns[at] = static_cast<float>(here[row]->values[i]);
     }
   }

@@ -33,15 +33,22 @@ Result<RatedAnswers> read_rated_answers(const std::string& file, const RewardFor
 // As AttributeObjective and StepObjective want them, one sequence for each answer.
 class RatedAnswerSource final : public BatchSource {
  public:
+  // `before`: as of fill_scored_rows(); counted in sequence_length.
   RatedAnswerSource(std::vector<RatedAnswer> answers, bool steps, std::int64_t sequence_length, std::uint64_t seed,
-                    SampleOrder order)
-      : answers_(std::move(answers)), steps_(steps), sequence_length_(sequence_length), seed_(seed), order_(order) {}
+                    SampleOrder order, std::vector<std::int32_t> before = {})
+      : answers_(std::move(answers)),
+        before_(std::move(before)),
+        steps_(steps),
+        sequence_length_(sequence_length),
+        seed_(seed),
+        order_(order) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   std::int64_t samples_per_epoch() const override { return static_cast<std::int64_t>(answers_.size()); }
   const std::vector<RatedAnswer>& answers() const { return answers_; }
 
  private:
   std::vector<RatedAnswer> answers_;
+  std::vector<std::int32_t> before_;
   bool steps_;
   std::int64_t sequence_length_;
   std::uint64_t seed_;

@@ -4,6 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "contracts/settings/training/feature_table.h"
 #include "engine/data/rows/step_places.h"
 #include "engine/data/template/chat.h"
 #include "engine/model/store/model_folder.h"
@@ -20,6 +21,12 @@ Result<std::vector<std::int32_t>> tokens_of_example(const std::string& folder) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, folder));
   LH_TRY(ChatTokens tokens, encoder.encode(messages));
   return std::move(tokens.ids);
+}
+
+Status check_judge_on_gpu(const ModelShape& shape) {
+  EngineCase asked;
+  asked.kind = "evaluate", asked.gpu = true, asked.shape = shape;
+  return check_engine(asked).with_context("the reward model");
 }
 
 }  // namespace
@@ -57,21 +64,25 @@ Result<std::unique_ptr<RewardModel>> RewardModel::load(const TaskRun& run, const
   LH_CHECK(
       check_same_tokens("the reward model", folder, judged_folder,
                         "train the reward model from the model that it judges, or from one with the same tokenizer"));
-  if (length_max > config.shape.max_position_embeddings)
+  const std::int64_t before = config.shape.virtual_tokens;
+  if (length_max > config.shape.text_length_max())
     return make_error(
         ErrorCode::invalid_input,
-        format("texts of up to {} tokens are judged by the reward model {}, whose max_position_embeddings is {}",
-               length_max, folder, config.shape.max_position_embeddings),
+        format("texts of up to {} tokens are judged by the reward model {}, whose max_position_embeddings is {}{}",
+               length_max, folder, config.shape.max_position_embeddings,
+               before > 0 ? format(", of which {} stand before every text", before) : ""),
         "use a shorter sequence_length");
-  constexpr std::int64_t tokens_at_once = 4096;
+  if (run.gpu) LH_CHECK(check_judge_on_gpu(config.shape));
   LlamaOptions options;
-  options.training = false, options.length_max = length_max;
-  options.tokens_max = std::max(length_max, tokens_at_once);
+  options.training = false, options.length_max = length_max + before;
+  options.tokens_max = std::max(options.length_max, judged_at_once);
   LH_TRY(RewardForm form, reward_form_of(config.reward_form, join_path(folder, "config.json")));
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   std::unique_ptr<RewardModel> model(new RewardModel(options.tokens_max, std::move(form), std::move(tokenizer)));
+  model->memory_ = accounts_beside(run);
+  options.memory = model->memory_.get();
   model->store_ = std::make_unique<ParameterStore>(
-      ParameterStore::frozen(config.shape, precision == "bf16" ? DType::bf16 : DType::f32, nullptr, {}));
+      ParameterStore::frozen(config.shape, precision == "bf16" ? DType::bf16 : DType::f32, options.memory, {}));
   LH_CHECK(load_model_weights(run.compute, folder, *model->store_));
   model->llama_ = std::make_unique<Llama>(*model->store_, options);
   return model;

@@ -27,11 +27,14 @@ struct JudgedText {
   std::size_t answer_begin = 0;
 };
 
+inline constexpr std::int64_t judged_at_once = 4096;  // tokens of texts that share a pass, or one that is longer
+
 class RewardModel {
  public:
   // From a folder as the stage kind `reward` makes it, or transformers. It judges the tokens of the model of
   // `judged_folder`, whose tokenizer and form of conversations have to be its own (invalid_input), in texts of up to
-  // `length_max` tokens.
+  // `length_max` tokens. Where the stage has a GPU the model lies there (MemoryCategory::answers counts it), and what
+  // is not there on GPUs yet is refused (unsupported).
   static Result<std::unique_ptr<RewardModel>> load(const TaskRun& run, const std::string& folder,
                                                    const std::string& precision, std::int64_t length_max,
                                                    const std::string& judged_folder);
@@ -47,6 +50,7 @@ class RewardModel {
   std::int64_t tokens_max_;
   RewardForm form_;
   Tokenizer tokenizer_;
+  std::unique_ptr<MemoryAccounts> memory_;  // on a GPU; else nobody counts
   std::unique_ptr<ParameterStore> store_;
   std::unique_ptr<Llama> llama_;
 };

@@ -48,8 +48,10 @@ Status RewardPairSource::fill(std::int64_t first, std::int64_t count, BatchStora
     }
     out.per_sequence.push_back(pair.margin), out.per_sequence.push_back(0);
   }
+  longest += before_.size();
   // Few different lengths: compiled products are found again.
-  fill_scored_rows(texts, std::min(sequence_length_, (static_cast<std::int64_t>(longest) + 31) / 32 * 32), out);
+  fill_scored_rows(texts, std::min(sequence_length_, (static_cast<std::int64_t>(longest) + 31) / 32 * 32), out,
+                   before_);
   return {};
 }
 

@@ -40,14 +40,21 @@ Result<RewardPairs> read_reward_pairs(const std::string& file, std::span<const s
 // Each pair is two neighbouring sequences, as engine/align/scores/score_objective.h wants them.
 class RewardPairSource final : public BatchSource {
  public:
-  RewardPairSource(std::vector<RewardPair> pairs, std::int64_t sequence_length, std::uint64_t seed, SampleOrder order)
-      : pairs_(std::move(pairs)), sequence_length_(sequence_length), seed_(seed), order_(order) {}
+  // `before`: as of fill_scored_rows(); counted in sequence_length.
+  RewardPairSource(std::vector<RewardPair> pairs, std::int64_t sequence_length, std::uint64_t seed, SampleOrder order,
+                   std::vector<std::int32_t> before = {})
+      : pairs_(std::move(pairs)),
+        before_(std::move(before)),
+        sequence_length_(sequence_length),
+        seed_(seed),
+        order_(order) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   std::int64_t samples_per_epoch() const override { return static_cast<std::int64_t>(pairs_.size()); }
   const std::vector<RewardPair>& pairs() const { return pairs_; }
 
  private:
   std::vector<RewardPair> pairs_;
+  std::vector<std::int32_t> before_;
   std::int64_t sequence_length_;
   std::uint64_t seed_;
   SampleOrder order_;

@@ -12,12 +12,21 @@ namespace longhaul {
 
 namespace {
 
-constexpr const char* critic_folder = "critic";
 constexpr const char* beta_key = "beta";
 constexpr RetentionPolicy keeps_all = {1, 1, 0};  // what may go is said here
 
 DType critic_type(const AlignSettings& settings) {
   return settings.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+// Its own training would have to go on with what an adapter has left beside the weights of a reward model.
+Status refuse_parts_of_adapter(const ModelShape& shape, const std::string& folder) {
+  if (shape.virtual_tokens == 0 && shape.bottleneck.size == 0) return {};
+  return make_error(
+      ErrorCode::unsupported,
+      format("ppo.critic = \"reward\" with the reward model {}, which has {}: no critic begins with them", folder,
+             shape.virtual_tokens > 0 ? virtual_tokens_text(shape) + " before every text" : bottleneck_text(shape)),
+      "use ppo.critic = \"policy\", or a reward model without such an adapter");
 }
 
 TrainerOptions critic_options(const AlignSettings& settings, std::int64_t steps) {
@@ -50,11 +59,13 @@ class Critic::Batches final : public BatchSource {
 Critic::Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape)
     : run_(run),
       settings_(settings),
-      compute_(run.compute.threads(), run.compute.cpu_level()),
-      store_(shape, critic_type(settings), nullptr, MeshPlace{run.mesh.dims(), run.mesh.at()}),
+      memory_(accounts_beside(run)),
+      compute_(run.gpu ? ComputeContext(run.gpu->device(), run.gpu->ops(), run.compute.threads())
+                       : ComputeContext(run.compute.threads(), run.compute.cpu_level())),
+      store_(shape, critic_type(settings), memory_.get(), MeshPlace{run.mesh.dims(), run.mesh.at()}),
       objective_(settings.ppo.value_clip),
       batches_(std::make_unique<Batches>(settings.global_batch_size)),
-      checkpoints_(run.clock, join_path(run.launch.state_dir, critic_folder), keeps_all),
+      checkpoints_(run.clock, join_path(run.launch.state_dir, critic_folder_name), keeps_all),
       beta_(settings.beta) {
   checkpoints_.set_fence(fence_of(run.launch));
 }
@@ -65,6 +76,7 @@ Result<std::unique_ptr<Critic>> Critic::create(TaskRun& run, const AlignSettings
                                                std::int64_t steps) {
   run.section("initialize");
   LH_TRY(const HfConfig config, load_any_model_config(folder));
+  LH_CHECK(refuse_parts_of_adapter(config.shape, folder));
   const TrainerOptions options = critic_options(settings, steps);
   LH_TRY(const TrainingSchedules schedules, training_schedules(options, run.mesh));
   std::unique_ptr<Critic> critic(new Critic(run, settings, with_scalar_head(config.shape)));
@@ -74,11 +86,11 @@ Result<std::unique_ptr<Critic>> Critic::create(TaskRun& run, const AlignSettings
                                               has_one_number ? std::nullopt : std::optional(new_head))));
   LlamaOptions model = stage_options(schedules, options, run.mesh, 0);
   model.tokens_max = settings.micro_batch_size * settings.sequence_length;
-  model.length_max = settings.sequence_length;
+  model.length_max = settings.sequence_length, model.memory = critic->memory_.get();
   critic->model_ = std::make_unique<Llama>(critic->store_, model);
   critic->trainer_ =
       std::make_unique<Trainer>(critic->compute_, run.mesh, critic->store_, std::vector<Llama*>{critic->model_.get()},
-                                critic->objective_, *critic->batches_, options);
+                                critic->objective_, *critic->batches_, options, critic->memory_.get());
   critic->trainer_->hooks.on_micro_batch = [&run](std::int64_t, int) { run.section("critic"); };
   return critic;
 }
@@ -151,7 +163,7 @@ void Critic::remove_what_stands_alone(std::int64_t step) const {
 }
 
 Status Critic::load(const std::string& checkpoint) {
-  const std::string folder = join_path(parent_path(parent_path(checkpoint)), critic_folder);
+  const std::string folder = join_path(parent_path(parent_path(checkpoint)), critic_folder_name);
   const std::string path = join_path(folder, file_name(checkpoint));
   TrainingState state = this->state();
   LH_CHECK(checkpoints_.load_together(run_.group, path, state, compute_.threads())

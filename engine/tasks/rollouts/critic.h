@@ -48,6 +48,7 @@ class Critic final : public TrainingCompanion {
 
   TaskRun& run_;
   AlignSettings settings_;
+  std::unique_ptr<MemoryAccounts> memory_;  // on a GPU, where all of it lies then; else nobody counts
   ComputeContext compute_;  // of its own: what the policy's step does between operations goes on behind it
   ParameterStore store_;
   ValueObjective objective_;

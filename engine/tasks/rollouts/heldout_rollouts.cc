@@ -25,7 +25,8 @@ Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorag
   const auto held = [&](std::int64_t k) {
     return k >= held_first_ && k < held_first_ + static_cast<std::int64_t>(held_.size());
   };
-  // With ZeRO 3 a rank that has no more samples goes through its last ones again, as often as others need.
+  // With ZeRO 3, or experts over replicas, a rank that has no more samples goes through its last ones again, as often
+  // as others need.
   const bool anew = first < last_ || version_ != rollouts_.version(), repeats = !anew && first == last_;
   if (anew) figures_ = {};
   if (anew || !held(first) || !held(first + count - 1)) {
@@ -38,7 +39,8 @@ Status HeldoutRollouts::fill(std::int64_t first, std::int64_t count, BatchStorag
     held_first_ = first;
   }
   last_ = first, version_ = rollouts_.version();
-  AnswerRows rows(out);
+  const std::vector<std::int32_t> before = rollouts_.before();
+  AnswerRows rows(out, before);
   for (std::int64_t k = first; k < first + count; ++k) {
     const Rollout& rollout = held_[static_cast<std::size_t>(k - held_first_)];
     if (!repeats) figures_.count(rollout);

@@ -25,6 +25,7 @@ struct Rollout {
   int line = 0;                                     // of its prompt in the file of prompts
   bool cut = false;                                 // its last turn had no end, or the sequence no room for another one
   std::int64_t turns = 1;                           // of the model
+  std::int64_t read = 0;                            // tokens that the model read for it before each of its turns
   bool environment_failed = false;                  // then nothing judges it, and it has no reward
   std::int64_t drafted = 0, accepted = 0, decode_steps = 0;  // GenerationUsage
   // Of the first token that the model wrote; not 0.

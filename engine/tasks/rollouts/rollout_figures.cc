@@ -12,7 +12,8 @@ void RolloutFigures::count(const Rollout& rollout) {
   drafted += static_cast<double>(rollout.drafted), accepted += static_cast<double>(rollout.accepted);
   decode_steps += static_cast<double>(rollout.decode_steps);
   faults += rollout.reward.value ? 0 : 1;
-  turns += static_cast<double>(rollout.turns), environment_faults += rollout.environment_failed ? 1 : 0;
+  turns += static_cast<double>(rollout.turns), read += static_cast<double>(rollout.read);
+  environment_faults += rollout.environment_failed ? 1 : 0;
   const double reward = rollout.reward.value.value_or(0);
   all_answers += 1, all_rewards += reward;
   rewards += reward, reward_squares += reward * reward;
@@ -36,13 +37,28 @@ Status take_slowest(CollectiveGroup& group, RolloutTimes& times) {
 
 Status add_over_ranks(CollectiveGroup& group, RolloutFigures& figures, RolloutTimes& times) {
   using F = RolloutFigures;
-  constexpr double F::* summed[] = {&F::answers,         &F::tokens,       &F::cut,
-                                    &F::faults,          &F::groups,       &F::equal_groups,
-                                    &F::log_probability, &F::redrawn,      &F::redrawn_faults,
-                                    &F::all_answers,     &F::all_rewards,  &F::rewards,
-                                    &F::reward_squares,  &F::divergence,   &F::drafted,
-                                    &F::accepted,        &F::decode_steps, &F::shaped,
-                                    &F::penalties,       &F::turns,        &F::environment_faults};
+  constexpr double F::* summed[] = {&F::answers,
+                                    &F::tokens,
+                                    &F::cut,
+                                    &F::faults,
+                                    &F::groups,
+                                    &F::equal_groups,
+                                    &F::log_probability,
+                                    &F::redrawn,
+                                    &F::redrawn_faults,
+                                    &F::all_answers,
+                                    &F::all_rewards,
+                                    &F::rewards,
+                                    &F::reward_squares,
+                                    &F::divergence,
+                                    &F::drafted,
+                                    &F::accepted,
+                                    &F::decode_steps,
+                                    &F::shaped,
+                                    &F::penalties,
+                                    &F::turns,
+                                    &F::environment_faults,
+                                    &F::read};
   constexpr AdvantageSums F::* of_tokens[] = {&F::advantages, &F::returns};
   constexpr double AdvantageSums::* sums[] = {&AdvantageSums::tokens, &AdvantageSums::sum, &AdvantageSums::squares};
   std::vector<double> own;
@@ -92,6 +108,7 @@ void add_rollout_metrics(const AlignSettings& settings, const RolloutFigures& fi
   }
   if (settings.rollout.turns > 1) {
     fields.set("turns", figures.turns / figures.answers);
+    fields.set("read_tokens", figures.read / figures.answers);
     fields.set("environment_faults", figures.environment_faults);
     fields.set("environment_s", times.environment);
   }

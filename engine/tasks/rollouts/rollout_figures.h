@@ -15,6 +15,7 @@ namespace longhaul {
 struct RolloutFigures {
   double answers = 0, tokens = 0, cut = 0, faults = 0, groups = 0, equal_groups = 0;
   double turns = 0;                         // of the model
+  double read = 0;                          // tokens that the model read before its turns
   double environment_faults = 0;            // answers, those of replaced groups included
   double drafted = 0, accepted = 0;         // tokens that were guessed
   double decode_steps = 0;                  // of turns: 1 for each token but the first where none is guessed

@@ -92,6 +92,7 @@ Status RolloutSource::draw_groups(const std::vector<std::size_t>& open, std::int
   std::optional<std::vector<Rollout>> drawn;
   if (ahead_ && draw == 0) {
     LH_TRY(drawn, ahead_->take(step_, left_out_, times_));
+    if (drawn && settings_.rollout.redraws > 0) LH_CHECK(rollouts_.gather(times_));  // some replicas will need them
   }
   if (!drawn) {
     LH_TRY(drawn, rollouts_.answer(prompts_, tasks, size, times_));
@@ -217,7 +218,7 @@ Status RolloutSource::begin_batch() {
   if (!critic_) return {};
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
   const BatchRows of_batch = [this](std::int64_t position, std::int64_t count, BatchStorage& out) {
-    return rows(position, count, out);
+    return rows(position, count, out, {});
   };
   LH_TRY(const StepReport step, critic_->step(of_batch));
   times_.critic = seconds_since(run_.clock, begun_ns);
@@ -228,9 +229,10 @@ Status RolloutSource::begin_batch() {
   return {};
 }
 
-Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStorage& out) const {
+Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStorage& out,
+                           std::span<const std::int32_t> before) const {
   const std::int64_t batch = schedule_.batch_of(step_);
-  AnswerRows filled(out);
+  AnswerRows filled(out, before);
   for (std::int64_t k = position - run_.mesh.data().rank() * share(); count > 0; ++k, --count) {
     LH_ASSERT(k >= 0 && k < share(), std::to_string(k));
     const auto i = static_cast<std::size_t>(batch * share() + k);
@@ -248,7 +250,7 @@ Status RolloutSource::rows(std::int64_t position, std::int64_t count, BatchStora
 Status RolloutSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
   if (!begun_) LH_CHECK(begin_batch());
-  LH_CHECK(rows(first - (step_ - 1) * schedule_.batch - left_out_, count, out));
+  LH_CHECK(rows(first - (step_ - 1) * schedule_.batch - left_out_, count, out, rollouts_.before()));
   times_.fill += seconds_since(run_.clock, begun_ns);
   return {};
 }

@@ -51,8 +51,9 @@ class RolloutSource final : public BatchSource {
  private:
   std::int64_t share() const { return schedule_.batch / run_.mesh.data().size(); }  // of a batch
   Status begin_batch();
-  // Rows [position, position + count) of the step's batch, which are this rank's.
-  Status rows(std::int64_t position, std::int64_t count, BatchStorage& out) const;
+  // Rows [position, position + count) of the step's batch, which are this rank's, behind `before`: what an adapter puts
+  // before the policy's texts, and not before the critic's.
+  Status rows(std::int64_t position, std::int64_t count, BatchStorage& out, std::span<const std::int32_t> before) const;
   Status roll();
   // This rank's part, and what it adds to the rollout's figures.
   Status roll_own();

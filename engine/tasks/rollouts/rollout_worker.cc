@@ -10,9 +10,6 @@ namespace longhaul {
 
 namespace {
 
-// Of prompts in one step: nobody waits for the next token of an answer.
-constexpr std::int64_t rollout_prefill = 1024;
-
 // Of a turn of the model, from 1: the first has that of its answer.
 SamplingParameters sampling_of_turn(SamplingParameters sampling, std::int64_t turn) {
   if (turn > 1) sampling.stream = xxh3_64(format("{} {}", sampling.stream, turn), 0x7475726e);
@@ -35,10 +32,11 @@ RewardQuestion question_of(const PromptExample& example, std::vector<ChatMessage
 }  // namespace
 
 RolloutWorker::RolloutWorker(const Clock& clock, const AlignSettings& settings, const ConversationTokens& tokens,
-                             const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level)
+                             const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level,
+                             Gpu* gpu)
     : clock_(clock),
       settings_(settings),
-      compute_(threads, level),
+      compute_(gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads, level)),
       encoder_(tokens.encoder),
       model_(compute_, tokens.tokenizer, shape, std::move(info)),
       environment_(settings.rollout),
@@ -58,9 +56,10 @@ Result<std::vector<RolloutWorker::Talk>> RolloutWorker::generate(const Tokenized
   }
   const RolloutSettings& rollout = settings_.rollout;
   const auto slots = std::min<std::int64_t>(rollout.slots, static_cast<std::int64_t>(tasks.size()));
-  model_.begin(
-      std::move(weights), static_cast<int>(slots),
-      rollout.turns > 1 ? settings_.sequence_length + 1 : static_cast<std::int64_t>(longest) + rollout.max_new_tokens);
+  const bool several = rollout.turns > 1;
+  model_.begin(std::move(weights), static_cast<int>(slots),
+               several ? settings_.sequence_length + 1 : static_cast<std::int64_t>(longest) + rollout.max_new_tokens,
+               several);
   Status drawn = draw_turn(1, talks, says);
   for (std::int64_t turn = 1; drawn.ok() && turn < rollout.turns; ++turn) {
     if (std::ranges::none_of(talks, &Talk::open)) break;
@@ -79,7 +78,7 @@ Status RolloutWorker::draw_turn(std::int64_t turn, std::vector<Talk>& talks, con
   const RolloutSettings& rollout = settings_.rollout;
   AnswerBatchOptions options;
   options.max_tokens = rollout.max_new_tokens;
-  options.prefill_tokens = rollout_prefill;
+  options.prefill_tokens = RolloutModel::prefill_tokens;  // nobody waits for the next token of an answer
   options.draft_tokens = rollout.speculate == "ngram" ? rollout.draft_tokens : 0;
   options.between = [&] { says("rollout"); };
   std::vector<AnswerRequest> requests;
@@ -98,7 +97,7 @@ Status RolloutWorker::draw_turn(std::int64_t turn, std::vector<Talk>& talks, con
     Rollout& of = talk.rollout;
     append_tokens(answer.tokens, true, of.tokens);
     of.drawn.insert(of.drawn.end(), answer.logprobs.begin(), answer.logprobs.end());
-    of.cut = answer.cut, of.turns += 1;
+    of.cut = answer.cut, of.turns += 1, of.read += answer.read;
     of.drafted += answer.drafted, of.accepted += answer.accepted, of.decode_steps += answer.decode_steps;
     talk.turns.push_back({.role = "assistant", .content = std::move(answer.text)});
     talk.open = !answer.cut;

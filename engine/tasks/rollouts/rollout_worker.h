@@ -5,7 +5,8 @@
 // then these have their second one, and so on. A conversation is open while the model's turns end by themselves, the
 // environment is not done, and sequence_length has room for its reply and one more token. What the model wrote stays as
 // the tokens that it drew: only those of the reply are added (ChatEncoder::encode_reply). Each turn has random numbers
-// of its own. A turn reads its conversation from the beginning: no cache is kept while an environment is waited for.
+// of its own. A turn reads what its conversation got since the last one where a cache holds the rest: rollout.slots
+// caches keep their conversations until another one needs them, so all of them where there are as many.
 #pragma once
 
 #include <functional>
@@ -35,9 +36,13 @@ class RolloutWorker {
     std::unique_ptr<RewardModel> judge;
     std::unique_ptr<InferenceModel> reference;
   };
-  // Borrows clock, tokenizer and encoder. `threads`: that it computes with, at this level.
+  // Borrows clock, tokenizer and encoder. settings.sequence_length: of texts, what stands before them by the shape
+  // apart. `threads`: that it computes with, at this level. `gpu`: where the models compute and the weights lie; null:
+  // on the processor. A device is used by one thread at a time: on a GPU it works in the thread that trains, between
+  // two steps.
   RolloutWorker(const Clock& clock, const AlignSettings& settings, const ConversationTokens& tokens,
-                const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level);
+                const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level,
+                Gpu* gpu = nullptr);
 
   // In the order of the tasks. `says` is called with the name of the section that has begun, again and
   // again while it lasts.

@@ -37,17 +37,22 @@ Result<std::unique_ptr<RolloutWorker>> Rollouts::make_worker(const TaskRun& run,
   if (info.end_tokens.empty())
     return make_error(ErrorCode::invalid_input, model_folder + " names no token that ends an answer",
                       "name it in generation_config.json (eos_token_id)");
-  info.context_length = settings.sequence_length + 1;
+  AlignSettings of_texts = settings;
+  of_texts.sequence_length -= shape.virtual_tokens;
+  info.context_length = of_texts.sequence_length + 1;
   info.slots = static_cast<int>(settings.rollout.slots);
   if (settings.rollout.turns > 1) LH_CHECK(check_replies(tokens.encoder, settings.rollout, info.end_tokens));
   RolloutWorker::Judges judges{std::move(reward), std::move(judge), nullptr};
   if (!reference_folder.empty()) {
-    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, dtype_of(settings)));
+    Device* const device = run.gpu ? &run.gpu->device() : nullptr;
+    LH_TRY(InferenceModel reference, InferenceModel::load(reference_folder, dtype_of(settings), device,
+                                                          account_of(run.memory, MemoryCategory::answers)));
     judges.reference = std::make_unique<InferenceModel>(std::move(reference));
   }
   const auto threads = static_cast<int>(settings.rollout.threads);
-  return std::make_unique<RolloutWorker>(run.clock, settings, tokens, shape, std::move(info), std::move(judges),
-                                         threads > 0 ? threads : run.compute.threads(), run.compute.cpu_level());
+  return std::make_unique<RolloutWorker>(run.clock, of_texts, tokens, shape, std::move(info), std::move(judges),
+                                         threads > 0 ? threads : run.compute.threads(), run.compute.cpu_level(),
+                                         run.gpu);
 }
 
 Result<std::unique_ptr<Rollouts>> Rollouts::create(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
@@ -69,10 +74,18 @@ std::vector<RolloutTask> Rollouts::own_tasks(std::span<const RolloutTask> tasks,
   return own;
 }
 
-Result<InferenceWeights> Rollouts::take_weights(RolloutTimes& times) {
+Status Rollouts::gather(RolloutTimes& times) {
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
-  LH_CHECK(weights_.gather(run_.compute, stage_.weights(), stage_.version()));
-  auto weights = weights_.weights(run_.compute, stage_.weights(), dtype_of(settings_));
+  Status gathered = weights_.gather(run_.compute, stage_.weights(), stage_.version());
+  times.reshard += seconds_from(run_.clock, begun_ns);
+  return gathered;
+}
+
+Result<InferenceWeights> Rollouts::take_weights(RolloutTimes& times) {
+  LH_CHECK(gather(times));
+  const std::int64_t begun_ns = run_.clock.monotonic_ns();
+  auto weights = weights_.weights(run_.compute, stage_.weights(), dtype_of(settings_),
+                                  account_of(run_.memory, MemoryCategory::answers));
   times.reshard += seconds_from(run_.clock, begun_ns);
   return weights;
 }
@@ -95,6 +108,7 @@ Status Rollouts::begin(const TokenizedPrompts& prompts, std::vector<RolloutTask>
                        RolloutTimes& times) {
   LH_ASSERT(!has_begun(), "a rollout is under way");
   if (others_) return begin_on_others(tasks, group, times);
+  LH_ASSERT(run_.gpu == nullptr, "a device is used by one thread at a time");
   LH_TRY(InferenceWeights weights, take_weights(times));
   begun_ = std::make_unique<Begun>();
   begun_->own = own_tasks(tasks, group), begun_->count = tasks.size(), begun_->group = group;

@@ -47,7 +47,8 @@ class Rollouts {
                                                   const std::string& reference_folder,
                                                   std::optional<RewardFunction> reward,
                                                   std::unique_ptr<RewardModel> judge, OtherRanks* others);
-  // What a rank draws with, whether it trains or not; the same arguments.
+  // What a rank draws with, whether it trains or not; the same arguments. `shape`: of the weights that it draws with;
+  // what stands before texts by it is counted in settings.sequence_length.
   static Result<std::unique_ptr<RolloutWorker>> make_worker(const TaskRun& run, const AlignSettings& settings,
                                                             const ConversationTokens& tokens, const ModelShape& shape,
                                                             const std::string& model_folder,
@@ -59,22 +60,28 @@ class Rollouts {
     return settings.precision == "bf16" ? DType::bf16 : DType::f32;
   }
   // In the order of the tasks, on every rank of the replica; `group` tasks that follow each other are drawn by one of
-  // them. Collective over the replica, and where the weights have changed since the last call over all ranks.
+  // them. Collective over the replica, and where the weights have changed since the last call over all ranks. On a GPU
+  // the weights of the training are borrowed for the call, and caches and scratch memory are gone when it comes back.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                       std::size_t group, RolloutTimes& times);
-  // The same in a thread of its own, or by the ranks that only draw, by a copy of the weights as they stand: finish()
-  // has the answers. The prompts live until then. Collective as answer(), which waits for what was begun in a thread;
-  // with ranks that only draw over all ranks.
+  // The same, on processors alone, in a thread of its own, or by the ranks that only draw, by a copy of the weights as
+  // they stand: finish() has the answers. The prompts live until then. Collective as answer(), which waits for what was
+  // begun in a thread; with ranks that only draw over all ranks.
   Status begin(const TokenizedPrompts& prompts, std::vector<RolloutTask> tasks, std::size_t group, RolloutTimes& times);
   bool has_begun() const { return begun_ != nullptr || (others_ && others_->has_begun()); }
   // Of what was begun; `times` gets its phases, and what was waited here. Collective over the replica, or all ranks.
   Result<std::vector<Rollout>> finish(RolloutTimes& times);
   // Waits for what a thread has begun, and forgets it.
   void abandon() { begun_.reset(); }
+  // Brings the weights together now: where ranks of other replicas have some of them (ZeRO 3, experts), a replica that
+  // is asked for answers more often than others keeps nobody waiting. Collective over all ranks.
+  Status gather(RolloutTimes& times);
   // Weights that were gathered take no memory until the next answer.
   void release() { weights_.release(); }
   // Of the weights that answer now.
   std::int64_t version() const { return stage_.version(); }
+  // Ids of what stands before every prompt in training, and in the caches by itself; rollouts do not have them.
+  std::vector<std::int32_t> before() const { return virtual_token_ids(stage_.weights().shape()); }
 
  private:
   struct Begun {

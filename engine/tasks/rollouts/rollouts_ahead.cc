@@ -13,8 +13,6 @@ namespace longhaul {
 
 namespace {
 
-constexpr const char* ahead_folder = "ahead";
-
 // One line of text, and the answers of all replicas as pack_rollouts has them.
 struct KeptFile {
   std::int64_t step = 0, left_out = 0;
@@ -22,7 +20,7 @@ struct KeptFile {
 };
 
 std::string text_of(const KeptFile& file) {
-  return format("longhaul rollouts 2 {} {} {}\n", file.step, file.left_out, hex64(xxh3_64(file.answers, 0))) +
+  return format("longhaul rollouts 3 {} {} {}\n", file.step, file.left_out, hex64(xxh3_64(file.answers, 0))) +
          file.answers;
 }
 
@@ -33,7 +31,7 @@ Result<KeptFile> parse_kept(const std::string& text, const std::string& path) {
   unsigned long long digest = 0;
   const bool has_head =
       end != std::string::npos &&
-      std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 2 %lld %lld %llx", &step, &left_out, &digest) == 3;
+      std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 3 %lld %lld %llx", &step, &left_out, &digest) == 3;
   if (has_head) file.step = step, file.left_out = left_out, file.answers = text.substr(end + 1);
   if (!has_head || xxh3_64(file.answers, 0) != digest)
     return make_error(ErrorCode::corrupt,
@@ -96,7 +94,7 @@ Status RolloutsAhead::write(std::int64_t step, const std::vector<std::string>& o
       in_order[place_of(static_cast<std::int64_t>(i), static_cast<int>(rank))] = std::move(own[i]);
   }
   const StateFence fence = fence_of(run_.launch);
-  const std::string folder = join_path(run_.launch.state_dir, ahead_folder), name = checkpoint_folder_name(step);
+  const std::string folder = join_path(run_.launch.state_dir, ahead_folder_name), name = checkpoint_folder_name(step);
   LH_CHECK(fence.look());
   LH_CHECK(make_directories(folder));
   LH_CHECK(
@@ -108,7 +106,7 @@ Status RolloutsAhead::write(std::int64_t step, const std::vector<std::string>& o
 
 // Best effort: what cannot be listed or removed now is looked at again at the next one.
 void RolloutsAhead::remove_what_stands_alone(const std::string& name) const {
-  const std::string folder = join_path(run_.launch.state_dir, ahead_folder);
+  const std::string folder = join_path(run_.launch.state_dir, ahead_folder_name);
   const auto mine = names_if_there(folder), policy = names_if_there(join_path(run_.launch.state_dir, "checkpoints"));
   if (!mine.ok() || !policy.ok()) return;
   for (const std::string& one : *mine) {
@@ -121,7 +119,7 @@ Status RolloutsAhead::load(const std::string& checkpoint) {
   LH_CHECK(run_.group.agree(finish()));
   drawn_.reset();
   const std::string path =
-      join_path(join_path(parent_path(parent_path(checkpoint)), ahead_folder), file_name(checkpoint));
+      join_path(join_path(parent_path(parent_path(checkpoint)), ahead_folder_name), file_name(checkpoint));
   // The first rank reads for all: what another host sees of the folder may be older.
   Result<KeptFile> kept = KeptFile();
   if (run_.is_first() && file_exists(path)) kept = read_kept(path);

@@ -53,7 +53,8 @@ void pack(const Rollout& rollout, Packer& out) {
   out.values(rollout.drawn), out.values(rollout.reference);
   out.number(rollout.reward.value.has_value()), out.number(rollout.reward.value.value_or(0));
   out.values(rollout.reward.problem);
-  out.number(rollout.cut), out.number(rollout.turns), out.number(rollout.environment_failed);
+  out.number(rollout.cut), out.number(rollout.turns), out.number(rollout.read);
+  out.number(rollout.environment_failed);
   out.number(rollout.drafted), out.number(rollout.accepted), out.number(rollout.decode_steps);
 }
 
@@ -66,7 +67,8 @@ Rollout unpack(Unpacker& in) {
   in.number(judged), in.number(reward);
   if (judged) rollout.reward.value = reward;
   in.values(rollout.reward.problem);
-  in.number(rollout.cut), in.number(rollout.turns), in.number(rollout.environment_failed);
+  in.number(rollout.cut), in.number(rollout.turns), in.number(rollout.read);
+  in.number(rollout.environment_failed);
   in.number(rollout.drafted), in.number(rollout.accepted), in.number(rollout.decode_steps);
   return rollout;
 }

@@ -1,5 +1,5 @@
-// Weights of a training as generation holds them, whole on every rank, from the parts that ranks of tp, pp and ZeRO 3
-// have. Where the store has whole parameters nothing is sent and nothing is kept.
+// Weights of a training as generation holds them, whole on every rank, from the parts that ranks of tp, pp, ep and
+// ZeRO 3 have. Where the store has whole parameters nothing is sent and nothing is kept.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,8 @@ namespace longhaul {
 bool is_only_replicas(const ParallelDims& dims);
 // Does a rank of such a layout have only a part of the weights that it computes with?
 bool holds_parts(const ParallelDims& dims);
+// Does a rank of such a layout need others to compute a text: for the weights, or because each computes some tokens?
+bool computes_with_others(const ParallelDims& dims);
 
 class WholeWeights {
  public:
@@ -20,8 +22,11 @@ class WholeWeights {
   // Gathers unless it holds those of `version` of the training. Collective over the ranks that hold the model together,
   // and with ZeRO 3 over those that share it. With ZeRO 3 `store` has masters.
   Status gather(const ComputeContext& context, const ParameterStore& store, std::int64_t version);
-  // Of what was gathered; not collective.
-  Result<InferenceWeights> weights(const ComputeContext& context, const ParameterStore& store, DType dtype) const;
+  // Of what was gathered, where the store lies; not collective. On a device those of a store without an adapter are
+  // borrowed (engine/model/inference/stored_weights.h), and `account` counts there what is not, with caches and scratch
+  // memory; null: nobody does.
+  Result<InferenceWeights> weights(const ComputeContext& context, const ParameterStore& store, DType dtype,
+                                   MemoryAccount* account = nullptr) const;
   // Where they lie whole since gather().
   const ParameterStore& whole(const ParameterStore& store) const { return whole_ ? *whole_ : store; }
   void release() { whole_.reset(); }

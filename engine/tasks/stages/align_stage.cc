@@ -4,6 +4,7 @@
 #include "engine/align/preference_objective.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
+#include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
 #include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/label_stage.h"
@@ -17,14 +18,14 @@ namespace {
 
 Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
                                         const ChatEncoder& encoder, const AlignSettings& settings) {
-  const std::int64_t sequence_length = settings.sequence_length;
+  const std::int64_t room = settings.sequence_length - settings.adapter.tokens_before();
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, settings.ignore));
-  LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, sequence_length));
+  LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, room));
   if (pairs.too_long > 0)
     run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out",
-                                      pairs.too_long, file, sequence_length));
+                                      pairs.too_long, file, settings.sequence_length));
   return pairs;
 }
 
@@ -37,10 +38,11 @@ Result<std::vector<double>> pair_references(TaskRun& run, TrainingStage& stage, 
   return reference_scores(run, stage, answers);
 }
 
-// A reference that is scored by the model's folder does not know the codes below an adapter.
+// A reference that is scored by the model's folder, as on processors, does not know the codes below an adapter.
 Status refuse_coded_reference(const TaskRun& run, const AlignSettings& settings) {
   const bool coded = settings.adapter.on() && settings.adapter.base_weights != "full";
-  if (!coded || !align_method(settings.method).reference || !holds_parts(run.mesh.dims())) return {};
+  const bool by_folder = run.gpu == nullptr && computes_with_others(run.mesh.dims());
+  if (!coded || !align_method(settings.method).reference || !by_folder) return {};
   return make_error(ErrorCode::unsupported,
                     format("method = \"{}\" with adapter.base_weights = \"{}\" in the layout {}: the reference is "
                            "scored by the weights of the model's folder, which are not those codes",
@@ -61,6 +63,10 @@ Status run_align(TaskRun& run) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
+  LH_TRY(const HfConfig config, load_model_config(model));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  LH_TRY(const std::vector<std::int32_t> before,
+         ids_before_texts(config.shape, settings.adapter, settings.sequence_length));
   LH_TRY(TokenizedPreferences train,
          read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"}, encoder, settings));
   TokenizedPreferences held;
@@ -69,9 +75,7 @@ Status run_align(TaskRun& run) {
            read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder, settings));
   }
 
-  TrainingStageSettings stage_settings(settings);
-  LH_TRY(const HfConfig config, load_model_config(model));
-  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  TrainingStageSettings stage_settings(settings, settings);
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.leave_out_balance();
@@ -79,17 +83,17 @@ Status run_align(TaskRun& run) {
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
 
   // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
-  // too.
+  // too. What the adapter puts before texts is not there yet.
   LH_TRY(std::vector<double> references, pair_references(run, *stage, settings, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
   PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length,
                     static_cast<std::uint64_t>(settings.seed),
-                    settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
+                    settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential, before);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {
     LH_TRY(std::vector<double> held_references, pair_references(run, *stage, settings, held.pairs));
     heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0,
-                    SampleOrder::sequential);
+                    SampleOrder::sequential, before);
     figures.push_back({"heldout_pairs", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
   PreferenceObjective objective(settings);

@@ -7,6 +7,7 @@
 #include "engine/align/labels/label_objective.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
+#include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
 #include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/reference_scores.h"
@@ -21,6 +22,7 @@ struct LabelData {
   std::vector<LabelledAnswer> answers;
   std::vector<ChatTokens> mismatched;
   std::vector<double> references, mismatched_references;
+  std::vector<std::int32_t> before;  // ids before each answer; before the mismatched ones they stand already
 };
 
 // Where the answer begins: all before it is the prompt.
@@ -59,7 +61,7 @@ class LabelSource final : public BatchSource {
       for (const double number : {data_.references[i], data_.answers[i].desirable ? 1.0 : 0.0, divergence_})
         out.per_sequence.push_back(number);
     }
-    fill_examples(rows, settings_.sequence_length, out);
+    fill_examples(rows, settings_.sequence_length, out, data_.before);
     return {};
   }
 
@@ -85,7 +87,8 @@ class LabelSource final : public BatchSource {
   // By the weights as they stand. Where ranks hold the model together they make micro-batches as long as those that
   // they train; alone a rank makes them as long as the answers are.
   Result<std::vector<double>> scores_of(std::span<const ScoreRequest> requests) {
-    if (holds_parts(run_.mesh.dims())) return score_by_replica(run_.compute, replica_model(run_, stage_), requests);
+    if (computes_with_others(run_.mesh.dims()))
+      return score_by_replica(run_.compute, replica_model(run_, stage_), requests);
     LH_TRY(const std::vector<SequenceScore> scored,
            score_sequences(run_.compute, stage_.model(), stage_.tokens_max(), requests));
     std::vector<double> scores;
@@ -127,7 +130,8 @@ Result<std::vector<LabelledAnswer>> read_answers(TaskRun& run, const std::string
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(const std::vector<LabelledExample> examples, read_labelled(file, settings.ignore));
-  LH_TRY(TokenizedLabels made, tokenize_labelled(examples, encoder, settings.sequence_length));
+  const std::int64_t room = settings.sequence_length - settings.adapter.tokens_before();
+  LH_TRY(TokenizedLabels made, tokenize_labelled(examples, encoder, room));
   if (made.too_long > 0)
     run.events.message("warn", format("{} answers of {} are longer than sequence_length = {} and were left out",
                                       made.too_long, file, settings.sequence_length));
@@ -143,7 +147,8 @@ Result<std::vector<LabelledAnswer>> read_answers(TaskRun& run, const std::string
 Result<LabelData> with_references(TaskRun& run, TrainingStage& stage, const AlignSettings& settings,
                                   std::vector<LabelledAnswer> answers) {
   LabelData data;
-  data.mismatched = mismatched_answers(answers, settings.sequence_length + 1);
+  data.before = virtual_token_ids(stage.weights().shape());
+  data.mismatched = mismatched_answers(answers, settings.sequence_length + 1 - std::ssize(data.before));
   data.answers = std::move(answers);
   std::vector<const ChatTokens*> all;
   for (const LabelledAnswer& answer : data.answers) all.push_back(&answer.tokens);
@@ -151,6 +156,7 @@ Result<LabelData> with_references(TaskRun& run, TrainingStage& stage, const Alig
   LH_TRY(const std::vector<double> scores, reference_scores(run, stage, all));
   const auto half = scores.begin() + static_cast<std::ptrdiff_t>(data.answers.size());
   data.references.assign(scores.begin(), half), data.mismatched_references.assign(half, scores.end());
+  for (ChatTokens& tokens : data.mismatched) put_before(data.before, tokens);
   return data;
 }
 
@@ -183,6 +189,7 @@ Status run_labels(TaskRun& run, const AlignSettings& settings) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  LH_CHECK(ids_before_texts(config.shape, settings.adapter, settings.sequence_length));
   LH_TRY(std::vector<LabelledAnswer> train,
          read_answers(run, "data", {"labels-train.jsonl", "labels.jsonl", "train.jsonl"}, encoder, settings));
   std::vector<LabelledAnswer> held;
@@ -190,7 +197,7 @@ Status run_labels(TaskRun& run, const AlignSettings& settings) {
     LH_TRY(held,
            read_answers(run, "heldout", {"labels-heldout.jsonl", "labels.jsonl", "heldout.jsonl"}, encoder, settings));
   }
-  TrainingStageSettings stage_settings(settings);
+  TrainingStageSettings stage_settings(settings, settings);
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.leave_out_balance();

@@ -48,6 +48,56 @@ Result<std::vector<double>> scores_of_stage(TaskRun& run, TrainingStage& stage,
   return scores;
 }
 
+// By the ranks of a replica together, a micro-batch of the training's size at a time.
+Result<std::vector<double>> scores_of_replica(TaskRun& run, TrainingStage& stage,
+                                              std::span<const ChatTokens* const> answers) {
+  const ReplicaModel model = replica_model(run, stage);
+  const auto rows = static_cast<std::size_t>(model.sequences);
+  std::vector<double> scores;
+  for (std::size_t at = 0; at < answers.size(); at += rows) {
+    run.section("reference");
+    std::vector<ScoreRequest> requests;
+    for (const ChatTokens* answer : answers.subspan(at, std::min(rows, answers.size() - at)))
+      requests.push_back({answer->ids, answer->loss_mask});
+    LH_TRY(const std::vector<double> scored, score_by_replica(run.compute, model, requests));
+    scores.insert(scores.end(), scored.begin(), scored.end());
+    run.events.progress(static_cast<double>(scores.size()), static_cast<double>(answers.size()), "reference answers");
+  }
+  return scores;
+}
+
+// Where a rank has a part of the weights: on a processor each rank reads all of them beside that; a GPU has no room
+// for them.
+bool asks_replicas(const TaskRun& run) {
+  return run.gpu && computes_with_others(run.mesh.dims());
+}
+
+// The weights of a training can be gathered (ZeRO 3) while this lives; those that could before stay as they are.
+class ConnectedWeights {
+ public:
+  ConnectedWeights(const AdapterStores& stores, Mesh& mesh) {
+    for (ParameterStore* store : {stores.trained.get(), stores.frozen.get()})
+      if (store && !store->is_connected()) store->connect(mesh, false), connected_.push_back(store);
+  }
+  ~ConnectedWeights() {
+    for (ParameterStore* store : connected_) store->disconnect();
+  }
+  ConnectedWeights(const ConnectedWeights&) = delete;
+  ConnectedWeights& operator=(const ConnectedWeights&) = delete;
+
+ private:
+  std::vector<ParameterStore*> connected_;
+};
+
+// Of a share of all answers. With ZeRO 3 replicas need each other's weights: all of them are asked as often.
+Result<std::vector<double>> scores_of_share(TaskRun& run, TrainingStage& stage,
+                                            std::span<const ChatTokens* const> answers) {
+  if (!computes_with_others(run.mesh.dims())) return scores_of_stage(run, stage, answers);
+  if (!asks_replicas(run)) return scores_of_folder(run, stage.weights().compute_dtype(), answers);
+  const ConnectedWeights connected(stage.stores(), run.mesh);
+  return scores_of_replica(run, stage, answers);
+}
+
 }  // namespace
 
 Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
@@ -56,17 +106,19 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
   Value preparing = Value::make_table();
   preparing.set("what", "reference scores");
   run.events.write("preparing", std::move(preparing));
-  const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
+  CollectiveGroup& sharers = asks_replicas(run) ? run.mesh.data() : run.group;
+  const auto ranks = static_cast<std::size_t>(sharers.size()), rank = static_cast<std::size_t>(sharers.rank());
   const std::size_t per_rank = (answers.size() + ranks - 1) / ranks;
   const std::size_t first = std::min(answers.size(), per_rank * rank);
   const std::size_t last = std::min(answers.size(), first + per_rank);
-  const std::span<const ChatTokens* const> own = std::span(answers).subspan(first, last - first);
-  auto scores = holds_parts(run.mesh.dims()) ? scores_of_folder(run, stage.weights().compute_dtype(), own)
-                                             : scores_of_stage(run, stage, own);
+  std::vector<const ChatTokens*> own(answers.begin() + static_cast<std::ptrdiff_t>(first),
+                                     answers.begin() + static_cast<std::ptrdiff_t>(last));
+  if (asks_replicas(run)) own.resize(per_rank, answers.back());  // whose scores are left out below
+  auto scores = scores_of_share(run, stage, own);
   LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
   std::vector<double> mine(per_rank, 0.0), all(per_rank * ranks);
   std::ranges::copy(*scores, mine.begin());
-  LH_CHECK(run.group.all_gather(mine, all));
+  LH_CHECK(sharers.all_gather(mine, all));
   all.resize(answers.size());
   return all;
 }

@@ -8,6 +8,7 @@
 #include "engine/align/scores/step_objective.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/token_files.h"
+#include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
 #include "engine/tasks/rewards/rating_figures.h"
 #include "engine/tasks/rewards/reward_accuracy.h"
@@ -24,6 +25,9 @@ struct RowReading {
   const RewardModelSettings& settings;
   const Tokenizer& tokenizer;
   const ChatEncoder& encoder;
+  std::vector<std::int32_t> before;  // ids before each text
+
+  std::int64_t room() const { return settings.sequence_length - std::ssize(before); }  // for a text
 };
 
 void say_too_long(const TaskRun& run, std::int64_t rows, const char* what, const std::string& file,
@@ -37,7 +41,7 @@ Result<RewardPairs> read_pair_file(TaskRun& run, const std::string& input, const
                                    const RowReading& with) {
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
-  LH_TRY(RewardPairs made, read_reward_pairs(file, with.settings.ignore, with.encoder, with.settings.sequence_length));
+  LH_TRY(RewardPairs made, read_reward_pairs(file, with.settings.ignore, with.encoder, with.room()));
   LH_CHECK(check_categories(made.pairs, file));
   say_too_long(run, made.too_long, "pairs", file, with.settings);
   return made;
@@ -49,13 +53,14 @@ Result<RatedAnswers> read_rated_file(TaskRun& run, const std::string& input, con
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, {of + "-" + set + ".jsonl", of + ".jsonl", set + ".jsonl"}));
   LH_TRY(RatedAnswers made, read_rated_answers(file, with.settings, with.settings.ignore, with.tokenizer, with.encoder,
-                                               with.settings.sequence_length, true));
+                                               with.room(), true));
   say_too_long(run, made.too_long, "answers", file, with.settings);
   return made;
 }
 
-// By the model as it stands; where ranks hold it together, the same on all of those. With ZeRO 3 replicas need each
-// other: one with fewer than `at_least` texts judges `any` as often as it takes, and makes no numbers of it.
+// By the model as it stands; where ranks hold it together, the same on all of those. With ZeRO 3, and where they have
+// experts of each other, replicas need each other: one with fewer than `at_least` texts judges `any` as often as it
+// takes, and makes no numbers of it.
 Result<std::vector<std::vector<double>>> numbers_of_share(TaskRun& run, TrainingStage& stage,
                                                           std::span<const AskedText> texts, const AskedText& any,
                                                           std::size_t at_least) {
@@ -64,7 +69,8 @@ Result<std::vector<std::vector<double>>> numbers_of_share(TaskRun& run, Training
     run.events.progress(static_cast<double>(std::min(done, texts.size())), static_cast<double>(texts.size()),
                         "held-out answers");
   };
-  if (!holds_parts(run.mesh.dims())) return numbers_at(run.compute, stage.model(), stage.tokens_max(), texts, progress);
+  if (!computes_with_others(run.mesh.dims()))
+    return numbers_at(run.compute, stage.model(), stage.tokens_max(), texts, progress);
   std::vector<AskedText> asked(texts.begin(), texts.end());
   asked.resize(std::max(at_least, texts.size()), AskedText{any.ids, {}});
   return numbers_by_replica(run.compute, replica_model(run, stage), asked, progress);
@@ -161,7 +167,7 @@ template <class Rows>
 Result<RewardTraining> create_training(TaskRun& run, const RowReading& with, const std::string& model, const Rows& rows,
                                        std::int64_t sequences_per_sample) {
   const RewardModelSettings& settings = with.settings;
-  TrainingStageSettings of(settings);
+  TrainingStageSettings of(settings, settings);
   LH_TRY(const HfConfig config, load_any_model_config(model));
   LH_CHECK(check_vocabulary(with.tokenizer, config.shape.vocab_size, model));
   if (reward_labels(settings) > config.shape.hidden_size)
@@ -193,10 +199,10 @@ Status train_pairs(TaskRun& run, const RowReading& with, const std::string& mode
                                  {"pairs_too_long", static_cast<double>(train.too_long), ""}};
   const std::int64_t length = with.settings.sequence_length;
   RewardPairSource source(std::move(train.pairs), length, static_cast<std::uint64_t>(with.settings.seed),
-                          training.order);
+                          training.order, with.before);
   ScoreObjective objective(with.settings);
   if (held.pairs.empty()) return stage.train(objective, source, nullptr, figures);
-  RewardPairSource heldout(std::move(held.pairs), length, 0, SampleOrder::sequential);
+  RewardPairSource heldout(std::move(held.pairs), length, 0, SampleOrder::sequential, with.before);
   figures.push_back({"heldout_pairs", static_cast<double>(heldout.samples_per_epoch()), ""});
   return stage.train(objective, source, &heldout, figures, [&](std::vector<Figure>& more) -> Status {
     LH_TRY(const std::vector<double> rewards, rewards_of_pairs(run, stage, heldout.pairs()));
@@ -218,12 +224,12 @@ Status train_ratings(TaskRun& run, const RowReading& with, const std::string& mo
                                  {"answers_too_long", static_cast<double>(train.too_long), ""}};
   const std::int64_t length = with.settings.sequence_length;
   RatedAnswerSource source(std::move(train.answers), steps, length, static_cast<std::uint64_t>(with.settings.seed),
-                           training.order);
+                           training.order, with.before);
   AttributeObjective of_attributes(reward_labels(with.settings));
   StepObjective of_steps;
   Objective& objective = steps ? static_cast<Objective&>(of_steps) : of_attributes;
   if (held.answers.empty()) return stage.train(objective, source, nullptr, figures);
-  RatedAnswerSource heldout(std::move(held.answers), steps, length, 0, SampleOrder::sequential);
+  RatedAnswerSource heldout(std::move(held.answers), steps, length, 0, SampleOrder::sequential, with.before);
   figures.push_back({"heldout_answers", static_cast<double>(heldout.samples_per_epoch()), ""});
   return stage.train(objective, source, &heldout, figures, [&](std::vector<Figure>& more) -> Status {
     LH_TRY(const auto numbers, numbers_of_answers(run, stage, heldout.answers()));
@@ -242,7 +248,9 @@ Status run_reward(TaskRun& run) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
-  const RowReading with{settings, tokenizer, encoder};
+  LH_TRY(const HfConfig config, load_any_model_config(model));
+  LH_TRY(std::vector<std::int32_t> before, ids_before_texts(config.shape, settings.adapter, settings.sequence_length));
+  const RowReading with{settings, tokenizer, encoder, std::move(before)};
   return settings.method == "bradley-terry" ? train_pairs(run, with, model) : train_ratings(run, with, model);
 }
 

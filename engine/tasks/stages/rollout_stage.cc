@@ -3,6 +3,7 @@
 #include "base/files/files.h"
 #include "base/text/text.h"
 #include "contracts/settings/stages/alignment.h"
+#include "contracts/settings/training/feature_table.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rewards/stage_reward.h"
 #include "engine/tasks/rollout_ranks/drawing_rank.h"
@@ -11,6 +12,7 @@
 #include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
 #include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/tasks/stages/answer_memory.h"
 
 namespace longhaul {
 
@@ -23,8 +25,9 @@ Result<TokenizedPrompts> read_prompt_file(TaskRun& run, const std::string& input
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(std::vector<PromptExample> examples, read_prompts(file, needs_answer, settings.ignore));
   // A row of sequence_length holds a token less than prompt and answer have together: the last is a target only.
-  LH_TRY(TokenizedPrompts prompts, tokenize_prompts(std::move(examples), encoder,
-                                                    settings.sequence_length + 1 - settings.rollout.max_new_tokens));
+  const std::int64_t together = settings.sequence_length + 1 - settings.adapter.tokens_before();
+  LH_TRY(TokenizedPrompts prompts,
+         tokenize_prompts(std::move(examples), encoder, together - settings.rollout.max_new_tokens));
   if (prompts.too_long > 0)
     run.events.message("warn",
                        format("{} prompts of {} leave no room for an answer of {} tokens in sequence_length = "
@@ -37,9 +40,7 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
   const auto refuse = [&](const std::string& what, const std::string& hint) {
     return make_error(ErrorCode::unsupported, format("method = \"{}\" {}", settings.method, what), hint);
   };
-  if (run.gpu != nullptr)
-    return refuse("generates its answers on processors in this version, and this stage has GPUs",
-                  "set device = \"cpu\"");
+  LH_CHECK(check_rollout_features(settings, shape, run.mesh.dims()));
   if (shape.is_moe() && has_critic(settings.method))
     return refuse("with a model that has experts is not part of this version",
                   "use a dense model, or method = \"grpo\"");
@@ -115,11 +116,11 @@ Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings&
 // model's.
 TrainingStageSettings stage_settings_of(const AlignSettings& settings, const ModelShape& shape,
                                         const std::string& model) {
-  TrainingStageSettings stage(settings);
+  TrainingStageSettings stage(settings, settings);
   stage.shape = shape;
   stage.start_model = stage.tokenizer_folder = model;
   stage.leave_out_balance();
-  stage.steps_together = settings.rollout.updates();
+  stage.steps_together = settings.rollout.updates(), stage.draws_answers = true;
   if (has_critic(settings.method) || settings.rollout.ahead)
     stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
   return stage;
@@ -131,7 +132,25 @@ Result<std::unique_ptr<RewardModel>> load_judge(TaskRun& run, const AlignSetting
   if (settings.reward.kind != "model") return std::unique_ptr<RewardModel>();
   LH_TRY(folder, run.task.input_path("reward"));
   LH_CHECK(check_judge_of_turns(settings, folder));
-  return RewardModel::load(run, folder, settings.precision, settings.sequence_length + 1, model);
+  const std::int64_t longest = settings.sequence_length + 1 - settings.adapter.tokens_before();
+  return RewardModel::load(run, folder, settings.precision, longest, model);
+}
+
+// Of the weights that answers are drawn with: the model's with what the adapter has beside them.
+ModelShape drawn_shape(const AlignSettings& settings, ModelShape shape) {
+  shape.adapter = settings.adapter;
+  return frozen_shape(std::move(shape));
+}
+
+Result<std::int64_t> answer_bytes_of(const TaskRun& run, const AlignSettings& settings, const ModelShape& shape,
+                                     const std::string& model, const std::string& reference) {
+  ModelsBeside beside{reference, "", ""};
+  if (settings.reward.kind == "model") {
+    LH_TRY(beside.judge, run.task.input_path("reward"));
+  }
+  if (has_critic(settings.method)) beside.critic = settings.ppo.critic == "reward" ? beside.judge : model;
+  return plan_answer_memory(settings, drawn_shape(settings, shape), Rollouts::dtype_of(settings), run.mesh.dims(),
+                            beside);
 }
 
 // On a rank that trains, with `ranks`, or on one that draws, with `drawing`.
@@ -162,12 +181,15 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
   if (drawing) {
     LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
     LH_TRY(const std::unique_ptr<RolloutWorker> worker,
-           Rollouts::make_worker(run, settings, {tokenizer, encoder}, config.shape, model, reference, reward,
-                                 std::move(judge)));
-    return drawing->draw(*worker, config.shape, Rollouts::dtype_of(settings), train);
+           Rollouts::make_worker(run, settings, {tokenizer, encoder}, drawn_shape(settings, config.shape), model,
+                                 reference, reward, std::move(judge)));
+    return drawing->draw(*worker, drawn_shape(settings, config.shape), Rollouts::dtype_of(settings), train);
   }
-  LH_TRY(const std::unique_ptr<TrainingStage> stage,
-         TrainingStage::create(run, stage_settings_of(settings, config.shape, model)));
+  TrainingStageSettings stage_settings = stage_settings_of(settings, config.shape, model);
+  if (run.gpu) {
+    LH_TRY(stage_settings.answer_bytes, answer_bytes_of(run, settings, config.shape, model, reference));
+  }
+  LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
   LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
   const std::int64_t steps = steps_of(settings, static_cast<std::int64_t>(train.ids.size()));
   LH_TRY(const std::unique_ptr<Critic> critic, create_critic(run, settings, model, judge_folder, steps));
@@ -196,6 +218,12 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
 }
 
 }  // namespace
+
+Status check_rollout_features(const AlignSettings& settings, const ModelShape& shape, const ParallelDims& dims) {
+  EngineCase asked = engine_case_of("align", settings, shape, dims, 0);
+  asked.draws_answers = true;
+  return check_engine(asked);
+}
 
 Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
   if (run.draws()) {

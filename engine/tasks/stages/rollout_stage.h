@@ -6,6 +6,9 @@
 
 namespace longhaul {
 
+// What the engine's table of features refuses of such a stage (contracts/settings/training/feature_table.h).
+Status check_rollout_features(const AlignSettings& settings, const ModelShape& shape, const ParallelDims& dims);
+
 // Of settings that check_alignment passes.
 Status run_rollouts(TaskRun& run, const AlignSettings& settings);
 

@@ -36,11 +36,15 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
   pad<float>(sequences, length, padded, 0.0F, batch.weights);
   pad<std::int32_t>(sequences, length, padded, std::nullopt, batch.positions);
   pad<std::int32_t>(sequences, length, padded, std::nullopt, batch.first_key);
+  for (std::vector<float>* of_targets :
+       {&batch.drawn, &batch.reference, &batch.advantages, &batch.values, &batch.returns})
+    pad<float>(sequences, length, padded, 0.0F, *of_targets);
   batch.mark_padding();
   const auto cut = [&](auto& x) {
     if (!x.empty()) x = shard.own(sequences, padded, x);
   };
   batch.whole_first_key = batch.first_key;
+  if (batch.judges_texts()) batch.whole_targets = batch.targets;
   cut(batch.ids), cut(batch.targets), cut(batch.weights), cut(batch.positions), cut(batch.first_key);
   cut(batch.real);
   batch.sequences = 2 * sequences, batch.length = shard.chunk_length(padded);
@@ -49,8 +53,8 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
 std::int64_t BatchStorage::bytes() const {
   return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
          bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence) +
-         bytes_of_vector(drawn) + bytes_of_vector(reference) + bytes_of_vector(advantages) + bytes_of_vector(values) +
-         bytes_of_vector(returns) + bytes_of_vector(real);
+         bytes_of_vector(whole_targets) + bytes_of_vector(drawn) + bytes_of_vector(reference) +
+         bytes_of_vector(advantages) + bytes_of_vector(values) + bytes_of_vector(returns) + bytes_of_vector(real);
 }
 
 std::int64_t BatchStorage::real_tokens() const {
@@ -69,13 +73,13 @@ void BatchStorage::fit() {
   ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
   whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
   drawn.shrink_to_fit(), reference.shrink_to_fit(), real.shrink_to_fit();
-  advantages.shrink_to_fit(), values.shrink_to_fit(), returns.shrink_to_fit();
+  advantages.shrink_to_fit(), values.shrink_to_fit(), returns.shrink_to_fit(), whole_targets.shrink_to_fit();
   fitted = bytes();
 }
 
 Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,
                   BatchStorage& batch) {
-  batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear();
+  batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear(), batch.whole_targets.clear();
   LH_CHECK(source.fill(first, count, batch));
   keep_context_shard(shard, batch);
   batch.fit();

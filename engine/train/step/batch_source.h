@@ -17,8 +17,11 @@ struct BatchStorage {
   std::vector<float> weights;  // of each token's loss; 0 where there is no target
   std::vector<double>
       per_sequence;  // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  // With context parallelism what an objective judges whole texts by is whole on every rank: the targets of all
+  // sequences, [sequences, length of a sequence], where it does (judges_texts()), and all up to `returns`.
+  std::vector<std::int32_t> whole_targets;
   // Log-probabilities of targets that an objective compares with, by the model that drew them and by the reference;
-  // empty: of none. No context parallelism.
+  // empty: of none.
   std::vector<float> drawn, reference;
   // Of the same targets, where each has its own: how much better than expected; what a critic expected of them when
   // they were drawn, and what it should have. Empty: of none.
@@ -28,6 +31,8 @@ struct BatchStorage {
   // Number of its first one in the order of all samples' sequences, in training only.
   std::int64_t first_sequence = -1;
 
+  // Is there something that an objective wants to know of a sequence, or of its tokens, beside ids and targets?
+  bool judges_texts() const { return !per_sequence.empty() || !returns.empty(); }
   std::int64_t real_tokens() const;
   // Fills `real` from the targets.
   void mark_padding();

@@ -7,30 +7,32 @@
 
 namespace longhaul {
 
-void fill_scored_rows(std::span<const std::span<const std::int32_t>> texts, std::int64_t length, BatchStorage& out) {
+void fill_scored_rows(std::span<const std::span<const std::int32_t>> texts, std::int64_t length, BatchStorage& out,
+                      std::span<const std::int32_t> before) {
   out.sequences = static_cast<std::int64_t>(texts.size()), out.length = length;
   const std::size_t width = static_cast<std::size_t>(length), tokens = texts.size() * width;
   out.ids.assign(tokens, 0), out.targets.assign(tokens, padding_target), out.weights.assign(tokens, 0.0F);
   out.positions.clear(), out.first_key.clear();
   for (std::size_t row = 0; row < texts.size(); ++row) {
     const std::span<const std::int32_t> text = texts[row];
-    LH_ASSERT(!text.empty() && text.size() <= width, format("{} tokens in a row of {}", text.size(), width));
-    std::ranges::copy(text, out.ids.begin() + static_cast<std::ptrdiff_t>(row * width));
-    std::fill_n(out.targets.begin() + static_cast<std::ptrdiff_t>(row * width), text.size(), no_target);
-    out.targets[row * width + text.size() - 1] = 0;
-    out.weights[row * width + text.size() - 1] = 1.0F;
+    const std::size_t size = before.size() + text.size();
+    LH_ASSERT(!text.empty() && size <= width, format("{} tokens in a row of {}", size, width));
+    const auto begin = static_cast<std::ptrdiff_t>(row * width);
+    std::ranges::copy(text, std::ranges::copy(before, out.ids.begin() + begin).out);
+    std::fill_n(out.targets.begin() + begin, size, no_target);
+    out.targets[row * width + size - 1] = 0;
+    out.weights[row * width + size - 1] = 1.0F;
   }
 }
 
 namespace {
 
-// Those of text `asked`, row `row` of a batch.
-std::vector<double> numbers_of_row(const AskedText& asked, std::size_t row, std::int64_t length, std::size_t labels,
+// Those of text `asked`, which begins at token `begin` of a batch.
+std::vector<double> numbers_of_row(const AskedText& asked, std::size_t begin, std::size_t labels,
                                    std::span<const float> numbers) {
   std::vector<double> found;
   for (const std::size_t place : asked.places) {
-    const std::span<const float> here =
-        numbers.subspan((row * static_cast<std::size_t>(length) + place) * labels, labels);
+    const std::span<const float> here = numbers.subspan((begin + place) * labels, labels);
     found.insert(found.end(), here.begin(), here.end());
   }
   return found;
@@ -47,27 +49,29 @@ Result<std::vector<std::vector<double>>> numbers_at(const ComputeContext& contex
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return texts[a].ids.size() > texts[b].ids.size(); });
+  const std::vector<std::int32_t> before = virtual_token_ids(model.shape());
   const std::int64_t length_max = std::min(tokens_max, model.length_max());
   BatchStorage batch;
   std::vector<float> numbers;
   for (std::size_t at = 0; at < order.size();) {
-    const auto longest = static_cast<std::int64_t>(texts[order[at]].ids.size());
+    const std::int64_t text = std::ssize(texts[order[at]].ids), longest = text + std::ssize(before);
     if (longest > length_max || texts[order.back()].ids.empty())
       return make_error(ErrorCode::invalid_input,
                         format("a text of {} tokens; the reward model judges texts of 1 to {}",
-                               longest > length_max ? longest : 0, length_max));
+                               longest > length_max ? text : 0, length_max - std::ssize(before)));
     const std::int64_t length = std::min(length_max, (longest + 31) / 32 * 32);
     const std::size_t rows = std::min(static_cast<std::size_t>(tokens_max / length), order.size() - at);
     std::vector<std::span<const std::int32_t>> here;
     for (std::size_t row = 0; row < rows; ++row) here.push_back(texts[order[at + row]].ids);
-    fill_scored_rows(here, length, batch);
+    fill_scored_rows(here, length, batch, before);
     batch.mark_padding();
     numbers.assign(batch.ids.size() * labels, 0.0F);
     LH_CHECK(model.check(batch.view()));
     model.forward(context, 0, batch.view());
     model.token_losses(context, 0, numbers);
     for (std::size_t row = 0; row < rows; ++row)
-      found[order[at + row]] = numbers_of_row(texts[order[at + row]], row, length, labels, numbers);
+      found[order[at + row]] = numbers_of_row(texts[order[at + row]],
+                                              row * static_cast<std::size_t>(length) + before.size(), labels, numbers);
     at += rows;
     if (progress) progress(at);
   }
@@ -78,7 +82,8 @@ Result<std::vector<std::vector<double>>> numbers_by_replica(const ComputeContext
                                                             std::span<const AskedText> texts,
                                                             const std::function<void(std::size_t)>& progress) {
   const auto labels = static_cast<std::size_t>(model.stages.front()->shape().num_labels);
-  const auto rows = static_cast<std::size_t>(model.sequences);
+  const std::vector<std::int32_t> before = virtual_token_ids(model.stages.front()->shape());
+  const auto rows = static_cast<std::size_t>(model.sequences), width = static_cast<std::size_t>(model.length);
   std::vector<std::vector<double>> found;
   BatchStorage batch;
   std::vector<float> numbers;
@@ -87,13 +92,12 @@ Result<std::vector<std::vector<double>>> numbers_by_replica(const ComputeContext
     std::vector<std::span<const std::int32_t>> here;
     // The last micro-batch is filled up with a text that it has.
     for (std::size_t i = at; i < at + rows; ++i) here.push_back(texts[std::min(i, end - 1)].ids);
-    fill_scored_rows(here, model.length, batch);
+    fill_scored_rows(here, model.length, batch, before);
     batch.mark_padding();
     numbers.assign(batch.ids.size() * labels, 0.0F);
-    LH_CHECK(model.mesh.whole().agree(model.stages.front()->check(batch.view())));
     LH_CHECK(losses_of_replica(context, model, batch, numbers));
     for (std::size_t i = at; i < end; ++i)
-      found.push_back(numbers_of_row(texts[i], i - at, model.length, labels, numbers));
+      found.push_back(numbers_of_row(texts[i], (i - at) * width + before.size(), labels, numbers));
     if (progress) progress(end);
   }
   return found;

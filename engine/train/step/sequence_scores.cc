@@ -69,7 +69,7 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
     const auto longest = static_cast<std::int64_t>(requests[order[at]].ids.size()) - 1;
     if (longest < 1) break;  // nothing to score in what is left
     batch.length = std::min(tokens_max, (longest + 31) / 32 * 32);
-    batch.length = std::min(batch.length, std::max(longest, model.shape().max_position_embeddings));
+    batch.length = std::min(batch.length, std::max(longest, model.length_max()));
     const auto rows = static_cast<std::int64_t>(
         std::min<std::size_t>(static_cast<std::size_t>(tokens_max / batch.length), order.size() - at));
     if (longest > batch.length)
@@ -100,9 +100,15 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
 // micro-batch before is waited for first. The last stage's losses come when all others have sent theirs.
 Status losses_of_replica(const ComputeContext& context, const ReplicaModel& model, const BatchStorage& batch,
                          std::span<float> losses) {
+  Llama& last = *model.stages.back();
+  BatchStorage own = batch;
+  if (last.context_shard().splits()) keep_context_shard(last.context_shard(), own);
+  LH_CHECK(model.mesh.whole().agree(model.stages.front()->check(own.view())));
+  std::vector<float> own_losses(losses.size() / static_cast<std::size_t>(last.context_shard().ranks()));
   for (Llama* stage : model.stages) stage->finish_sends();
-  for (Llama* stage : model.stages) stage->forward(context, 0, batch.view());
-  model.stages.back()->token_losses(context, 0, losses);
+  for (Llama* stage : model.stages) stage->forward(context, 0, own.view());
+  last.token_losses(context, 0, own_losses);
+  last.whole_losses(own.sequences, own_losses, losses);
   for (Llama* stage : model.stages) stage->finish_sends();
   for (const Llama* stage : model.stages) LH_CHECK(stage->status());
   CollectiveGroup& pipeline = model.mesh.pipeline();
@@ -124,7 +130,6 @@ Result<std::vector<double>> score_by_replica(const ComputeContext& context, cons
       LH_ASSERT(std::ssize(requests[i].ids) <= model.length + 1, format("{} tokens", requests[i].ids.size()));
       fill_row(requests[i], static_cast<std::int64_t>(i - at), batch);
     }
-    LH_CHECK(model.mesh.whole().agree(model.stages.front()->check(batch.view())));
     LH_CHECK(losses_of_replica(context, model, batch, loss));
     for (std::size_t i = at; i < end; ++i) {
       SequenceScore score;

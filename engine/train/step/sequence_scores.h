@@ -28,17 +28,18 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
                                                    std::span<const ScoreRequest> requests,
                                                    const std::function<void(std::size_t)>& progress = {});
 
-// A model that the ranks of a replica hold together (tp, pp), or of which they have no unit for long (ZeRO 3): its
-// stages on this rank, vp of them in order, and the mesh. Borrowed.
+// A model that the ranks of a replica hold together (tp, pp, ep), or of which they have no unit for long (ZeRO 3), or
+// of whose texts each computes some tokens (cp): its stages on this rank, vp of them in order, and the mesh. Borrowed.
 struct ReplicaModel {
   Mesh& mesh;
   std::vector<Llama*> stages;
-  std::int64_t sequences = 1, length = 0;  // of the micro-batches that it is asked for: those of its training
+  std::int64_t sequences = 1, length = 0;  // of the micro-batches that it is asked for: those of its training, whole
 };
 
-// Llama::token_losses of a micro-batch which all ranks of the replica have, the same on all of them: forward through
-// the stages, one after the other, on slot 0, whose micro-batch is over. Collective over the replica; with ZeRO 3 all
-// replicas make as many calls.
+// Llama::token_losses of a micro-batch which all ranks of the replica have, the same on all of them: each rank of a cp
+// group computes its part of it, forward through the stages, one after the other, on slot 0, whose micro-batch is over.
+// The length is one that cp can share. Refuses what Llama::check does. Collective over the ranks that hold the model
+// together; with ZeRO 3, or experts over replicas, all replicas make as many calls.
 Status losses_of_replica(const ComputeContext& context, const ReplicaModel& model, const BatchStorage& batch,
                          std::span<float> losses);
 

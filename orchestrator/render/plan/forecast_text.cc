@@ -29,6 +29,27 @@ std::string step_parts_text(const StepTime& time) {
   return join(texts, ", ");
 }
 
+// Who draws, what a step's answers take beside its training, and what they hold.
+std::string rollout_text(const RolloutForecast& r) {
+  std::string who = "answers are drawn before each step";
+  if (r.how == "ahead") who = "answers are drawn by a thread beside the steps";
+  if (r.how == "ranks")
+    who = format("answers are drawn by {} rank{} beside the steps", r.drawing_ranks, r.drawing_ranks == 1 ? "" : "s");
+  return format("{}: {} to train, {} to draw, {} for the reference, {} to hand over the weights; {} of memory {}", who,
+                step_seconds_text(r.train), step_seconds_text(r.generate), step_seconds_text(r.reference),
+                step_seconds_text(r.weights), human_bytes(r.memory),
+                r.drawing_ranks > 0 ? "for a rank that draws" : "a rank beside what it trains");
+}
+
+Value rollout_value(const RolloutForecast& r) {
+  Value one = Value::make_table();
+  one.set("how", r.how), one.set("train_seconds", r.train);
+  one.set("weights_seconds", r.weights), one.set("generate_seconds", r.generate);
+  one.set("reference_seconds", r.reference);
+  one.set("drawing_ranks", r.drawing_ranks), one.set("memory_bytes", static_cast<std::int64_t>(r.memory));
+  return one;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> forecast_rows(const std::vector<TrainingForecast>& forecasts) {
@@ -54,6 +75,7 @@ std::vector<std::string> forecast_remarks(const std::vector<TrainingForecast>& f
       continue;
     }
     lines.push_back(format("{}: {}; {}; {}", f.stage, f.device, sentence_of(f.source), step_parts_text(f.time)));
+    if (f.rollout) lines.back() += "; " + rollout_text(*f.rollout);
     for (const std::string& note : f.notes) lines.back() += "; " + note;
     if (f.steps > 0 && f.on_gpus && f.energy_kwh > 0) lines.back() += "; energy: GPUs at " + f.energy_from;
     if (f.memory > f.memory_limit)
@@ -106,6 +128,7 @@ Value forecast_value(const std::vector<TrainingForecast>& forecasts) {
     Value& parts = one.set("parts", Value::make_table());
     for (int part = 0; part < step_parts; ++part)
       parts.set(to_string(static_cast<StepPart>(part)), f.time.parts[static_cast<std::size_t>(part)]);
+    if (f.rollout) one.set("rollout", rollout_value(*f.rollout));
     if (f.better) {
       Value& better = one.set("better", Value::make_table());
       better.set("layout", layout_text(f.better->layout));

@@ -1,6 +1,7 @@
 #include "orchestrator/workflow/layout/feature_check.h"
 
 #include "base/text/text.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/stages/inference.h"
 #include "contracts/settings/training/feature_table.h"
 #include "orchestrator/workflow/layout/layout_check.h"
@@ -40,7 +41,11 @@ std::optional<EngineCase> engine_case_of_stage(const std::string& kind, const Va
   const ModelShape model = shape.value_or(ModelShape());
   if (kind == "pretrain") return training_case(kind, pretrain_fields(), settings, model, dims);
   if (kind == "sft") return training_case(kind, sft_fields(), settings, model, dims);
-  if (kind == "align") return training_case(kind, align_fields(), settings, model, dims);
+  if (kind == "align") {
+    std::optional<EngineCase> align = training_case(kind, align_fields(), settings, model, dims);
+    if (align) align->draws_answers = learns_from_rollouts(settings.get_string("method"));
+    return align;
+  }
   if (kind == "reward") return training_case(kind, reward_model_fields(), settings, model, dims);
   EngineCase asked;
   asked.kind = kind, asked.shape = model, asked.dims = dims;

@@ -1,9 +1,12 @@
 // Answers to prompts by the engine, and by reading the whole text again for each token: rollout_speed.py's program.
 //
 //   generation_speed MODEL PROMPTS.jsonl --way engine|whole [--answers 64] [--group 8] [--slots 64] [--longest 128]
-//                    [--draft 0] [--decode-tokens 64] [--temperature 1] [--threads 2] [--seed 1]
+//                    [--draft 0] [--decode-tokens 64] [--temperature 1] [--threads 2] [--seed 1] [--turns 1] [--keep 1]
 //
-// Prints a line of JSON: seconds, tokens of answers, and with --draft how guesses did. The model is loaded before.
+// Prints a line of JSON: seconds, tokens of answers, tokens of prompts that were read, and with --draft how guesses
+// did. The model is loaded before. With --turns each answer is followed by the first 16 tokens of its text and answered
+// again; with --keep 0 every turn reads its text from the beginning.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -22,9 +25,10 @@ namespace {
 
 struct Options {
   std::string model, prompts;
-  std::map<std::string, std::string> given = {
-      {"way", "engine"}, {"answers", "64"},       {"group", "8"},   {"slots", "64"},      {"longest", "128"},
-      {"draft", "0"},    {"decode-tokens", "64"}, {"threads", "2"}, {"temperature", "1"}, {"seed", "1"}};
+  std::map<std::string, std::string> given = {{"way", "engine"},       {"answers", "64"},  {"group", "8"},
+                                              {"slots", "64"},         {"longest", "128"}, {"draft", "0"},
+                                              {"decode-tokens", "64"}, {"threads", "2"},   {"temperature", "1"},
+                                              {"seed", "1"},           {"turns", "1"},     {"keep", "1"}};
   std::int64_t number(const std::string& name) const { return std::stoll(given.at(name)); }
 };
 
@@ -69,21 +73,32 @@ Status by_engine(const Options& options, const Loaded& loaded, InferenceWeights 
   const ComputeContext context(static_cast<int>(options.number("threads")));
   const SystemClock clock;
   RolloutModel model(context, loaded.tokenizer, loaded.shape, loaded.info);
-  const std::vector<AnswerRequest> requests = requests_of(loaded.prompts, options);
+  std::vector<AnswerRequest> requests = requests_of(loaded.prompts, options);
+  std::vector<std::vector<std::int32_t>> texts;
+  for (const AnswerRequest& request : requests) texts.emplace_back(request.prompt.begin(), request.prompt.end());
   AnswerBatchOptions how;
   how.max_tokens = options.number("longest"), how.draft_tokens = options.number("draft"), how.prefill_tokens = 1024;
   how.decode_tokens = options.number("decode-tokens");
   const std::int64_t begun = clock.monotonic_ns();
-  model.begin(std::move(weights), loaded.info.slots, loaded.info.context_length);
-  LH_TRY(const std::vector<GeneratedAnswer> answers, generate_answers(model, clock, requests, how));
+  model.begin(std::move(weights), loaded.info.slots, loaded.info.context_length, options.number("keep") != 0);
+  std::int64_t tokens = 0, read = 0, drafted = 0, accepted = 0, steps = 0;
+  for (std::int64_t turn = 0; turn < options.number("turns"); ++turn) {
+    for (std::size_t i = 0; i < texts.size(); ++i) requests[i].prompt = texts[i];
+    LH_TRY(const std::vector<GeneratedAnswer> answers, generate_answers(model, clock, requests, how));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const GeneratedAnswer& answer = answers[i];
+      tokens += std::ssize(answer.tokens), read += answer.read, drafted += answer.drafted;
+      accepted += answer.accepted, steps += answer.decode_steps;
+      const std::vector<std::int32_t> reply(texts[i].begin(),
+                                            texts[i].begin() + std::min<std::ptrdiff_t>(16, std::ssize(texts[i])));
+      texts[i].insert(texts[i].end(), answer.tokens.begin(), answer.tokens.end());
+      texts[i].insert(texts[i].end(), reply.begin(), reply.end());
+    }
+    if (turn == 0) said.set("first_text", answers.front().text);
+  }
   said.set("seconds", static_cast<double>(clock.monotonic_ns() - begun) * 1e-9);
-  std::int64_t tokens = 0, drafted = 0, accepted = 0, steps = 0;
-  for (const GeneratedAnswer& answer : answers)
-    tokens += std::ssize(answer.tokens), drafted += answer.drafted, accepted += answer.accepted,
-        steps += answer.decode_steps;
-  said.set("tokens", tokens), said.set("drafted", drafted), said.set("accepted", accepted);
+  said.set("tokens", tokens), said.set("read", read), said.set("drafted", drafted), said.set("accepted", accepted);
   said.set("decode_steps", steps);
-  said.set("first_text", answers.front().text);
   return {};
 }
 

@@ -161,7 +161,29 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
       {gpu_layout("pp, without overlap", [](Dims& d, Options& o) { d.pp = 2, o.overlap = false; })},
       {gpu_layout("ring, without overlap", [](Dims& d, Options& o) { d.cp = 2, o.overlap = false; })},
       {gpu_layout("adapter, zero 2", [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 2, adapter(o); })},
-      {gpu_layout("adapter, tp, sp", [&](Dims& d, Options& o) { d.tp = 2, d.sp = true, adapter(o); })},
+      {gpu_layout("adapter whose input drops, tp, sp",
+                  [&](Dims& d, Options& o) { d.tp = 2, d.sp = true, adapter(o), o.adapter.dropout = 0.3; })},
+      {gpu_layout("dora, tp", [&](Dims& d, Options& o) { d.tp = 2, adapter(o), o.adapter.kind = "dora"; })},
+      {gpu_layout("bottleneck, tp, sp",
+                  [&](Dims& d, Options& o) {
+                    d.tp = 2, d.sp = true, o.adapter.kind = "bottleneck", o.adapter.bottleneck_size = 4;
+                  })},
+      {gpu_layout("adapter, zero 3", [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 3, adapter(o); })},
+      {gpu_layout(
+          "adapter over nf4, zero 2",
+          [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 2, adapter(o), o.adapter.base_weights = "nf4"; })},
+      {gpu_layout("adapted table and norms of their own, tp, sp",
+                  [&](Dims& d, Options& o) {
+                    d.tp = 2, d.sp = true, o.shape = training_shape(2, false), adapter(o);
+                    o.adapter.targets = {"embed_tokens", "q_proj"};
+                    o.adapter.modules_to_save = {"lm_head", "norm", "input_layernorm"};
+                  })},
+      {gpu_layout("prompt, tp, sp",
+                  [&](Dims& d, Options& o) {
+                    d.tp = 2, d.sp = true, o.adapter.kind = "prompt", o.adapter.virtual_tokens = 3;
+                  })},
+      {gpu_layout("prefix, pp",
+                  [&](Dims& d, Options& o) { d.pp = 2, o.adapter.kind = "prefix", o.adapter.virtual_tokens = 3; })},
       {gpu_layout("adapter, pp, in bf16", [&](Dims& d, Options& o) { d.pp = 2, adapter(o); }), DType::bf16, 2e-2},
       {gpu_layout("adapter of experts, ep",
                   [&](Dims& d, Options& o) {
@@ -174,21 +196,28 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
 }
 
 TEST_CASE("memory of an adapter's training on a GPU is what was planned") {
-  testing::EmulatedGpu gpu;
-  SetupOptions options;
-  options.gpu = &gpu, options.adapter.kind = "lora";
-  TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
-  REQUIRE(setup.trainer.step().ok());
-  TrainingOutline outline;
-  outline.shape = options.shape, outline.adapter = options.adapter;
-  outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
-  const auto plan = plan_training_memory(outline, {});
-  REQUIRE(plan.ok());
-  const MemoryTable held = setup.memory.peak();
-  for (const MemoryCategory category : {MemoryCategory::weights, MemoryCategory::gathered_weights,
-                                        MemoryCategory::master, MemoryCategory::gradients, MemoryCategory::optimizer}) {
-    CAPTURE(to_string(category));
-    CHECK(held[category] == plan->bytes[category]);
+  for (const char* kind : {"lora", "dora", "bottleneck", "prefix", "nf4"}) {
+    CAPTURE(kind);
+    const bool coded = std::string(kind) == "nf4";
+    testing::EmulatedGpu gpu;
+    SetupOptions options;
+    options.gpu = &gpu, options.adapter.kind = coded ? "lora" : kind;
+    if (coded) options.adapter.base_weights = kind;
+    options.adapter.virtual_tokens = 3;
+    TrainingSetup setup(8, 2, 2, nullptr, DType::bf16, 32, options);
+    REQUIRE(setup.trainer.step().ok());
+    TrainingOutline outline;
+    outline.shape = options.shape, outline.adapter = options.adapter;
+    outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {4};
+    const auto plan = plan_training_memory(outline, {});
+    REQUIRE(plan.ok());
+    const MemoryTable held = setup.memory.peak();
+    for (const MemoryCategory category :
+         {MemoryCategory::weights, MemoryCategory::gathered_weights, MemoryCategory::master, MemoryCategory::gradients,
+          MemoryCategory::optimizer}) {
+      CAPTURE(to_string(category));
+      CHECK(held[category] == plan->bytes[category]);
+    }
   }
 }
 

@@ -151,7 +151,9 @@ class Planner {
         gather_rows(), sum_rows();
     }
     if (!rank_.is_last(chunk)) send(MeshAxis::pp, pp_, r_ * h_ * w_);
-    if (rank_.is_last(chunk) && o_.preference_pairs) losses();  // before the weights of the tokens are known
+    if (!rank_.is_last(chunk) || !o_.preference_pairs) return;
+    losses();  // before the weights of the tokens are known
+    all_gather(MeshAxis::cp, cp_, t_ * float_bytes);
   }
 
   // vocab_parallel_loss

@@ -151,6 +151,10 @@ class StagedOps final : public DeviceOps {
   void dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x, View out) const override {
     run(&DeviceOps::dropout, mask, rows, columns, x, out);
   }
+  void dropout_change(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
+                      View out) const override {
+    run(&DeviceOps::dropout_change, mask, rows, columns, x, out);
+  }
   void embedding_forward(EmbeddingShape shape, Ids ids, ConstView table, View out) const override {
     run(&DeviceOps::embedding_forward, shape, ids, table, out);
   }
@@ -244,6 +248,15 @@ class StagedOps final : public DeviceOps {
     ops_.linear_forward_int4(shape, ranges.at(x), there, ranges.at(y));
     ranges.bring_back();
   }
+  void decode_blocks(const CodedBlocks& from, View out) const override {
+    StagedRanges ranges(device_);
+    ranges.add(from.codes), ranges.add(from.scales), ranges.add(out);
+    ranges.take_in();
+    CodedBlocks there = from;  // the values stay in the host's memory
+    there.codes = ranges.at(from.codes), there.scales = ranges.at(from.scales);
+    ops_.decode_blocks(there, ranges.at(out));
+    ranges.bring_back();
+  }
   void sample_tokens(SampleShape shape, ConstView logits, std::span<SampleRow> rows, std::span<std::int32_t> seen,
                      std::span<std::int32_t> tokens) const override {
     run(&DeviceOps::sample_tokens, shape, logits, rows, seen, tokens);
@@ -271,6 +284,12 @@ class StagedOps final : public DeviceOps {
   void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before,
                             View dx) const override {
     run(&DeviceOps::linear_gelu_backward, shape, dy, weight, before, dx);
+  }
+  void linear_relu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View y) const override {
+    run(&DeviceOps::linear_relu_forward, shape, x, weight, bias, y);
+  }
+  void linear_relu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView y, View dx) const override {
+    run(&DeviceOps::linear_relu_backward, shape, dy, weight, y, dx);
   }
   Fp8Support fp8_support() const override { return ops_.fp8_support(); }
   std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const override {
@@ -352,6 +371,15 @@ class StagedOps final : public DeviceOps {
   }
   void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const override {
     run(&DeviceOps::add_rows, shape, from, to);
+  }
+  void dots_of_lines(MatrixLine line, ConstView a, ConstView b, bool accumulate, Floats out) const override {
+    run(&DeviceOps::dots_of_lines, line, a, b, accumulate, out);
+  }
+  void scale_lines(MatrixLine line, ConstFloats factors, View matrix) const override {
+    run(&DeviceOps::scale_lines, line, factors, matrix);
+  }
+  void divide_by_roots(ConstFloats x, ConstFloats squares, bool accumulate, Floats out) const override {
+    run(&DeviceOps::divide_by_roots, x, squares, accumulate, out);
   }
   void shard_tops(LogitShard shard, ConstView logits, Floats tops) const override {
     run(&DeviceOps::shard_tops, shard, logits, tops);

@@ -1,9 +1,10 @@
-// Products with something fused into them, and products of eight bits.
+// Products with something fused into them or right behind them, and products of eight bits.
 #include "base/text/text.h"
 #include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/linear/fp8_kernels.h"
 #include "engine/ops/cuda/linear/low_precision_kernels.h"
 #include "engine/ops/cuda/operations/cuda_linear_ops.h"
+#include "engine/ops/cuda/pointwise/pointwise_kernels.h"
 
 namespace longhaul::cuda {
 
@@ -26,6 +27,18 @@ void CudaLinearOps::linear_gelu_backward(LinearShape s, ConstView dy, ConstView 
   if (gemm_.run_fused(work_.stream, shape, dy, weight, dx, {GemmEpilogue::What::gelu_backward, {}, read})) return;
   linear_backward_input(s, dy, weight, dx, false);
   pointwise_.gelu_backward(dx, before, dx);
+}
+
+void CudaLinearOps::linear_relu_forward(LinearShape s, ConstView x, ConstView weight, ConstView bias, View y) const {
+  linear_forward(s, x, weight, y, bias);
+  auto* const kept = elements<float>(y, s.tokens * s.out, "y");
+  keep_positive(work_.stream, s.tokens * s.out, kept, kept);
+}
+
+void CudaLinearOps::linear_relu_backward(LinearShape s, ConstView dy, ConstView weight, ConstView y, View dx) const {
+  const Index n = s.tokens * s.in;
+  linear_backward_input(s, dy, weight, dx, false);
+  keep_positive(work_.stream, n, elements<float>(y, n, "y"), elements<float>(dx, n, "dx"));
 }
 
 Fp8Support CudaLinearOps::fp8_support() const {

@@ -28,6 +28,7 @@ class CudaLinearOps : public virtual LinearDeviceOps {
   void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const override;
   void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const override;
   void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const override;
+  void decode_blocks(const CodedBlocks& from, View out) const override;
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;
   void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const override;
@@ -36,6 +37,8 @@ class CudaLinearOps : public virtual LinearDeviceOps {
                            View y) const override;
   void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before,
                             View dx) const override;
+  void linear_relu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View y) const override;
+  void linear_relu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView y, View dx) const override;
   Fp8Support fp8_support() const override;
   std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const override;
   void fp8_cast(const Fp8Cast& how, ConstView x, View codes, View scales) const override;

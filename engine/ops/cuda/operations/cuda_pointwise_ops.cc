@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "engine/ops/cpu/simd/dispatch.h"
 #include "engine/ops/cuda/loss/digest_kernels.h"
+#include "engine/ops/cuda/pointwise/line_kernels.h"
 #include "engine/ops/cuda/pointwise/pointwise_kernels.h"
 #include "engine/ops/cuda/pointwise/row_block_kernels.h"
 #include "engine/ops/cuda/pointwise/table_kernels.h"
@@ -116,19 +117,28 @@ void CudaPointwiseOps::gelu_backward(ConstView dy, ConstView x, View dx) const {
   });
 }
 
-void CudaPointwiseOps::dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
-                               View out) const {
+void CudaPointwiseOps::multiply_by_mask(const DropoutMask& mask, float less, std::int64_t rows, std::int64_t columns,
+                                        ConstView x, View out) const {
   constexpr std::uint64_t places = 1U << 16, streams = 1ULL << 63;  // as in cpu/dropout.cc
   LH_ASSERT(mask.drops() && mask.rate < 1 && mask.place >= 0 && mask.place < static_cast<Index>(places),
             format("dropout of {} at place {}", mask.rate, mask.place));
   const auto threshold = static_cast<std::uint32_t>(std::lround(mask.rate * 65536.0));
   with_float_type(out.dtype(), "dropout", [&](auto type) {
     using T = decltype(type);
-    cuda::dropout<T>(work_.stream, {rows, columns, mask.seed, streams, places, static_cast<std::uint64_t>(mask.place),
-                                    mask.sample, mask.length, mask.first, mask.offset, threshold,
-                                    65536.0F / static_cast<float>(65536U - threshold),
-                                    elements<T>(x, rows * columns, "x"), elements<T>(out, rows * columns, "out")});
+    cuda::dropout<T>(work_.stream,
+                     {rows, columns, mask.first_column, mask.row_columns > 0 ? mask.row_columns : columns, mask.seed,
+                      streams, places, static_cast<std::uint64_t>(mask.place), mask.sample, mask.length, mask.first,
+                      mask.offset, threshold, 65536.0F / static_cast<float>(65536U - threshold), less,
+                      elements<T>(x, rows * columns, "x"), elements<T>(out, rows * columns, "out")});
   });
+}
+void CudaPointwiseOps::dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
+                               View out) const {
+  multiply_by_mask(mask, 0, rows, columns, x, out);
+}
+void CudaPointwiseOps::dropout_change(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
+                                      View out) const {
+  multiply_by_mask(mask, 1, rows, columns, x, out);
 }
 
 void CudaPointwiseOps::embedding_forward(EmbeddingShape s, Ids ids, ConstView table, View out) const {
@@ -212,6 +222,21 @@ void CudaPointwiseOps::add_rows(const RowBlockShape& s, ConstView from, Floats t
     cuda::add_rows(work_.stream, s.rows, s.columns, s.from_stride, s.to_stride,
                    elements<T>(from, extent_of(s, s.from_stride), "from"), to.data());
   });
+}
+
+// Sizes were checked.
+void CudaPointwiseOps::dots_of_lines(MatrixLine line, ConstView a, ConstView b, bool accumulate, Floats out) const {
+  const LineDots dots{a.shape()[0], a.shape()[1], a.as<float>(), b.as<float>(), accumulate, out.data()};
+  line == MatrixLine::row ? dots_of_rows(work_.stream, dots) : dots_of_columns(work_.stream, dots);
+}
+
+void CudaPointwiseOps::scale_lines(MatrixLine line, ConstFloats factors, View matrix) const {
+  const auto scale_each = line == MatrixLine::row ? scale_rows : scale_columns;
+  scale_each(work_.stream, matrix.shape()[0], matrix.shape()[1], factors.data(), matrix.as<float>());
+}
+
+void CudaPointwiseOps::divide_by_roots(ConstFloats x, ConstFloats squares, bool accumulate, Floats out) const {
+  cuda::divide_by_roots(work_.stream, static_cast<Index>(out.size()), x.data(), squares.data(), accumulate, out.data());
 }
 
 void CudaPointwiseOps::sums_of_squares(std::span<const ConstFloats> parts, std::span<double> sums) const {

@@ -28,15 +28,23 @@ class CudaPointwiseOps : public virtual PointwiseDeviceOps {
   void gelu_forward(ConstView x, View y) const override;
   void gelu_backward(ConstView dy, ConstView x, View dx) const override;
   void dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x, View out) const override;
+  void dropout_change(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x,
+                      View out) const override;
   void embedding_forward(EmbeddingShape shape, Ids ids, ConstView table, View out) const override;
   void embedding_backward(EmbeddingShape shape, Ids ids, ConstView dout, Floats dtable) const override;
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override;
   void copy_rows(const RowBlockShape& shape, ConstView from, View to) const override;
   void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const override;
+  void dots_of_lines(MatrixLine line, ConstView a, ConstView b, bool accumulate, Floats out) const override;
+  void scale_lines(MatrixLine line, ConstFloats factors, View matrix) const override;
+  void divide_by_roots(ConstFloats x, ConstFloats squares, bool accumulate, Floats out) const override;
 
  private:
   double flat_sum(int kind, ConstFloats x) const;
+  // x times (mask / (1 - rate) - less).
+  void multiply_by_mask(const DropoutMask& mask, float less, std::int64_t rows, std::int64_t columns, ConstView x,
+                        View out) const;
 
   const CudaWork& work_;
 };

@@ -1,8 +1,10 @@
-// Products with weights of eight and four bits.
+// Products with weights of eight and four bits, and such weights in more bits.
 #include <algorithm>
+#include <array>
 
 #include "base/text/text.h"
 #include "engine/ops/cpu/simd/dispatch.h"
+#include "engine/ops/cuda/linear/coded_block_kernels.h"
 #include "engine/ops/cuda/linear/decode_kernels.h"
 #include "engine/ops/cuda/linear/weight_only_kernels.h"
 #include "engine/ops/cuda/operations/cuda_linear_ops.h"
@@ -93,6 +95,22 @@ void CudaLinearOps::linear_forward_int4(LinearShape s, ConstView x, const Int4Vi
       few_rows_int4(work_.stream, FewRowsInt4<X, Y>{s.tokens, s.in, s.out, elements<X>(x, s.tokens * s.in, "x"), weight,
                                                     elements<Y>(y, s.tokens * s.out, "y")});
     });
+  });
+}
+
+void CudaLinearOps::decode_blocks(const CodedBlocks& from, View out) const {
+  const Index n = from.elements;
+  LH_ASSERT((from.bits == 4 || from.bits == 8) && from.block > 0 && from.block % 16 == 0,
+            format("codes of {} bits in blocks of {}", from.bits, from.block));
+  check_size(from.scales.size(), (n + from.block - 1) / from.block, "scales");
+  check_size(std::size_t{1} << from.bits, std::ssize(from.values), "codes of the values");
+  std::array<float, 256> values{};
+  std::ranges::copy(from.values, values.begin());
+  const auto* const codes = elements<std::uint8_t>(from.codes, (n * from.bits + 7) / 8, "codes of blocks");
+  with_float_type(out.dtype(), "decode_blocks", [&](auto type) {
+    auto* const to = elements<decltype(type)>(out, n, "out");
+    const DecodeBlocks<decltype(type)> p{n, from.block, from.bits, codes, from.scales.data(), to};
+    cuda::decode_blocks(work_.stream, p, values.data());
   });
 }
 

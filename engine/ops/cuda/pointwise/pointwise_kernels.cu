@@ -166,6 +166,18 @@ struct GeluBackward {
     store<n>(d, dx + i);
   }
 };
+struct KeepPositive {
+  const float* kept;
+  float* x;
+  template <int n>
+  __device__ void at(Index i) const {
+    float a[n], b[n];
+    load<n>(kept + i, a), load<n>(x + i, b);
+    LONGHAUL_UNROLL
+    for (int j = 0; j < n; ++j) b[j] = a[j] > 0.0F ? b[j] : 0.0F;
+    store<n>(b, x + i);
+  }
+};
 // Element i counts pairs: (i, i + head_dim / 2) of a head are rotated together.
 template <class T>
 struct Rotate {
@@ -299,6 +311,9 @@ void gelu_forward(cudaStream_t stream, Index n, const T* x, T* y) {
 template <class T>
 void gelu_backward(cudaStream_t stream, Index n, const T* dy, const T* x, T* dx) {
   map<T>("gelu_backward", stream, n, {dy, x, dx}, GeluBackward<T>{dy, x, dx});
+}
+void keep_positive(cudaStream_t stream, Index n, const float* kept, float* x) {
+  map<float>("keep_positive", stream, n, {kept, x}, KeepPositive{kept, x});
 }
 template <class T>
 void rope(cudaStream_t stream, const Rope<T>& p) {

@@ -5,7 +5,7 @@
 // It may include neither cuda/linear nor cuda/libraries: no product is computed here.
 //
 // Operations that take each element by itself, and sums over flat arrays; formulas as in elementwise.h, swiglu.h,
-// gelu.h and rope.h of engine/ops. In place where those allow it.
+// gelu.h, linear_relu.h and rope.h of engine/ops. In place where those allow it.
 #pragma once
 
 #include "engine/ops/cuda/common/stream.h"
@@ -34,6 +34,9 @@ template <class T>
 void gelu_forward(cudaStream_t stream, Index n, const T* x, T* y);
 template <class T>
 void gelu_backward(cudaStream_t stream, Index n, const T* dy, const T* x, T* dx);
+
+// x where `kept` is above 0, else 0; kept may be x.
+void keep_positive(cudaStream_t stream, Index n, const float* kept, float* x);
 
 // x [tokens, heads, head_dim], tokens `row_stride` elements apart; tables [positions, head_dim / 2]. positions
 // [tokens], or null: token t stands at t % seq. direction -1: the backward pass.

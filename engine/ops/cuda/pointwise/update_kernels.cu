@@ -39,23 +39,29 @@ __global__ void __launch_bounds__(threads) adamw_kernel(AdamW<M, V> p) {
 
 constexpr int channels = 8;  // of one block of random numbers, 16 bits each
 
+__host__ __device__ inline Index blocks_of_channels(Index count) {
+  return (count + channels - 1) / channels;
+}
+
+// A thread for each block of the row of a token that has one of its columns in x.
 template <class T>
 __global__ void __launch_bounds__(threads) dropout_kernel(Dropout<T> p) {
-  const Index blocks = (p.columns + channels - 1) / channels;
+  const Index lead = p.first_column % channels, blocks = blocks_of_channels(lead + p.columns);
   const Index at = static_cast<Index>(blockIdx.x) * threads + threadIdx.x;
   if (at >= p.rows * blocks) return;
   const Index row = at / blocks, block = at % blocks, token = p.first + row;
   const auto sample = static_cast<std::uint64_t>(p.sample + token / p.length);
   const Index position = p.offset + token % p.length;
   const Philox random{p.seed, p.stream_base + sample * p.places + p.place};
-  const PhiloxBlock words = random.block(static_cast<std::uint64_t>(position * blocks + block));
+  const Index of_row = position * blocks_of_channels(p.row_columns) + p.first_column / channels + block;
+  const PhiloxBlock words = random.block(static_cast<std::uint64_t>(of_row));
   LONGHAUL_UNROLL
   for (int j = 0; j < channels; ++j) {
-    const Index column = block * channels + j;
-    if (column >= p.columns) break;
+    const Index column = block * channels + j - lead;
+    if (column < 0 || column >= p.columns) continue;
     const std::uint32_t draw = words[static_cast<std::size_t>(j / 2)] >> (16 * (j % 2)) & 0xFFFFU;
     const Index i = row * p.columns + column;
-    p.out[i] = from_float<T>(to_float(p.x[i]) * (draw >= p.threshold ? p.scale : 0.0F));
+    p.out[i] = from_float<T>(to_float(p.x[i]) * ((draw >= p.threshold ? p.scale : 0.0F) - p.less));
   }
 }
 
@@ -72,7 +78,8 @@ void adamw(cudaStream_t stream, const AdamW<M, V>& p) {
 template <class T>
 void dropout(cudaStream_t stream, const Dropout<T>& p) {
   launch("dropout", stream, dropout_kernel<T>,
-         dim3(blocks_for(p.rows * ((p.columns + channels - 1) / channels), threads)), dim3(threads), 0, p);
+         dim3(blocks_for(p.rows * blocks_of_channels(p.first_column % channels + p.columns), threads)), dim3(threads),
+         0, p);
 }
 
 template void adamw(cudaStream_t, const AdamW<float, float>&);

@@ -30,10 +30,11 @@ void adamw(cudaStream_t stream, const AdamW<M, V>& arguments);
 template <class T>
 struct Dropout {
   Index rows, columns;
+  Index first_column, row_columns;  // of a token's row, of which x has `columns`
   std::uint64_t seed, stream_base, places, place;
   Index sample, length, first, offset;
   std::uint32_t threshold;  // of 16 bits: dropped below
-  float scale;
+  float scale, less;        // what is kept is multiplied by scale - less, the rest by -less
   const T* x;
   T* out;
 };

@@ -396,6 +396,31 @@ TEST_CASE("a bottleneck is two layers behind each half that is named, whole on e
     }
 }
 
+TEST_CASE("an encoder of embeddings is one unit, whole where any of it is asked for") {
+  ModelShape shape = resolve_shape(ModelShape()).value();
+  shape.vocab_size = 100, shape.adapter.kind = "p-tuning", shape.adapter.virtual_tokens = 7;
+  MeshPlace place;
+  place.dims.dp_shard = 2, place.dims.zero = 3;
+  const ParameterLayout encoder(shape, place), with_head(with_scalar_head(shape), place);
+  CHECK(encoder.parameters().size() == 7);
+  CHECK(encoder.units().size() == 1);
+  CHECK(with_head.parameters().size() == 8);
+  CHECK(with_head.units().size() == 2);
+}
+
+TEST_CASE("the output layer of a reward model is trained behind whatever an adapter has beside the weights") {
+  for (const char* kind : {"lora", "prompt", "p-tuning", "prefix", "bottleneck"}) {
+    CAPTURE(kind);
+    ModelShape shape = with_scalar_head(resolve_shape(ModelShape()).value());
+    shape.vocab_size = 100, shape.adapter.kind = kind, shape.adapter.virtual_tokens = 7;
+    const std::vector<ParameterSpec> trained = parameter_list(shape);
+    REQUIRE(trained.size() > 1);
+    CHECK(trained.back().name == scalar_head_name);
+    CHECK(std::ranges::count(trained, std::string(scalar_head_name), &ParameterSpec::name) == 1);
+    CHECK(shape.adapter.tokens_before() == (std::string(kind) == "lora" || std::string(kind) == "bottleneck" ? 0 : 7));
+  }
+}
+
 TEST_CASE("what is said of a bottleneck has to name halves of a layer, and says nothing to other kinds") {
   AdapterShape adapter;
   adapter.kind = "bottleneck";

@@ -106,6 +106,9 @@ TEST_CASE("layers behind others are a key of our own, which says where they stan
   const auto read = read_hf_config(written, "config.json");
   REQUIRE(read.ok());
   CHECK(read->shape == config.shape);
+  HfConfig judge;  // beside the output layer of a reward model, and with what stands before texts
+  judge.shape = with_scalar_head(config.shape), judge.shape.virtual_tokens = 3;
+  CHECK(read_hf_config(write_hf_config(judge), "config.json").value().shape == judge.shape);
   for (const char* wrong : {R"({"size": 12, "after": ["mlp"]})", R"({"size": 0, "after": ["attention"]})",
                             R"({"size": 12, "after": []})", R"({"size": 12})", "12"}) {
     CAPTURE(wrong);

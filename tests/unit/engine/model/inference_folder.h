@@ -38,10 +38,10 @@ inline std::vector<std::int32_t> inference_tokens(std::uint64_t seed, std::int64
   return ids;
 }
 
-// Biases and norms too are no longer ones and zeros.
+// Biases and norms too are no longer ones and zeros, and bottlenecks change something.
 inline void move_vectors(ParameterStore& store) {
   for (const FlatParameter& p : store.layout().parameters())
-    if (p.spec.shape.size() == 1)
+    if (p.spec.shape.size() == 1 || is_of_bottleneck(p.spec))
       for (std::int64_t i = p.begin; i < p.end; ++i)
         store.masters()[static_cast<std::size_t>(i)] +=
             0.2F * static_cast<float>(Philox{5, 9}.normal(static_cast<std::uint64_t>(i)));

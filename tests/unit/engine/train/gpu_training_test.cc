@@ -4,6 +4,7 @@
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/text/text.h"
@@ -81,6 +82,93 @@ TEST_CASE(
   test::SetupOptions dropout;
   dropout.dropout = 0.1;
   check_same_curve(dropout, DType::f32, 6, 1e-4);
+}
+
+namespace {
+
+void check_same_adapter(test::SetupOptions options, int steps) {
+  options.adam_eps = 1e-4;  // steps follow the gradients, and not their signs
+  const Curve host = train(options, DType::f32, steps), gpu = train_on_gpu(options, DType::f32, steps);
+  for (std::size_t i = 0; i < host.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(gpu.losses[i] == doctest::Approx(host.losses[i]).epsilon(1e-4));
+    CHECK(gpu.norms[i] == doctest::Approx(host.norms[i]).epsilon(1e-3));
+    CHECK(host.norms[i] > 0);
+  }
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < host.weights.size(); ++i) {
+    const double difference = static_cast<double>(gpu.weights[i]) - static_cast<double>(host.weights[i]);
+    apart += difference * difference, size += static_cast<double>(host.weights[i]) * host.weights[i];
+  }
+  CHECK(std::sqrt(apart / size) < 1e-3);
+}
+
+}  // namespace
+
+TEST_CASE("adapters of each kind on a GPU: the losses, the gradients' norms and the adapter of the processor") {
+  struct Case {
+    std::string kind;
+    double dropout = 0;
+    bool gpt2 = false;
+  };
+  for (const Case& c : {Case{"lora"},
+                        {"lora", 0.3},
+                        {"dora"},
+                        {"dora", 0, true},
+                        {"ia3"},
+                        {"bottleneck"},
+                        {"prompt"},
+                        {"p-tuning"},
+                        {"p-tuning", 0, true},
+                        {"prefix"},
+                        {"prefix", 0, true}}) {
+    CAPTURE(c.kind);
+    CAPTURE(c.dropout);
+    test::SetupOptions options(c.gpt2 ? test::training_gpt2_shape() : test::training_shape());
+    options.adapter.kind = c.kind, options.adapter.dropout = c.dropout;
+    options.adapter.rank = 3, options.adapter.bottleneck_size = 6, options.adapter.virtual_tokens = 3;
+    check_same_adapter(options, 3);
+  }
+}
+
+TEST_CASE("beside an adapter on a GPU: weights in few bits, an adapted table, modules that are trained themselves") {
+  test::SetupOptions plain(test::training_shape(2, false));
+  plain.adapter.kind = "lora", plain.adapter.rank = 3;
+  for (const char* format : {"nf4", "int8"}) {
+    CAPTURE(std::string(format));
+    test::SetupOptions options = plain;
+    options.adapter.base_weights = format, options.adapter.targets = {"model.layers.1.*"};
+    check_same_adapter(options, 2);
+  }
+  test::SetupOptions table = plain, saved = plain;
+  table.adapter.targets = {"embed_tokens", "o_proj"};
+  check_same_adapter(table, 2);
+  saved.adapter.modules_to_save = {"embed_tokens", "lm_head", "norm", "input_layernorm"};
+  check_same_adapter(saved, 2);
+}
+
+TEST_CASE("weights in few bits are widened on a GPU to the bits that a processor gives them") {
+  for (const char* format : {"nf4", "int4", "int8"})
+    for (const DType type : {DType::f32, DType::bf16}) {
+      CAPTURE(std::string(format));
+      test::SetupOptions options;
+      options.adapter.kind = "lora", options.adapter.base_weights = format;
+      const auto widened = [&](Gpu* gpu) {
+        options.gpu = gpu;
+        test::TrainingSetup setup(4, 1, 2, nullptr, type, 8, options);
+        const FlatRange all{0, setup.frozen->layout().flat_size()};
+        Tensor there(type, Shape{all.size()}, &setup.memory.of(MemoryCategory::gathered_weights));
+        setup.frozen->widen(setup.context, all, there);
+        Tensor values(type, Shape{all.size()});
+        copy_out(setup.context, there, values);
+        const auto* const bytes = static_cast<const char*>(values.view().data());
+        return std::vector<char>(bytes, bytes + values.bytes());
+      };
+      const std::shared_ptr<Gpu> gpu = testing::open_test_gpu();
+      const std::vector<char> host = widened(nullptr);
+      CHECK(widened(gpu.get()) == host);
+      CHECK(std::ranges::count(host, 0) < std::ssize(host) / 2);
+    }
 }
 
 // Tensor cores add up products of eight bits in fewer bits than f32 has: an H100 differed by up to 2.7e-3. Emulated,

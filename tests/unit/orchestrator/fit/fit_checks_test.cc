@@ -376,6 +376,17 @@ TEST_CASE("fit: memory of ranks on processors, and of a server's slots") {
   CHECK(says(refused, {"w.toml:14:9", "stage.deploy does not fit: a server with slots = 1000 needs", "slots = "}));
 }
 
+TEST_CASE("fit: memory of ranks that only draw answers") {
+  const std::string drawn = small_training +
+                            "[stage.learn]\nkind = \"align\"\nmethod = \"grpo\"\nreward = { kind = \"exact\" }\n"
+                            "inputs = { model = \"@pretrain\", data = \"rows\" }\nsequence_length = 128\n"
+                            "micro_batch_size = 8\nglobal_batch_size = 64\n"
+                            "rollout = { ahead = true, ranks = 2, max_new_tokens = 32 }\n";
+  CHECK(FittedWorkflow(drawn, "w.toml", "local", {}, std::int64_t{64} << 30).report().nothing_found());
+  const std::string refused = FittedWorkflow(drawn, "w.toml", "local", {}, std::int64_t{1} << 20).refused();
+  CHECK(says(refused, {"stage.learn does not fit: each rank that only draws needs", "fewer rollout.slots"}));
+}
+
 TEST_CASE("fit: all of it is reported at once, sorted by place, and every check has a name of its own") {
   FittedWorkflow fitted = here(
       "ranks = 8\ntime_limit = \"10s\"\n[stage.deploy]\nkind = \"deploy\"\nmax_tokens = 4000\n"

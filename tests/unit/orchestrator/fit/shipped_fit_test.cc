@@ -61,8 +61,9 @@ FitOutcome outcome_at(const std::string& text, const std::string& path, const st
                       const std::vector<std::string>& sets) {
   const FittedWorkflow fitted(text, path, site, sets);
   for (const TrainingForecast& f : fitted.forecasts) {
-    const bool of_rollouts = f.problem.find("generates what it learns from") != std::string::npos;  // said by name
-    const bool of_rewards = f.problem.find("trains a reward model") != std::string::npos;           // the same
+    const bool of_rollouts =
+        f.problem.find("predicted for grpo, rloo and reinforce++") != std::string::npos;   // said by name
+    const bool of_rewards = f.problem.find("trains a reward model") != std::string::npos;  // the same
     CHECK_MESSAGE((f.problem.empty() || of_rollouts || of_rewards), f.problem);
   }
   Diagnostics all = fitted.of_jobs;

@@ -137,6 +137,22 @@ TEST_CASE("a server on processors is a use of its own: one rank with the node fo
   CHECK(processor_uses(plan, site).empty());
 }
 
+TEST_CASE(
+    "a stage that draws answers is two uses: its ranks together, those that only draw among them, and one alone") {
+  RunPlan plan;
+  PlannedStage align;
+  align.stage = align.kind = "align", align.dims.dp_replicate = 2;
+  align.settings = *parse_json(R"({"method": "grpo", "precision": "f32", "rollout": {"ahead": true}})");
+  plan.stages = {align};
+  SiteConfig site;
+  site.node.cores = 6;
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 3, "f32"}, {2, 3, "f32"}});
+  plan.stages[0].settings.find("rollout")->set("threads", 2);
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 2, "f32"}, {2, 3, "f32"}});
+  *plan.stages[0].settings.find("rollout") = *parse_json(R"({"ahead": true, "ranks": 1})");
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 2, "f32"}, {3, 2, "f32"}});
+}
+
 TEST_CASE("where ranks run on other hosts nothing is measured here; a file from there is read") {
   Machine machine;
   machine.site.name = "Leonardo", machine.site.scheduler = "slurm";

@@ -343,6 +343,82 @@ TEST_CASE("alignment is predicted as a training on both answers of its pairs, an
   CHECK(!forecasts[1].better);
 }
 
+AlignSettings grpo_settings() {
+  AlignSettings settings;
+  settings.method = "grpo", settings.device = "cpu", settings.reward.kind = "exact", settings.beta = 0.04;
+  settings.sequence_length = 160, settings.micro_batch_size = 8, settings.global_batch_size = 64, settings.steps = 10;
+  settings.rollout.max_new_tokens = 48;
+  return settings;
+}
+
+// On two ranks, and on those that only draw beside them.
+TrainingForecast grpo_forecast(const AlignSettings& settings, int cores) {
+  RunPlan plan = plan_of(2);
+  plan.stages[1].settings = pretrain_fields().to_value([] {
+    PretrainSettings small;
+    small.model.hidden_size = 128, small.model.num_hidden_layers = 4, small.model.vocab_size = 2000;
+    return small;
+  }());
+  PlannedStage align = behind_pretrain(plan, "align", align_fields().to_value(settings));
+  align.device = "cpu", align.common.ranks = 2 + static_cast<int>(settings.rollout.ranks), align.common.threads = 1;
+  plan.stages.push_back(align);
+  SiteConfig site;
+  site.node.cores = cores;
+  const auto forecasts = plan_forecasts(plan, site, {}, {constants()});
+  REQUIRE_MESSAGE(forecasts.back().problem.empty(), forecasts.back().problem);
+  return forecasts.back();
+}
+
+TEST_CASE(
+    "a training on answers of its own is predicted with what they take: in turn, ahead, and on ranks of their own") {
+  AlignSettings settings = grpo_settings();
+  const TrainingForecast in_turn = grpo_forecast(settings, 4);
+  const RolloutForecast of = in_turn.rollout.value();
+  CHECK(of.how == "in turn");
+  for (const double part : {of.train, of.generate, of.reference, of.weights, of.memory}) CHECK(part > 0);
+  CHECK(in_turn.seconds() == doctest::Approx(of.train + of.generate + of.reference + of.weights));
+  CHECK(in_turn.high > in_turn.seconds());
+  CHECK(in_turn.low < of.train);
+  CHECK(in_turn.tokens_per_second == doctest::Approx(64 * 160 / in_turn.seconds()));
+  CHECK(in_turn.duration() == doctest::Approx(10 * in_turn.seconds()));
+
+  settings.rollout.ahead = true;
+  const TrainingForecast ahead = grpo_forecast(settings, 4), shared = grpo_forecast(settings, 2);
+  CHECK(ahead.rollout->how == "ahead");
+  CHECK(ahead.seconds() == doctest::Approx(of.weights + std::max(of.train, of.generate + of.reference)));
+  CHECK(shared.seconds() == doctest::Approx(in_turn.seconds()));  // nothing is won on the same cores
+
+  settings.rollout.ranks = 1;
+  const TrainingForecast one = grpo_forecast(settings, 4);
+  settings.rollout.ranks = 2;
+  const TrainingForecast two = grpo_forecast(settings, 4);
+  CHECK(one.rollout->how == "ranks");
+  CHECK(one.rollout->generate == doctest::Approx(2 * two.rollout->generate));  // of both ranks that train
+  CHECK(two.rollout->generate == doctest::Approx(of.generate));
+  CHECK(one.rollout->memory > of.memory);  // weights come whole, in f32
+  CHECK(one.gpu_hours == doctest::Approx(1.5 * one.duration() * 2 / 3600));
+  CHECK(forecast_text({one}).find("answers are drawn by 1 rank beside the steps") != std::string::npos);
+  CHECK(forecast_text({one}).find("every prompt had 113 tokens and every answer 48") != std::string::npos);
+
+  settings.rollout.ranks = 0, settings.rollout.ahead = false, settings.rollout.epochs = 2, settings.beta = 0;
+  const TrainingForecast twice = grpo_forecast(settings, 4);
+  CHECK(twice.rollout->generate == doctest::Approx(of.generate / 2));
+  CHECK(twice.rollout->reference == 0);
+}
+
+TEST_CASE("a critic and a teacher are not predicted, by name") {
+  for (const char* method : {"ppo", "distill"}) {
+    RunPlan plan = plan_of(2);
+    AlignSettings settings = grpo_settings();
+    settings.method = method;
+    plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
+    SiteConfig site;
+    site.node.cores = 4;
+    const TrainingForecast none = plan_forecasts(plan, site, {}, {constants()}).back();
+    CHECK(none.problem.find(method == std::string("ppo") ? "critic" : "teacher") != std::string::npos);
+  }
+}
+
 TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {
   RunPlan plan = plan_of(64);
   const auto alone = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();  // 1000 steps of 8192 tokens

@@ -292,28 +292,26 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
            "[stage.chat]\nkind = \"sft\"\nsequence_length = 64\ninputs = { model = \"@pretrain\", data = \"data\" }\n";
   };
   const std::string chat = chat_behind(pretrain_stage);
+  const auto draws = [](const std::string& tuned, const std::string& rollout) {
+    return replace_all(tuned, "kind = \"sft\"", "kind = \"align\"") + "method = \"grpo\"\n" +
+           format("rollout = {{ max_new_tokens = 16{} }}\n", rollout);
+  };
   const std::vector<AskedOnGpu> asked = {
-      {"`adapter.kind = \"dora\"`", chat + "adapter = { kind = \"dora\" }\n", "adapter.kind = \"dora\""},
-      {"`adapter.kind = \"ia3\"`", chat + "adapter = { kind = \"ia3\" }\n", "adapter.kind = \"ia3\""},
-      {"`adapter.kind = \"p-tuning\"`", chat + "adapter = { kind = \"p-tuning\" }\n", "adapter.kind = \"p-tuning\""},
-      {"`adapter.kind = \"prompt\"`", chat + "adapter = { kind = \"prompt\" }\n", "adapter.kind = \"prompt\""},
-      {"`adapter.base_weights` of fewer bits (QLoRA)", chat + "adapter = { kind = \"lora\", base_weights = \"nf4\" }\n",
-       "adapter.base_weights = \"nf4\""},
-      {"an adapter of the table of tokens (`embed_tokens` in `adapter.targets`)",
-       replace_all(chat, "model = { ", "model = { tie_word_embeddings = false, ") +
-           "adapter = { kind = \"lora\", targets = [\"embed_tokens\"] }\n",
-       "the table of tokens in adapter.targets"},
-      {"`adapter.dropout`", chat + "adapter = { kind = \"lora\", dropout = 0.1 }\n", "adapter.dropout = 0.1"},
-      {"`adapter.modules_to_save`", chat + "adapter = { kind = \"lora\", modules_to_save = [\"norm\"] }\n",
-       "adapter.modules_to_save = [\"norm\"]"},
-      {"adapters with ZeRO 3",
-       chat + "ranks = 2\nadapter = { kind = \"lora\" }\nparallel = { dp_shard = 2, zero = 3 }\n", "parallel.zero = 3"},
-      {"adapters of reward models",
-       replace_all(chat, "kind = \"sft\"", "kind = \"reward\"") + "adapter = { kind = \"lora\" }\n",
-       "of a reward model"},
-      {"`align` and `reward` with tp, pp or ZeRO",
-       replace_all(chat, "kind = \"sft\"", "kind = \"align\"") + "ranks = 2\nparallel = { tp = 2 }\n",
-       "on GPUs it trains replicas"},
+      {"the methods of `align` that draw answers with tp, cp, pp, ep or ZeRO",
+       replace_all(chat, "kind = \"sft\"", "kind = \"align\"") +
+           "method = \"grpo\"\nreward = { kind = \"exact\" }\nrollout = { max_new_tokens = 16 }\nranks = 2\n"
+           "parallel = { tp = 2 }\n",
+       "a method that draws answers in the layout"},
+      {"ranks of `align` that only draw answers (`rollout.ranks`)",
+       replace_all(chat, "kind = \"sft\"", "kind = \"align\"") +
+           "method = \"grpo\"\nreward = { kind = \"exact\" }\nranks = 2\n"
+           "rollout = { ahead = true, ranks = 1, max_new_tokens = 16 }\n",
+       "rollout.ranks = 1"},
+      {"answers of models with experts", draws(chat_behind(experts), ""), "answers of a model with experts"},
+      {"answers with `adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"`",
+       draws(chat, "") + "adapter = { kind = \"prompt\" }\n", "drawn with on processors only"},
+      {"answers ahead (`rollout.ahead`)", draws(chat, ", ahead = true"), "with rollout.ahead"},
+      {"guessed tokens (`rollout.speculate`)", draws(chat, ", speculate = \"ngram\""), "with rollout.speculate"},
       {"heads of more than 256 elements", wide_heads, "264"},
       {"`optimizer.offload = \"host\"`", pretrain_stage + "optimizer = { offload = \"host\" }\n", "offload = \"host\""},
       {"`optimizer.offload = \"node_local\"`",
@@ -323,12 +321,8 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
        experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", "etp = 2"},
       {"models with experts",
        experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
-      {"`adapter.kind = \"prefix\"`", chat + "adapter = { kind = \"prefix\" }\n", "adapter.kind = \"prefix\""},
-      {"`adapter.kind = \"bottleneck\"`", chat + "adapter = { kind = \"bottleneck\" }\n",
-       "adapter.kind = \"bottleneck\""},
       {"embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)", chat,
-       ""},                                                                  // the test below
-      {"layers behind others (`adapter.kind = \"bottleneck\"`)", chat, ""},  // as well
+       ""},  // the test below
   };
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
@@ -349,7 +343,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   }
 }
 
-TEST_CASE("a model with embeddings before every text, or layers behind others, is evaluated on processors") {
+TEST_CASE("a model with embeddings before every text is evaluated on processors, one with layers behind others not") {
   const std::string tuned =
       replace_all(pretrain_stage, "[stage.pretrain]\n",
                   "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
@@ -357,13 +351,13 @@ TEST_CASE("a model with embeddings before every text, or layers behind others, i
       "adapter = { kind = \"prompt\" }\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n";
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
-  for (const char* kind : {"prompt", "bottleneck"}) {
+  for (const auto& [kind, device] : {std::pair{"prompt", "cpu"}, {"bottleneck", "gpu"}}) {
     const DecidedPlan measured =
         decide_all(replace_all(tuned, "\"prompt\"", format("\"{}\"", kind)) +
                        "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@chat\", tokens = \"tokens\" }\n",
                    site, engine);
     CHECK(measured.problems == "");
-    CHECK(measured.device("measure") == "cpu");
+    CHECK(measured.device("measure") == device);
   }
 }
 

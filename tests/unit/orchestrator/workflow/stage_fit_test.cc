@@ -122,6 +122,27 @@ TEST_CASE("an adapter is taken from the training that leaves it, by the folder t
             .find("stage.small: quantize of a model with 20 embeddings before every text") != std::string::npos);
 }
 
+TEST_CASE("a critic begins as no reward model that has something beside its weights") {
+  const auto said = [](const char* adapter, const char* critic) {
+    return outcome_of(format("[workflow]\nname = \"w\"\n"
+                             "[stage.judge]\nkind = \"reward\"\ninputs = {{ model = \"m\", data = \"rows.jsonl\" }}\n"
+                             "adapter = {{ kind = \"{}\" }}\n"
+                             "[stage.chat]\nkind = \"align\"\nmethod = \"ppo\"\nreward = {{ kind = \"model\" }}\n"
+                             "ppo = {{ critic = \"{}\" }}\nrollout = {{ group_size = 1 }}\n"
+                             "inputs = {{ model = \"m\", reward = \"@judge\", data = \"rows.jsonl\" }}\n",
+                             adapter, critic),
+                      ModelFiles())
+        .diagnostics.render("");
+  };
+  CHECK(said("lora", "reward") == "0 errors");
+  CHECK(said("prefix", "policy") == "0 errors");
+  for (const char* adapter : {"prefix", "bottleneck"})
+    CHECK(said(adapter, "reward")
+              .find(format("stage.chat: ppo.critic = \"reward\", and stage.judge trains its reward model with "
+                           "adapter.kind = \"{}\": no critic begins with what that leaves beside the weights",
+                           adapter)) != std::string::npos);
+}
+
 }  // namespace stage_fit_test
 
 }  // namespace

@@ -23,6 +23,8 @@ class RepeatingModel final : public TextModel {
   }
   std::int64_t passes = 0, tokens_read = 0, copied = 0;
   void copy_nothing() { info_.copies = false; }
+  void keep_texts() { info_.keeps = true; }
+  std::span<const std::int32_t> held(int slot) const override { return texts_[static_cast<std::size_t>(slot)]; }
 
   static std::vector<float> logits_after(std::int32_t before, std::int32_t token) {
     std::vector<float> logits(vocabulary, 0);
@@ -171,6 +173,38 @@ TEST_CASE("answers to one prompt read it once where the model copies beginnings"
   CHECK(apart.tokens_read - copying.tokens_read == copying.copied);
   const auto in_turn = answers_of(few, prompts, 0);  // of a group some have ended when others begin
   for (std::size_t i = 0; i < prompts.size(); ++i) CHECK(in_turn[i].tokens == expected[i].tokens);
+}
+
+TEST_CASE("a text that goes on is read from where its slot ends, and the answers are the same") {
+  for (const std::int64_t drafts : {0, 4})
+    for (const int slots : {14, 5}) {
+      CAPTURE(drafts);
+      CAPTURE(slots);
+      RepeatingModel fresh(slots), keeping(slots);
+      keeping.keep_texts();
+      std::vector<std::vector<std::int32_t>> prompts(6, kRepeating[0]);
+      prompts.resize(12, {3, 4, 5, 0, 1, 2, 3});
+      prompts.resize(14, {2});
+      std::vector<std::int64_t> read[2] = {{0, 0, 0}, {0, 0, 0}};
+      for (std::size_t turn = 0; turn < 3; ++turn) {
+        const auto expected = answers_of(fresh, prompts, drafts, 12), got = answers_of(keeping, prompts, drafts, 12);
+        for (std::size_t i = 0; i < prompts.size(); ++i) {
+          CHECK(got[i].tokens == expected[i].tokens);
+          CHECK(got[i].logprobs == expected[i].logprobs);
+          read[0][turn] += expected[i].read, read[1][turn] += got[i].read;
+          // Its answer, and what somebody said then.
+          prompts[i].insert(prompts[i].end(), got[i].tokens.begin(), got[i].tokens.end());
+          prompts[i].insert(prompts[i].end(), {0, 1});
+        }
+      }
+      CHECK(read[1][0] == read[0][0]);
+      for (const std::size_t turn : {1, 2}) {
+        // The last token of a turn, unless it was guessed, and two more.
+        if (slots == 14) CHECK(read[1][turn] <= 14 * 3);
+        if (slots == 14 && drafts == 0) CHECK(read[1][turn] == 14 * 3);
+        CHECK(read[1][turn] < read[0][turn]);
+      }
+    }
 }
 
 TEST_CASE("a model that forgets nothing refuses guesses") {

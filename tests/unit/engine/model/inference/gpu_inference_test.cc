@@ -138,7 +138,7 @@ void check_replays(const std::string& folder, DType dtype, std::initializer_list
 
 TEST_CASE("generation on a GPU has the processor's logits: at once, in pieces, token by token, after a truncation") {
   ModelShape windowed = test::tiny_shape();
-  windowed.sliding_window = 6;
+  windowed.sliding_window = 6, windowed.bottleneck = {6, true, true};
   for (const ModelShape& shape :
        {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false), windowed}) {
     CAPTURE(shape.sliding_window);

@@ -75,15 +75,17 @@ TEST_CASE("dropout: rows of another rank, another micro-batch or another part of
   CHECK(same(3, 2));
 }
 
-TEST_CASE("dropout: some columns of a row have its mask, wherever they begin") {
-  const ComputeContext context(1);
+TEST_CASE("dropout: some columns of a row have its mask, wherever they begin, on every backend") {
+  const ComputeContext processor(1);
   const std::int64_t rows = 9, whole_columns = 50;
   const op_check::Values x = op_check::random_values(DType::f32, rows * whole_columns, 5);
   Tensor whole(DType::f32, {rows * whole_columns});
   DropoutMask mask = dropout_case();
-  dropout(context, mask, rows, whole_columns, x, whole);
+  dropout(processor, mask, rows, whole_columns, x, whole);
   mask.row_columns = whole_columns;
-  for (const auto& [first, columns] : {std::pair<std::int64_t, std::int64_t>{0, 50}, {0, 13}, {13, 16}, {40, 10}}) {
+  for (const auto& [first, on] : op_check::with_backends({0, 13, 40})) {
+    const op_check::OpContext context(1, on);
+    const std::int64_t columns = first == 0 ? 13 : first == 13 ? 16 : 10;
     CAPTURE(first);
     mask.first_column = first;
     Tensor in(DType::f32, {rows * columns}), out(DType::f32, {rows * columns}), change(DType::f32, {rows * columns});

@@ -152,6 +152,10 @@ TEST_CASE("every chunk has one owner, and the pairs under the causal mask are di
   CHECK(ContextShard(2, 0).own(2, 8, two_sequences) == std::vector<int>{0, 1, 10, 11, 6, 7, 16, 17});
   CHECK(ContextShard(2, 1).own(2, 8, two_sequences) == std::vector<int>{2, 3, 12, 13, 4, 5, 14, 15});
   CHECK(ContextShard(2, 1).padded(9) == 12);
+  const std::vector<int> of_ranks = {0, 1, 10, 11, 6, 7, 16, 17, 2, 3, 12, 13, 4, 5, 14, 15};
+  std::vector<int> joined(two_sequences.size());
+  ContextShard(2, 1).join<int>(2, of_ranks, joined);
+  CHECK(joined == two_sequences);
 }
 
 TEST_CASE("ring, gather and a2a follow the reference over the whole sequence, with documents and without") {

@@ -62,6 +62,27 @@ TEST_CASE("tokens of the environment have no target, and each number stands wher
   CHECK(numbers(batch.returns) == std::vector<float>{4, 5, 6, 9, 10});
 }
 
+TEST_CASE("what stands before a prompt moves an answer's numbers, and has no target itself") {
+  const Rollout first = two_turns(), second = one_turn();
+  const std::vector<std::int32_t> before = {320, 321, 322};
+  BatchStorage batch;
+  AnswerRows rows(batch, before);
+  rows.add(first, 0, 1), rows.add(second, 0, 1);
+  rows.put(64);
+  const auto length = static_cast<std::size_t>(batch.length);
+  for (const std::size_t begin : {std::size_t{0}, length})
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      CHECK(batch.ids[begin + i] == before[i]);
+      CHECK(batch.targets[begin + i] == no_target);
+      CHECK(batch.weights[begin + i] == 0);
+    }
+  CHECK(batch.ids[3] == 10);
+  CHECK(batch.targets[9] == 22);
+  CHECK(batch.drawn[9] == -3);
+  CHECK(batch.drawn[length + 4] == -5);
+  CHECK(AnswerRows::places_of(first, 0, batch, before.size()) == std::vector<std::size_t>{4, 5, 9});
+}
+
 TEST_CASE("conversations are the same behind packing, with the mask of what the environment wrote") {
   Rollout failed = two_turns();
   failed.values.clear(), failed.advantages.clear(), failed.returns.clear();

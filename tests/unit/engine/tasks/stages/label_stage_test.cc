@@ -88,7 +88,7 @@ TEST_CASE("labels: good answers become likelier than bad ones; a restart and oth
     }
 }
 
-TEST_CASE("labels: ten steps in layouts with tp, pp and ZeRO are those of one rank, with an adapter, too") {
+TEST_CASE("labels: ten steps in layouts with tp, cp, pp and ZeRO are those of one rank, with an adapter, too") {
   const LabelFolder folder;
   // Good answers are what others are compared with, and count most: so the estimate rises above 0.
   const std::string rows = replace_all(*read_file(folder.at("labels.jsonl")), "true", "maybe");
@@ -99,6 +99,8 @@ TEST_CASE("labels: ten steps in layouts with tp, pp and ZeRO are those of one ra
   task.settings.set("steps", 10), task.settings.set("undesirable_weight", 0.1);
   ParallelDims without_sp = stage_layout(2, 2, 1, 0);
   without_sp.sp = false;
+  ParallelDims contexts = stage_layout(1, 2, 1, 0);
+  contexts.cp = 2;
   for (const char* adapter : {R"({"kind": "none"})", R"({"kind": "lora", "rank": 4})"}) {
     CAPTURE(adapter);
     task.settings.set("adapter", *parse_json(adapter));
@@ -109,7 +111,7 @@ TEST_CASE("labels: ten steps in layouts with tp, pp and ZeRO are those of one ra
     double largest = 0;
     for (const Value& step : alone) largest = std::max(largest, step.get_number("divergence_estimate"));
     CHECK(largest > 1e-3);  // there is something to agree on
-    std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 2)};
+    std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 2), contexts};
     if (adapter[10] == 'n') layouts.push_back(stage_layout(1, 1, 2, 3)), layouts.push_back(stage_layout(1, 2, 1, 0));
     for (const ParallelDims& dims : layouts) {
       CAPTURE(dims.to_string());
@@ -129,21 +131,20 @@ TEST_CASE("labels: ten steps in layouts with tp, pp and ZeRO are those of one ra
   }
 }
 
-TEST_CASE("labels: layouts that split answers, and codes that a folder has not, are refused by name") {
+TEST_CASE("labels: codes that a folder has not are refused by name where ranks compute an answer together") {
   const LabelFolder folder;
   Task task = folder.kto();
-  const auto said = [&](const ParallelDims& dims) {
-    const std::vector<Status> all = run_in_layout(folder, task, "refused", dims);
-    REQUIRE_FALSE(all.front().ok());
-    CHECK(all.front().error().code == ErrorCode::unsupported);
-    return all.front().error().message();
-  };
-  ParallelDims context;
-  context.cp = 2;
-  CHECK(said(context).find("splits sequences or experts, which align does not do") != std::string::npos);
   task.settings.set("adapter", *parse_json(R"({"kind": "lora", "base_weights": "nf4"})"));
-  CHECK(said(stage_layout(1, 2, 1, 0)).find("method = \"kto\" with adapter.base_weights = \"nf4\" in the layout") !=
-        std::string::npos);
+  ParallelDims contexts;
+  contexts.cp = 2;
+  for (const ParallelDims& dims : {contexts, stage_layout(1, 2, 1, 0)}) {
+    CAPTURE(dims.to_string());
+    const Status said = run_in_layout(folder, task, "refused", dims).front();
+    REQUIRE_FALSE(said.ok());
+    CHECK(said.error().code == ErrorCode::unsupported);
+    CHECK(said.error().message().find("method = \"kto\" with adapter.base_weights = \"nf4\" in the layout") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("labels: rows that are no labels, and labels that are all alike, are refused by name") {

@@ -229,7 +229,8 @@ TEST_CASE(
   folder.run_in_parts(task, "parts", 1);
   CHECK(folder.weights("whole") == folder.weights("parts"));
 
-  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 1), stage_layout(2, 1, 1, 0)}) {
+  // With ZeRO 3 replicas that draw groups again need the weights of those that do not.
+  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 1), stage_layout(2, 1, 1, 0), stage_layout(1, 1, 2, 3)}) {
     CAPTURE(dims.to_string());
     const std::string out = replace_all(dims.to_string(), " ", "-");
     run_on_ranks(folder, task, out, dims);
@@ -443,14 +444,17 @@ TEST_CASE("learning from rewards: what cannot be is refused before anything is t
   CHECK(has_text(folder.refusal(pattern), "reward.pattern"));
 }
 
-TEST_CASE("learning from rewards: tensor parallel ranks, pipelines and ZeRO draw and learn what one rank does") {
+TEST_CASE("learning from rewards: ranks of tp, cp, pipelines and ZeRO draw and learn what one rank does") {
   const RolloutFolder folder;
   Task task = folder.grpo();
   task.settings.set("steps", 3), task.settings.find("rollout")->set("redraws", 1);
   folder.run_well(task, "one");
   const std::vector<Value> one = folder.metrics("one");
   REQUIRE(one.size() == 3);
-  for (const ParallelDims& dims : {stage_layout(2, 1, 2, 2), stage_layout(1, 2, 2, 3), stage_layout(2, 2, 1, 0)}) {
+  ParallelDims contexts = stage_layout(1, 1, 2, 0);
+  contexts.cp = 2;
+  for (const ParallelDims& dims :
+       {stage_layout(2, 1, 2, 2), stage_layout(1, 2, 2, 3), stage_layout(2, 2, 1, 0), contexts}) {
     CAPTURE(dims.to_string());
     const std::string out = replace_all(dims.to_string(), " ", "-");
     run_on_ranks(folder, task, out, dims);
@@ -476,7 +480,8 @@ TEST_CASE("learning from rewards: answers are drawn with what an adapter makes o
   Task task = folder.grpo();
   task.settings.set("steps", 2);
   for (const char* adapter :
-       {R"({"kind": "lora", "rank": 4})", R"({"kind": "dora", "rank": 4})", R"({"kind": "ia3"})"}) {
+       {R"({"kind": "lora", "rank": 4})", R"({"kind": "dora", "rank": 4})", R"({"kind": "ia3"})",
+        R"({"kind": "prefix", "virtual_tokens": 4})", R"({"kind": "bottleneck", "bottleneck_size": 6})"}) {
     CAPTURE(adapter);
     task.settings.set("adapter", *parse_json(adapter)), task.settings.find("optimizer")->set("lr", 0.02);
     const std::string name = std::to_string(xxh3_64(adapter, 0));
@@ -523,7 +528,10 @@ TEST_CASE("learning from rewards: a model with experts draws with the weights th
   CHECK(one[0].get_number("clip_fraction") == 0);
   CHECK(one[0].get_number("grad_norm") > 0);
   CHECK(one[1].get_number("kl") > 0);
-  for (const ParallelDims& dims : {stage_layout(1, 1, 2, 0), stage_layout(2, 2, 1, 0), stage_layout(1, 1, 2, 3)}) {
+  ParallelDims over_replicas = stage_layout(1, 1, 2, 0), split = stage_layout(2, 1, 1, 0);
+  over_replicas.ep = 2, split.cp = split.ep = split.etp = 2;
+  for (const ParallelDims& dims :
+       {stage_layout(1, 1, 2, 0), stage_layout(2, 2, 1, 0), stage_layout(1, 1, 2, 3), over_replicas, split}) {
     CAPTURE(dims.to_string());
     const std::string out = "mixture-" + replace_all(dims.to_string(), " ", "-");
     run_on_ranks(folder, task, out, dims);
@@ -548,14 +556,14 @@ TEST_CASE("learning from rewards: what layouts cannot do is refused by name") {
     return all.front().error().message();
   };
   Task task = folder.grpo();
-  ParallelDims contexts;
-  contexts.cp = 2;
-  CHECK(has_text(said(task, contexts), "splits sequences or experts, which align does not do"));
   task.settings.set("adapter", *parse_json(R"({"kind": "lora"})"));
   CHECK(has_text(said(task, stage_layout(1, 1, 2, 3)), "are not gathered from ranks of ZeRO 3"));
   Task ppo = folder.grpo();
   ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
-  CHECK(has_text(said(ppo, stage_layout(2, 1, 1, 0)), "trains its critic in replicas"));
+  ParallelDims contexts;
+  contexts.cp = 2;
+  for (const ParallelDims& dims : {contexts, stage_layout(2, 1, 1, 0)})
+    CHECK(has_text(said(ppo, dims), "trains its critic in replicas"));
 }
 
 }  // namespace longhaul

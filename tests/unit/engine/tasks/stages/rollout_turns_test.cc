@@ -104,6 +104,16 @@ TEST_CASE("learning from turns: a restart, ranks and answers ahead keep what was
   CHECK(steps[0].get_number("turns") > 1);
   folder.run_in_parts(task, "parts", 1);
   CHECK(folder.weights("whole") == folder.weights("parts"));
+  // With a cache for each conversation a turn reads what is new; the same is drawn.
+  const std::int64_t slots = rollout.get_integer("slots");
+  rollout.set("slots", 32);
+  folder.run_well(task, "cached");
+  rollout.set("slots", slots);
+  const std::vector<Value> cached = folder.metrics("cached");
+  for (const char* name : {"loss", "reward", "turns", "answer_tokens", "entropy"})
+    CHECK(cached[0].get_number(name) == doctest::Approx(steps[0].get_number(name)).epsilon(1e-5).scale(1));
+  CHECK(cached[0].get_number("read_tokens") > 0);
+  CHECK(cached[0].get_number("read_tokens") < 0.9 * steps[0].get_number("read_tokens"));
   for (const ParallelDims& dims : {stage_layout(1, 1, 2, 0), stage_layout(2, 1, 1, 0)}) {
     CAPTURE(dims.to_string());
     const std::string out = replace_all(dims.to_string(), " ", "-");
@@ -147,7 +157,11 @@ TEST_CASE("learning from turns: without a reply there is no reward, a reply with
   const Value dead = folder.metrics("dead").at(0);
   CHECK(dead.get_number("environment_faults") == 32 - 32 * dead.get_number("answers_cut"));
   CHECK(dead.get_number("environment_faults") > 16);
-  CHECK(warnings_of(folder, "dead").find("the environment prints nothing for it; exit code 3") != std::string::npos);
+  CHECK(warnings_of(folder, "dead").find("the environment fails: exit code 3") != std::string::npos);
+  rollout.set("environment", shell_program("sleep 60")), rollout.set("environment_deadline_s", 1);
+  folder.run_well(task, "hangs");
+  CHECK(folder.metrics("hangs").at(0).get_number("environment_faults") == dead.get_number("environment_faults"));
+  CHECK(warnings_of(folder, "hangs").find("the environment fails: ") != std::string::npos);
   rollout.set("environment_role", "tool");
   CHECK(folder.refusal(task).find("rollout.environment_role = \"tool\"") != std::string::npos);
 }

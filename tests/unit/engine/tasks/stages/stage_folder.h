@@ -46,7 +46,7 @@ class StageFolder {
     for (int i = 0; i < 4; ++i)
       heldout += json_line({{"id", std::to_string(i)},
                             {"language", "en"},
-                            {"text", stages_text(static_cast<std::uint64_t>(1000 + i), 30)}});
+                            {"text", stages_text(1000 + static_cast<std::uint64_t>(i), 30)}});
     static const char* colour[] = {"red", "blue", "green", "white", "black"};
     for (int i = 0; i < 100; ++i) {
       const std::string question = format("which colour is number {}?", i), right = format("it is {}.", colour[i % 5]),

@@ -1,0 +1,65 @@
+#include "autotune/inference/rollout_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace longhaul {
+
+namespace {
+
+class RolloutClock {
+ public:
+  RolloutClock(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place, const RolloutWork& work)
+      : shape_(shape), layout_(layout), place_(place), work_(work) {}
+
+  // `count` answers that begin together.
+  double drawn_together(double count) const {
+    const double groups = std::ceil(count / work_.group), followers = count - groups;
+    double seconds = prompts(groups);
+    if (followers > 0)  // have the prompt but for its last token
+      seconds += step({.prefill = followers, .prefill_before = work_.prompt_tokens, .ended_prompts = followers});
+    const double context = work_.prompt_tokens + work_.answer_tokens / 2;
+    return seconds + (work_.answer_tokens - 1) * step({.decodes = count, .context = context});
+  }
+  double compared() const {
+    const double groups = std::ceil(work_.answers / work_.group), answer = work_.answer_tokens;
+    const double prompt = step({.prefill = work_.prompt_tokens, .prefill_before = work_.prompt_tokens / 2});
+    return groups * prompt +
+           work_.answers *
+               step({.prefill = answer, .prefill_before = work_.prompt_tokens + answer / 2, .ended_prompts = answer});
+  }
+
+ private:
+  double step(const StepWork& of) const { return serving_step_time(shape_, layout_, place_, of).total(); }
+  double prompts(double groups) const {
+    const double tokens = groups * work_.prompt_tokens, steps = std::max(1.0, std::ceil(tokens / work_.chunk));
+    return steps *
+           step(
+               {.prefill = tokens / steps, .prefill_before = work_.prompt_tokens / 2, .ended_prompts = groups / steps});
+  }
+
+  const ModelShape& shape_;
+  const ServingLayout& layout_;
+  const ServingPlace& place_;
+  const RolloutWork& work_;
+};
+
+}  // namespace
+
+RolloutTime rollout_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
+                         const RolloutWork& work) {
+  const RolloutClock clock(shape, layout, place, work);
+  const double waves = std::floor(work.answers / work.slots), rest = work.answers - waves * work.slots;
+  RolloutTime time;
+  if (waves > 0) time.generate += waves * clock.drawn_together(work.slots);
+  if (rest > 0) time.generate += clock.drawn_together(rest);
+  if (work.reference && work.answers > 0) time.reference = clock.compared();
+  return time;
+}
+
+double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place) {
+  const double written = layout.weights == WeightFormat::f32 ? 4 : 2, rate = place.cluster.gpu.memory_rate;
+  return rate > 0 ? static_cast<double>(shape.parameter_count()) * (4 + written) / rate : 0;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,33 @@
+// How long a rank takes to draw the answers of a rollout and to compare them with a reference, from what a step of
+// generation takes (serving_time.h). Answers are drawn as engine/infer/generate/generator.h does it: as many at a time
+// as there are slots, the prompt of a group once, a token of every answer in a step; the reference reads the prompt of
+// a group once as well, and each answer in one piece (engine/infer/generate/rollout_model.h). All answers are taken to
+// be alike.
+#pragma once
+
+#include "autotune/inference/serving_time.h"
+
+namespace longhaul {
+
+struct RolloutWork {
+  double answers = 0;  // of this rank, whole groups
+  double group = 1;    // answers to a prompt
+  double prompt_tokens = 1, answer_tokens = 1;
+  double slots = 1;
+  double chunk = 1024;  // tokens of prompts that a step reads at most (engine/tasks/rollouts/rollout_worker.cc)
+  bool reference = false;
+};
+
+// Seconds.
+struct RolloutTime {
+  double generate = 0, reference = 0;
+  double total() const { return generate + reference; }
+};
+
+RolloutTime rollout_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
+                         const RolloutWork& work);
+
+// To take over weights that are there in f32 as they are drawn with: each is read and written once.
+double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place);
+
+}  // namespace longhaul

@@ -1,0 +1,26 @@
+// What a rank on a GPU takes there for answers of the model in training, beside the training itself, known before any
+// memory is taken.
+#pragma once
+
+#include <string>
+
+#include "contracts/layout/parallel_dims.h"
+#include "contracts/settings/training/training.h"
+#include "engine/core/tensor/dtype.h"
+
+namespace longhaul {
+
+// Folders of the models that answers are compared with and judged by, and that a critic begins as; "": there is none.
+struct ModelsBeside {
+  std::string reference, judge, critic;
+};
+
+// Bytes: while answers are drawn caches of rollout.slots texts of sequence_length, scratch memory and, with an adapter,
+// the weights that it makes (else the training's own are drawn with: engine/model/inference/stored_weights.h); and all
+// the time the reference (or teacher), the judge and the critic, with what they compute in, and what trains the critic.
+// As if all were needed at once. `shape`: of the weights that answers are drawn with. Errors: those of reading the
+// folders' config.json.
+Result<std::int64_t> plan_answer_memory(const AlignSettings& settings, const ModelShape& shape, DType dtype,
+                                        const ParallelDims& dims, const ModelsBeside& beside);
+
+}  // namespace longhaul

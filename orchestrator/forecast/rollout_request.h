@@ -1,0 +1,20 @@
+// The step of a stage that learns from its own answers: what drawing them takes, beside what layout_request.h asks of
+// its training. Pure, but for what that reads.
+#pragma once
+
+#include "autotune/search/training_forecast.h"
+#include "orchestrator/forecast/layout_request.h"
+
+namespace longhaul {
+
+// `training`: of the steps alone, as layout_request_of_rollouts() has it, which take `train_seconds`. As if every
+// prompt were as long as sequence_length allows and every answer as long as the settings do; what that leaves out is
+// said in `notes`. unsupported: ppo, which trains a critic, and distill, whose teacher is another model.
+Result<RolloutForecast> rollout_forecast(const PlannedStage& stage, const SiteConfig& site,
+                                         const TimeConstants& constants, const LayoutRequest& training,
+                                         int ranks_per_node, double train_seconds, std::vector<std::string>& notes);
+
+// Bytes that the ranks that only draw need together on the node that holds the last of them; 0: there are none.
+double drawing_memory_of_node(const RolloutForecast& rollout, int ranks_per_node);
+
+}  // namespace longhaul

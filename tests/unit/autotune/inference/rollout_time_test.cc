@@ -1,0 +1,78 @@
+#include "autotune/inference/rollout_time.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/made_up_serving.h"
+#include "tests/support/relative.h"
+
+namespace longhaul {
+namespace {
+
+namespace rollout_time_test {
+
+ModelShape drawn_model() {
+  ModelShape s;
+  s.hidden_size = 128, s.intermediate_size = 256, s.num_hidden_layers = 2, s.num_attention_heads = 4;
+  s.num_key_value_heads = 2, s.head_dim = 32, s.vocab_size = 512, s.max_position_embeddings = 256;
+  return s;
+}
+
+ServingPlace drawn_place() {
+  ServingPlace place;
+  place.processor = testing::made_up_serving();
+  place.cluster.gpu.memory_rate = 1e9;
+  return place;
+}
+
+RolloutTime time_of(const RolloutWork& work) {
+  return rollout_time(drawn_model(), {}, drawn_place(), work);
+}
+
+double step_of(const StepWork& work) {
+  return serving_step_time(drawn_model(), {}, drawn_place(), work).total();
+}
+
+TEST_CASE("answers of a group: the prompt once, its last token for the others, and a step for each token behind") {
+  const RolloutWork work{.answers = 8, .group = 8, .prompt_tokens = 100, .answer_tokens = 40, .slots = 8};
+  const double drawn = step_of({.prefill = 100, .prefill_before = 50, .ended_prompts = 1}) +
+                       step_of({.prefill = 7, .prefill_before = 100, .ended_prompts = 7}) +
+                       39 * step_of({.decodes = 8, .context = 120});
+  CHECK(time_of(work).generate == testing::relative(drawn));
+  CHECK(time_of(work).reference == 0);
+}
+
+TEST_CASE("fewer slots than answers draw one handful after the other, and long prompts are read in pieces") {
+  RolloutWork work{.answers = 32, .group = 8, .prompt_tokens = 100, .answer_tokens = 40, .slots = 16};
+  RolloutWork half = work;
+  half.answers = 16;
+  CHECK(time_of(work).generate == testing::relative(2 * time_of(half).generate));
+  work.answers = 24;
+  RolloutWork rest = work;
+  rest.answers = 8;
+  CHECK(time_of(work).generate == testing::relative(time_of(half).generate + time_of(rest).generate));
+  const RolloutWork all{.answers = 16, .group = 1, .prompt_tokens = 128, .answer_tokens = 1, .slots = 16};  // 2048
+  CHECK(time_of(all).generate ==
+        testing::relative(2 * step_of({.prefill = 1024, .prefill_before = 64, .ended_prompts = 8})));
+}
+
+TEST_CASE("the reference reads each group's prompt once and each answer in one piece, with logits of all its tokens") {
+  const RolloutWork work{
+      .answers = 16, .group = 8, .prompt_tokens = 100, .answer_tokens = 40, .slots = 4, .reference = true};
+  const double compared = 2 * step_of({.prefill = 100, .prefill_before = 50}) +
+                          16 * step_of({.prefill = 40, .prefill_before = 120, .ended_prompts = 40});
+  CHECK(time_of(work).reference == testing::relative(compared));
+}
+
+TEST_CASE("weights are read in f32 and written as they are drawn with") {
+  const auto parameters = static_cast<double>(drawn_model().parameter_count());
+  CHECK(take_weights_time(drawn_model(), {.weights = WeightFormat::f32}, drawn_place()) ==
+        testing::relative(8 * parameters / 1e9));
+  CHECK(take_weights_time(drawn_model(), {.weights = WeightFormat::bf16}, drawn_place()) ==
+        testing::relative(6 * parameters / 1e9));
+  CHECK(take_weights_time(drawn_model(), {}, {}) == 0);  // nobody knows the memory
+}
+
+}  // namespace rollout_time_test
+
+}  // namespace
+}  // namespace longhaul
