@@ -71,6 +71,17 @@ TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, p
   }
 }
 
+TEST_CASE("nccl: norms of an adapter's rows, of which each rank has some columns, are summed among the GPUs") {
+  const GpuLayout layout =
+      gpu_layout("dora, tp", [](Dims& d, Options& o) { d.tp = 2, o.adapter.kind = "dora", o.adapter.rank = 3; });
+  const RankRun alone = train_one_rank(1, DType::f32, layout.options);
+  for (const RankRun& run : train_on_gpus(over_nccl, layout.dims, 1, DType::f32, layout.options)) {
+    REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+    CHECK(worst_relative(alone.losses, run.losses) <= 1e-4);
+    CHECK(worst_relative(alone.norms, run.norms) <= 1e-3);
+  }
+}
+
 TEST_CASE("nccl: rows travel to experts on other ranks and back") {
   constexpr int steps = 2;
   GpuLayout layout = gpu_layout("ep", [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; });
