@@ -12,6 +12,7 @@
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/alignment.h"
+#include "contracts/settings/training/feature_table.h"
 #include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/runs/saved_state.h"
@@ -61,15 +62,51 @@ bool has_field(const std::vector<FieldInfo>& fields, const std::string& name) {
   return std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
 }
 
-// The layout of the ranks that the stage has now.
-void lay_out(PlannedStage& stage, Diagnostics& diagnostics) {
+// The ranks and the layout that a stage has after its changes. Ranks that only draw answers (rollout.ranks) come and go
+// beside a layout that stays, unless the fork says how many ranks there are (`says_ranks`): then it lays out the rest.
+void lay_out(const PlannedStage& before, bool says_ranks, PlannedStage& stage, Diagnostics& diagnostics) {
+  const int drew = rollout_ranks_of(before.kind, before.settings),
+            drawing = rollout_ranks_of(stage.kind, stage.settings);
+  if (drawing == drew && stage.common.ranks == before.common.ranks) return;
+  if (!says_ranks) stage.common.ranks += drawing - drew;
+  const SourcePos where{"stage." + stage.stage, 0, 0};
+  const int ranks = stage.common.ranks, nodes = std::max(1, stage.common.nodes);
+  const std::string beside = drawing > 0 ? format(" with rollout.ranks = {}", drawing) : "";
+  if (ranks <= drawing)
+    return diagnostics.add(where, format("{} ranks{}: none is left to train", ranks, beside),
+                           format("use ranks = {} or more", drawing + 1));
+  if (drawing != drew && ranks % nodes != 0)
+    diagnostics.add(where, format("{} ranks{} cannot be shared evenly by {} nodes", ranks, beside, nodes),
+                    "change rollout.ranks by a multiple of them, or nodes as well");
+  if (drawing > 0 && stage.common.resiliency.shrink)
+    diagnostics.add(where, format("resiliency.shrink{}: a smaller layout leaves no ranks that only draw", beside),
+                    "leave one of them out");
   ParallelDims dims = stage.dims;
   dims.dp_replicate = 0;
-  const auto resolved = resolve_dims(dims, stage.common.ranks - rollout_ranks_of(stage.kind, stage.settings));
+  const auto resolved = resolve_dims(dims, ranks - drawing);
   if (resolved.ok())
     stage.dims = *resolved;
   else
-    diagnostics.add(resolved.error());
+    diagnostics.add(where, resolved.error().what + (drawing > 0 ? format(" ({} less those that draw)", ranks) : ""),
+                    resolved.error().hint);
+}
+
+// What the engine refuses of ranks that only draw, before anything is made.
+void check_drawing(const PlannedStage& stage, Diagnostics& diagnostics) {
+  EngineCase asked;
+  asked.kind = stage.kind, asked.gpu = stage.device == "gpu";
+  asked.rollout_ranks = rollout_ranks_of(stage.kind, stage.settings);
+  if (asked.rollout_ranks == 0) return;
+  for (const EngineRefusal& one : engine_refusals(asked))
+    diagnostics.add({"stage." + stage.stage, 0, 0}, one.what, one.hint);
+}
+
+// The stage's settings beside its inputs, by name: some settings need some of them.
+Value with_inputs(const PlannedStage& stage) {
+  Value all = stage.settings, inputs = Value::make_table();
+  for (const PlannedInput& input : stage.inputs) inputs.set(input.name, true);
+  all.set("inputs", inputs);
+  return all;
 }
 
 // Applies one change to one stage; what is wrong goes to the diagnostics.
@@ -82,8 +119,7 @@ void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) 
                            "the variants would become the same");
   if (kind && has_field(kind->fields, key)) {
     set_at_path(stage.settings, change.path, change.value, where);
-    stage.settings = kind->resolve(stage.settings, "stage." + stage.stage, {}, diagnostics);
-    if (change.path == std::vector<std::string>{"rollout", "ranks"}) lay_out(stage, diagnostics);
+    stage.settings = kind->resolve(with_inputs(stage), "stage." + stage.stage, {"inputs"}, diagnostics);
     if (key == "device") stage.device = stage.settings.get_string("device"), stage.device_why.clear();
     if (stage.device == "auto")
       diagnostics.add(where, "device = \"auto\" was decided when the run was planned", "say cpu or gpu");
@@ -91,7 +127,6 @@ void apply(const Change& change, PlannedStage& stage, Diagnostics& diagnostics) 
     Value common = stage_common_fields().to_value(stage.common);
     set_at_path(common, change.path, change.value, where);
     stage.common = stage_common_fields().parse(common, "stage." + stage.stage, diagnostics);
-    lay_out(stage, diagnostics);
   } else {
     std::vector<std::string> known;
     if (kind)
@@ -122,6 +157,35 @@ void check_fixed(const PlannedStage& before, const PlannedStage& after, std::int
     diagnostics.add(where,
                     format("steps = {} ends before anything is left to do: the checkpoint is of step {}", steps, step),
                     format("steps = {} or more", step + 1));
+}
+
+// Are answers that were drawn and judged ahead of the checkpoint those that the fork would draw?
+bool keeps_answers(const PlannedStage& before, const PlannedStage& after) {
+  const auto of_answers = [](const PlannedStage& stage) {
+    Value some = Value::make_table();
+    for (const char* key : {"method", "reward", "beta", "precision", "sequence_length", "global_batch_size"})
+      if (const Value* one = stage.settings.find(key)) some.set(key, *one);
+    Value rollout = stage.settings.find("rollout") ? *stage.settings.find("rollout") : Value::make_table();
+    for (const char* key : {"ranks", "threads"}) rollout.erase(key);  // who draws
+    some.set("rollout", rollout);
+    return some;
+  };
+  return of_answers(before) == of_answers(after);
+}
+
+// What a stage keeps beside the checkpoint `name`, as far as it has any: the critic, and answers drawn ahead where the
+// fork would draw the same.
+Status link_companions(const std::string& run_dir, const std::string& fork_dir, const std::string& stage,
+                       const std::string& name, bool with_answers) {
+  const std::string from = parent_path(checkpoints_folder(run_dir, stage)),
+                    to = parent_path(checkpoints_folder(fork_dir, stage));
+  for (const std::string companion : {critic_folder_name, ahead_folder_name}) {
+    const std::string kept = join_path(join_path(from, companion), name),
+                      target = join_path(join_path(to, companion), name);
+    if (!file_exists(kept) || (companion == ahead_folder_name && !with_answers)) continue;
+    LH_CHECK(is_directory(kept) ? link_tree(kept, target) : link_file(kept, target));
+  }
+  return {};
 }
 
 // Who names a milestone was planned with the settings of before.
@@ -189,12 +253,14 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
   const std::set<std::string> before = all_before(plan, request.stage);
   RunPlan forked = plan;
   Diagnostics diagnostics;
+  std::set<std::string> says_ranks;  // names of stages
   for (const std::string& set : request.sets) {
     const auto change = parse_change(set);
     if (!change.ok()) {
       diagnostics.add(change.error());
       continue;
     }
+    if (change->path == std::vector<std::string>{"ranks"}) says_ranks.insert(change->stage);
     bool found = false;
     for (PlannedStage& stage : forked.stages) {
       if (stage.stage != change->stage) continue;
@@ -208,6 +274,11 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
         apply(*change, stage, diagnostics);
     }
     if (!found) diagnostics.add({"--set " + set, 0, 0}, "the run has no stage '" + change->stage + "'");
+  }
+  for (std::size_t i = 0; i < forked.stages.size(); ++i) {
+    PlannedStage& stage = forked.stages[i];
+    lay_out(plan.stages[i], says_ranks.contains(stage.stage), stage, diagnostics);
+    check_drawing(stage, diagnostics);
   }
   for (const PlannedStage& stage : forked.stages)
     if (stage.id() == request.stage) check_fixed(*from, stage, step, diagnostics);
@@ -255,6 +326,8 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   }
   origin.add = [&](const std::string& beside, const std::string& folder, FrozenRun& frozen) -> Status {
     LH_CHECK(link_tree(checkpoint, join_path(checkpoints_folder(beside, request.stage), name)));
+    LH_CHECK(link_companions(run_dir, beside, request.stage, name,
+                             keeps_answers(*old.plan.find(request.stage), *plan.find(request.stage))));
     // What it published on the way there is the fork's, too.
     const std::string from = milestones_folder(run_dir, request.stage);
     for (const std::int64_t published : published_milestones(from))

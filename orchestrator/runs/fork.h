@@ -25,7 +25,8 @@ Result<std::string> meant_fork_stage(const std::vector<std::string>& saved, cons
                                      const std::string& meant);
 
 // The plan with the changes; pure. Refused with all reasons: what the checkpoint fixes (the model's shape, the seed,
-// the data before it), an end that lies before the checkpoint, and what validation would refuse.
+// the data before it), an end that lies before the checkpoint, and what validation would refuse. Where `rollout.ranks`
+// changes, the layout stays and the stage has so many ranks more or fewer, unless `ranks` is set too.
 Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std::int64_t step);
 
 // The step of the checkpoint that is meant; not_found lists those that are there.

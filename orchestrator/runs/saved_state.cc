@@ -75,15 +75,16 @@ Result<std::int64_t> at_least_step(const std::string& run_dir, const LedgerStage
   return steps.empty() ? 0 : steps.back();
 }
 
+Status link_file(const std::string& source, const std::string& target) {
+  LH_CHECK(make_directories(parent_path(target)));
+  if (::link(source.c_str(), target.c_str()) == 0) return {};
+  LH_TRY(const MappedFile file, MappedFile::open(source));
+  return write_file_atomic(target, file.view());
+}
+
 Status link_tree(const std::string& from, const std::string& to) {
   LH_TRY(const auto names, list_tree(from));
-  for (const std::string& name : names) {
-    const std::string source = join_path(from, name), target = join_path(to, name);
-    LH_CHECK(make_directories(parent_path(target)));
-    if (::link(source.c_str(), target.c_str()) == 0) continue;
-    LH_TRY(const MappedFile file, MappedFile::open(source));
-    LH_CHECK(write_file_atomic(target, file.view()));
-  }
+  for (const std::string& name : names) LH_CHECK(link_file(join_path(from, name), join_path(to, name)));
   return {};
 }
 

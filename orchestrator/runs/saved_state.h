@@ -30,5 +30,6 @@ Result<SavedState> observe_saved(const std::string& run_dir, const std::string& 
 Result<std::int64_t> at_least_step(const std::string& run_dir, const LedgerStage& stage, const LedgerAttempt& attempt);
 // Hard links cost nothing and survive the removal of what they were made from; a copy where they cannot be made.
 Status link_tree(const std::string& from, const std::string& to);
+Status link_file(const std::string& source, const std::string& target);
 
 }  // namespace longhaul

@@ -3,7 +3,47 @@
 
 #include <doctest/doctest.h>
 
+#include "base/value/json.h"
+#include "contracts/settings/stages/alignment.h"
+
 namespace longhaul {
+
+namespace {
+
+namespace fork_test {
+
+// A stage that trains on two ranks and has answers drawn by a third.
+RunPlan plan_with_drawing_rank(const char* more = "") {
+  PlannedStage stage;
+  stage.stage = "grpo", stage.kind = "align", stage.device = "cpu";
+  stage.settings = *parse_json(R"({"method": "grpo", "steps": 9, "global_batch_size": 64, "reward": {"kind": "exact"},
+      "rollout": {"group_size": 8, "max_new_tokens": 8, "ahead": true, "ranks": 1}})");
+  stage.settings.set("device", "cpu");
+  stage.dims.dp_replicate = 2, stage.common.ranks = 3;
+  for (const char* name : {"model", "data", more}) {
+    PlannedInput input;
+    input.name = name;
+    if (*name != 0) stage.inputs.push_back(input);
+  }
+  RunPlan plan;
+  plan.stages = {stage};
+  return plan;
+}
+
+Result<PlannedStage> forked_stage(const RunPlan& plan, const std::vector<std::string>& sets) {
+  LH_TRY(const RunPlan forked, forked_plan(plan, {.stage = "grpo", .sets = sets}, 3));
+  return forked.stages.front();
+}
+
+std::string fork_refusal(const RunPlan& plan, const std::vector<std::string>& sets) {
+  const auto forked = forked_stage(plan, sets);
+  REQUIRE_FALSE(forked.ok());
+  return forked.error().message();
+}
+
+}  // namespace fork_test
+
+}  // namespace
 
 TEST_CASE("a fork: stage and step as they are written, each of which may be left out") {
   CHECK(parse_fork_from("pretrain@400")->stage == "pretrain");
@@ -34,6 +74,45 @@ TEST_CASE("a fork without a stage: no checkpoint, and a matrix that is changed, 
   CHECK(error.message() ==
         "several variants have a checkpoint: sft/lr=1e-05, sft/lr=1e-06; name one: --from sft/lr=1e-05");
   CHECK(meant_fork_stage(matrix, {}, "sft/lr=1e-05").value() == "sft/lr=1e-05");
+}
+
+TEST_CASE("a fork: ranks that only draw come and go beside the layout, unless the fork says how many ranks there are") {
+  const RunPlan plan = fork_test::plan_with_drawing_rank();
+  const auto ranks_of = [&](const std::vector<std::string>& sets) {
+    const auto stage = fork_test::forked_stage(plan, sets);
+    REQUIRE_MESSAGE(stage.ok(), stage.error().message());
+    CHECK(stage->dims.world_size() + rollout_ranks_of("align", stage->settings) == stage->common.ranks);
+    return std::pair(stage->common.ranks, stage->dims.world_size());
+  };
+  CHECK(ranks_of({"stage.grpo.steps=12"}) == std::pair(3, 2));
+  CHECK(ranks_of({"stage.grpo.rollout.ranks=2"}) == std::pair(4, 2));
+  CHECK(ranks_of({"stage.grpo.rollout.ranks=0"}) == std::pair(2, 2));
+  CHECK(ranks_of({"stage.grpo.rollout={ group_size = 8, max_new_tokens = 8 }"}) == std::pair(2, 2));
+  CHECK(ranks_of({"stage.grpo.ranks=5"}) == std::pair(5, 4));
+  CHECK(ranks_of({"stage.grpo.rollout.ranks=2", "stage.grpo.ranks=3"}) == std::pair(3, 1));
+  CHECK(ranks_of({"stage.grpo.ranks=3", "stage.grpo.rollout.ranks=2"}) == std::pair(3, 1));
+}
+
+TEST_CASE("a fork: what ranks that only draw cannot be is refused by name") {
+  RunPlan plan = fork_test::plan_with_drawing_rank();
+  const auto says = [&](const std::vector<std::string>& sets, const char* text) {
+    const std::string refusal = fork_test::fork_refusal(plan, sets);
+    CHECK_MESSAGE(refusal.find(text) != std::string::npos, refusal);
+  };
+  says({"stage.grpo.ranks=1"}, "1 ranks with rollout.ranks = 1: none is left to train");
+  says({"stage.grpo.rollout.ahead=false"}, "rollout.ranks = 1 without rollout.ahead");
+  says({"stage.grpo.device=\"gpu\""}, "rollout.ranks = 1");
+  plan.stages.front().common.nodes = 3;
+  says({"stage.grpo.rollout.ranks=2"}, "4 ranks with rollout.ranks = 2 cannot be shared evenly by 3 nodes");
+}
+
+TEST_CASE("a fork: settings that need an input find it among the stage's") {
+  RunPlan plan = fork_test::plan_with_drawing_rank("reward");
+  plan.stages.front().settings.find("reward")->set("kind", "model");
+  const auto stage = fork_test::forked_stage(plan, {"stage.grpo.steps=12"});
+  CHECK_MESSAGE(stage.ok(), stage.error().message());
+  plan.stages.front().inputs.pop_back();
+  CHECK(fork_test::fork_refusal(plan, {"stage.grpo.steps=12"}).find("without the input 'reward'") != std::string::npos);
 }
 
 }  // namespace longhaul
