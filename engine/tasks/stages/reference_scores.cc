@@ -113,7 +113,8 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
   const std::size_t last = std::min(answers.size(), first + per_rank);
   std::vector<const ChatTokens*> own(answers.begin() + static_cast<std::ptrdiff_t>(first),
                                      answers.begin() + static_cast<std::ptrdiff_t>(last));
-  if (asks_replicas(run)) own.resize(per_rank, answers.back());  // whose scores are left out below
+  // Scores of what fills the last share up are left out below.
+  if (asks_replicas(run) && !answers.empty()) own.resize(per_rank, answers.back());
   auto scores = scores_of_share(run, stage, own);
   LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
   std::vector<double> mine(per_rank, 0.0), all(per_rank * ranks);
