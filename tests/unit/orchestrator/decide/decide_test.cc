@@ -344,10 +344,12 @@ class Simulation {
   }
 
   void run() {
+    bool alive = true;
     for (int rounds = 0; rounds < 5000; ++rounds) {
-      if (random_.next_below(100) < 2 && requests_made_ < 4)
+      // More requests arrive while no controller lives: only then can an intent be withdrawn before it is acted upon.
+      if (random_.next_below(100) < (alive ? 2U : 20U) && requests_made_ < 4)
         requests_.push_back({format("{:03}", ++requests_made_), random_.next_below(2) ? "cancel" : "resume"});
-      const bool alive = round();
+      alive = round();
       if (!alive) ++deaths_;
       const RunLedger now = ledger();
       check(now);
