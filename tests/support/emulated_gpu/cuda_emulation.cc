@@ -19,7 +19,7 @@
 #include "tests/support/emulated_gpu/access_races.h"
 #include "tests/support/emulated_gpu/emulated_stream.h"
 
-thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace longhaul::cuda {
 namespace {
@@ -55,26 +55,81 @@ bool races_are_wanted() {
 
 template <class T>
 void shuffle_order(std::vector<T>& order, std::uint64_t& state) {
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(state) % i]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[(mix(state) >> 32) * i >> 32]);
 }
 
-enum class Waits { nothing, block, warp, ended };
+// Where what has a stack of its own goes on.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+struct Place {
+  void* top = nullptr;  // of the stack; what lies there is the address to go on at
+};
+void begin_at(Place& place, std::byte* stack, void (*run)()) {
+  auto* const top = reinterpret_cast<void**>(stack + stack_bytes) - 2;  // run() finds the stack as a call leaves it
+  top[0] = reinterpret_cast<void*>(run), top[1] = nullptr;
+  place.top = top;
+}
+// Returns when somebody changes to `from`. Most of what the emulation does is this, so no call and no signal mask is
+// part of it (AddressSanitizer looks through the whole stack at each longjmp()): the compiler keeps what it needs of
+// the registers that are named, and of the 128 bytes below the stack nothing is touched (System V ABI for AMD64, 3.2.1
+// and 3.2.2).
+[[gnu::always_inline]] inline void change(Place& from, const Place& to) {
+  void** kept = &from.top;
+  void* const* next = &to.top;
+  asm volatile(
+      "leaq -128(%%rsp), %%rsp\n\t"
+      "pushq %%rbp\n\t"
+      "pushq %%rbx\n\t"
+      "leaq 1f(%%rip), %%rax\n\t"
+      "pushq %%rax\n\t"
+      "movq %%rsp, (%%rdi)\n\t"
+      "movq (%%rsi), %%rsp\n\t"
+      "popq %%rax\n\t"
+      "jmpq *%%rax\n"
+      "1:\n\t"
+      "popq %%rbx\n\t"
+      "popq %%rbp\n\t"
+      "leaq 128(%%rsp), %%rsp"
+      : "+D"(kept), "+S"(next)
+      :
+      : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",
+        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory",
+        "cc");
+}
+#else  // other processors have these, and ThreadSanitizer knows them
+struct Place {
+  ucontext_t first;
+  jmp_buf here;
+  bool begun = false;
+};
+void begin_at(Place& place, std::byte* stack, void (*run)()) {
+  ::getcontext(&place.first);
+  place.first.uc_stack.ss_sp = stack, place.first.uc_stack.ss_size = stack_bytes;
+  place.first.uc_link = nullptr;
+  ::makecontext(&place.first, run, 0);
+}
+void change(Place& from, Place& to) {
+  from.begun = true;
+  if (_setjmp(from.here) != 0) return;
+  if (to.begun) _longjmp(to.here, 1);
+  ::setcontext(&to.first);
+  std::abort();
+}
+#endif
+
+enum class Waits { block, warp };
 
 // A stack on which threads of a block run. A thread that ends leaves its stack to the next one that begins, so kernels
 // without barriers run on one; a thread that waits keeps its stack.
 struct Stack {
-  ucontext_t first;
-  jmp_buf here;
+  Place here;
   bool made = false;
 };
 
 struct Thread {
   dim3 index;
-  Waits waits = Waits::nothing;
-  int turn = 0;
-  std::uint32_t block_barriers = 0, warp_barriers = 0;  // that it has come to
   Stack* stack = nullptr;                               // none: it has not begun, or has ended
-  std::uint64_t given[2][3] = {};                       // to its warp, by turns: nobody is more than one exchange ahead
+  std::uint32_t block_barriers = 0, warp_barriers = 0;  // that it has come to
+  int turn = 0;                                         // of its warp's two places for what is given
   struct Copy {
     void* to;
     const void* from;
@@ -84,9 +139,17 @@ struct Thread {
   std::size_t group = 0;     // of the next copy
 };
 
+struct Warp {
+  Thread* first = nullptr;
+  unsigned threads = 0;
+  std::uint64_t given[2][warp_threads][3] = {};  // by turns: nobody is more than one exchange ahead
+};
+
 // One per thread of the operating system that launches.
 class Machine final : public testing::AccessWatcher {
  public:
+  static constinit thread_local Machine* current;  // whose kernel runs
+
   Machine() : random_(seed_given()), watches_(races_are_wanted()), stacks_(block_threads_max) {
     memory_ = static_cast<std::byte*>(::mmap(nullptr, block_threads_max * stack_stride, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -109,7 +172,7 @@ class Machine final : public testing::AccessWatcher {
       die(name, "a grid beyond what CUDA takes in one direction");
     if (shared_bytes > 227 * 1024) die(name, std::to_string(shared_bytes) + " bytes of shared memory");
     shared_.resize((shared_bytes + 15) / 16 * 16 + guard_bytes);
-    threads_.resize(threads);
+    form_warps(threads);
     blocks_.resize(std::size_t{grid.x} * grid.y * grid.z);
     for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = i;
     shuffle_order(blocks_, random_);
@@ -121,7 +184,9 @@ class Machine final : public testing::AccessWatcher {
       blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
                       static_cast<unsigned>(index / grid.x / grid.y));
       block_ = index;
-      run_block(shared_bytes);
+      // As a rule each warp goes as far as the block's next barrier before another one goes on, which takes the least
+      // of the processor's caches; what is watched, and one block in eight, has warps that keep pace with each other.
+      run_block(wanted > 0 || mix(random_) % 8 == 0);
     }
     if (wanted == 0) return;
     testing::watch_accesses(nullptr);
@@ -148,24 +213,24 @@ class Machine final : public testing::AccessWatcher {
 
   unsigned char* shared() { return shared_.data(); }
   void wait(Waits what) {
-    Thread& self = *running_;
     in_kernel_ = false;
-    self.waits = what;
-    ++(what == Waits::block ? self.block_barriers : self.warp_barriers);
-    if (_setjmp(self.stack->here) == 0) leave();
-    threadIdx = running_->index;
+    ++(what == Waits::block ? running_->block_barriers : running_->warp_barriers);
+    ++(what == Waits::block ? at_block_ : at_warp_);
+    go_on_from(running_->stack->here);
   }
   void give(const std::uint64_t (&mine)[3]) {
-    Thread& self = *running_;
-    std::copy(mine, mine + 3, self.given[self.turn]);
-    self.turn = 1 - self.turn;
+    std::copy(mine, mine + 3, warp_->given[running_->turn][lane_]);
+    running_->turn = 1 - running_->turn;
     wait(Waits::warp);
   }
-  const std::uint64_t* given_by(int lane) const { return warp_[lane].given[1 - running_->turn]; }
+  const std::uint64_t* given_by(int lane) const { return warp_->given[1 - running_->turn][lane]; }
   std::uint64_t exchange(std::uint64_t value, int lane) {
-    give({value, 0, 0});
+    warp_->given[running_->turn][lane_][0] = value;
+    running_->turn = 1 - running_->turn;
+    wait(Waits::warp);
     return *given_by(lane);
   }
+  int lane() const { return static_cast<int>(lane_); }
   void copy_later(void* to, const void* from) {
     if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
       die(name_, "a copy of 16 bytes that does not begin at a multiple of 16");
@@ -193,115 +258,116 @@ class Machine final : public testing::AccessWatcher {
   // Not a power of two: the tops of the stacks would share few lines of the processor's caches.
   static constexpr std::size_t stack_stride = stack_bytes + 1088;
 
-  static void enter() { current->body(); }
   // The life of a stack: the thread that it was given, then others that have not begun, then it waits for another one.
-  [[noreturn]] void body() {
+  void body() {
     while (true) {
       (*thread_)();
       in_kernel_ = false;
       Stack* const stack = running_->stack;
-      running_->waits = Waits::ended, running_->stack = nullptr;
-      if (next_ < ready_.size() && threads_[ready_[next_]].stack == nullptr) {
-        take_next(stack);
+      running_->stack = nullptr;
+      ++ended_;
+      Thread* const next = next_thread();
+      if (next != nullptr && next->stack == nullptr) {
+        next->stack = stack;
+        take(*next);
         continue;
       }
       free_.push_back(stack);
-      if (_setjmp(stack->here) == 0) leave();
+      if (next != nullptr) take(*next);
+      change(stack->here, next == nullptr ? scheduler_ : next->stack->here);
     }
   }
 
-  // To the next thread that is ready; to the scheduler where there is none, or a stack has to be made for it.
-  [[noreturn]] void leave() {
-    if (next_ < ready_.size()) {
-      Stack* stack = threads_[ready_[next_]].stack;
-      if (stack == nullptr && free_.back()->made) stack = free_.back(), free_.pop_back();
-      if (stack != nullptr) {
-        take_next(stack);
-        _longjmp(stack->here, 1);
-      }
+  // Of the warp that runs, in the order drawn for this round; null when all have run.
+  Thread* next_thread() {
+    while (taken_ < warp_threads) {
+      lane_ = ((taken_++ * order_step_ + order_) % warp_threads) ^ (order_ / warp_threads % warp_threads);
+      if (lane_ < warp_->threads) return warp_->first + lane_;
     }
-    _longjmp(scheduler_, 1);
+    return nullptr;
   }
 
-  void take_next(Stack* stack) {
-    const std::size_t index = ready_[next_++];
-    running_ = &threads_[index];
-    warp_ = &threads_[index / warp_threads * warp_threads];
-    running_->stack = stack, running_->waits = Waits::nothing;
-    threadIdx = running_->index;
+  void take(Thread& thread) {
+    running_ = &thread;
+    threadIdx = thread.index;
     in_kernel_ = true;
   }
 
-  // Returns when nobody is ready any more, or a stack has to be made.
-  void go_on() {
-    Stack* stack = threads_[ready_[next_]].stack;
-    if (stack == nullptr) stack = free_.back(), free_.pop_back();
-    take_next(stack);
-    if (_setjmp(scheduler_) != 0) return;
-    if (running_->stack->made) _longjmp(running_->stack->here, 1);
-    begin(*running_->stack);
+  // Until it is the turn of `here` again.
+  [[gnu::always_inline]] void go_on_from(Place& here) {
+    Thread* const next = next_thread();
+    if (next == nullptr) return change(here, scheduler_);
+    if (next->stack == nullptr) give_stack(*next);
+    take(*next);
+    change(here, next->stack->here);
   }
 
-  [[noreturn]] void begin(Stack& stack) {
-    stack.made = true;
-    current = this;
-    ::getcontext(&stack.first);
-    stack.first.uc_stack.ss_sp = memory_ + static_cast<std::size_t>(&stack - stacks_.data()) * stack_stride;
-    stack.first.uc_stack.ss_size = stack_bytes;
-    stack.first.uc_link = nullptr;
-    ::makecontext(&stack.first, &Machine::enter, 0);
-    ::setcontext(&stack.first);
-    std::abort();
+  void give_stack(Thread& thread) {
+    thread.stack = free_.back(), free_.pop_back();
+    if (thread.stack->made) return;
+    thread.stack->made = true;
+    const auto place = static_cast<std::size_t>(thread.stack - stacks_.data());
+    begin_at(thread.stack->here, memory_ + place * stack_stride, [] { current->body(); });
   }
 
-  void run_block(std::size_t shared_bytes) {
-    std::fill(shared_.begin(), shared_.end(), 0xFF);
-    const dim3 block = blockDim;
-    ready_.resize(threads_.size());
+  void form_warps(std::size_t threads) {
+    threads_.resize(threads);
     dim3 index(0, 0, 0);
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      Thread& thread = threads_[i];
+    for (Thread& thread : threads_) {
+      thread.index = index;
+      if (++index.x == blockDim.x) index.x = 0, ++index.y;
+      if (index.y == blockDim.y) index.y = 0, ++index.z;
+    }
+    warps_.resize((threads + warp_threads - 1) / warp_threads);
+    for (std::size_t i = 0; i < warps_.size(); ++i) {
+      warps_[i].first = &threads_[i * warp_threads];
+      warps_[i].threads = static_cast<unsigned>(std::min<std::size_t>(warp_threads, threads - i * warp_threads));
+    }
+  }
+
+  void run_block(bool in_step) {
+    std::memset(shared_.data(), 0xFF, shared_.size());
+    for (Thread& thread : threads_) {
       if (!thread.copies.empty()) die(name_, "a copy that nobody waited for");
-      thread.index = index, thread.turn = 0, thread.group = 0;
+      thread.turn = 0, thread.group = 0;
       thread.block_barriers = thread.warp_barriers = 0;
-      std::memset(thread.given, 0, sizeof(thread.given));
-      if (++index.x == block.x) index.x = 0, ++index.y;
-      if (index.y == block.y) index.y = 0, ++index.z;
-      ready_[i] = i;
     }
-    while (!ready_.empty()) {
-      shuffle_order(ready_, random_);
-      for (next_ = 0; next_ < ready_.size();) go_on();
-      release();
-    }
-    for (std::size_t i = (shared_bytes + 15) / 16 * 16; i < shared_.size(); ++i)
-      if (shared_[i] != 0xFF) die(name_, "wrote beyond its shared memory");
+    ended_ = 0;
+    while (ended_ == 0) run_to_barrier(in_step);
+    const unsigned char* const guard = shared_.data() + shared_.size() - guard_bytes;
+    if (*guard != 0xFF || std::memcmp(guard, guard + 1, guard_bytes - 1) != 0)
+      die(name_, "wrote beyond its shared memory");
   }
 
-  // Makes ready the warps all of whose threads wait for each other; else the block, where all do. None: all have ended.
-  void release() {
-    ready_.clear();
-    std::size_t ended = 0, at_barrier = 0;
-    for (std::size_t warp = 0; warp < threads_.size(); warp += warp_threads) {
-      const std::size_t end = std::min(threads_.size(), warp + warp_threads);
-      std::size_t in_warp = 0;
-      for (std::size_t i = warp; i < end; ++i) {
-        ended += threads_[i].waits == Waits::ended, at_barrier += threads_[i].waits == Waits::block;
-        in_warp += threads_[i].waits == Waits::warp;
-      }
-      if (in_warp == warp_threads)
-        for (std::size_t i = warp; i < end; ++i) ready_.push_back(i);
-      else if (in_warp != 0)
-        die(name_, "a warp function that " + std::to_string(in_warp) + " of 32 threads come to");
-    }
-    if (!ready_.empty() || ended == threads_.size()) return;
-    if (at_barrier != threads_.size())
-      die(name_, "a barrier that " + std::to_string(at_barrier) + " of " + std::to_string(threads_.size()) +
+  // All threads, to where the whole block waits for each other or has ended.
+  void run_to_barrier(bool in_step) {
+    at_block_ = 0;
+    active_.resize(warps_.size());
+    for (std::size_t i = 0; i < active_.size(); ++i) active_[i] = &warps_[i];
+    shuffle_order(active_, random_);
+    while (!active_.empty())
+      std::erase_if(active_, [&](Warp* warp) {
+        bool again = run_warp(*warp);
+        while (again && !in_step) again = run_warp(*warp);
+        return !again;
+      });
+    if (at_block_ != 0 && at_block_ != threads_.size())
+      die(name_, "a barrier that " + std::to_string(at_block_) + " of " + std::to_string(threads_.size()) +
                      " threads come to");
-    for (std::size_t i = 0; i < threads_.size(); ++i) ready_.push_back(i);
   }
 
-  static thread_local Machine* current;
+  // Each thread of the warp, until it waits or has ended. Whether they wait for each other, and are to go on.
+  bool run_warp(Warp& warp) {
+    const std::uint64_t drawn = mix(random_);
+    order_ = static_cast<unsigned>(drawn), order_step_ = static_cast<unsigned>(drawn >> 32) | 1U;
+    taken_ = 0, at_warp_ = 0, warp_ = &warp;
+    current = this;
+    go_on_from(scheduler_);
+    if (at_warp_ != 0 && at_warp_ != warp_threads)
+      die(name_, "a warp function that " + std::to_string(at_warp_) + " of 32 threads come to");
+    return at_warp_ != 0;
+  }
+
   std::uint64_t random_;
   bool watches_;
   bool in_kernel_ = false;  // not in what the emulation does between two threads
@@ -315,41 +381,48 @@ class Machine final : public testing::AccessWatcher {
   std::vector<unsigned char> shared_;
   std::vector<std::uint64_t> blocks_;
   std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<Warp*> active_;  // that have not come to the block's next barrier
   std::vector<Stack> stacks_;
   std::vector<Stack*> free_;
-  std::vector<std::size_t> ready_;  // of threads_, in the order in which they go on
-  std::size_t next_ = 0;            // in ready_
+  Place scheduler_;
   Thread* running_ = nullptr;
-  const Thread* warp_ = nullptr;  // the first thread of its warp
-  jmp_buf scheduler_;
+  Warp* warp_ = nullptr;                                // that runs
+  unsigned lane_ = 0;                                   // of running_
+  unsigned taken_ = 0;                                  // threads of warp_ that have run in this round
+  unsigned order_ = 0, order_step_ = 1;                 // of this round
+  std::size_t at_block_ = 0, at_warp_ = 0, ended_ = 0;  // threads, of the block; those of warp_; of the block
 };
-thread_local Machine* Machine::current = nullptr;
+constinit thread_local Machine* Machine::current = nullptr;
 
 Machine& machine() {
   thread_local Machine one;
   return one;
 }
+Machine& running() {
+  return *Machine::current;
+}
 
 }  // namespace
 
 void give_to_warp(const std::uint64_t (&mine)[3]) {
-  machine().give(mine);
+  running().give(mine);
 }
 const std::uint64_t* given_by(int lane) {
-  return machine().given_by(lane);
+  return running().given_by(lane);
 }
 void copy_later(void* shared, const void* global) {
-  machine().copy_later(shared, global);
+  running().copy_later(shared, global);
 }
 void wait_for_copies() {
-  machine().wait_for_copies();
+  running().wait_for_copies();
 }
 // Declared by engine/ops/cuda/common/packs.h.
 void end_copy_group() {
-  machine().end_copy_group();
+  running().end_copy_group();
 }
 void wait_for_copy_groups(int left) {
-  machine().wait_for_copy_groups(static_cast<std::size_t>(left));
+  running().wait_for_copy_groups(static_cast<std::size_t>(left));
 }
 std::uint32_t pack_bf16(float low, float high) {
   return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16;
@@ -383,7 +456,7 @@ namespace {
 void load_rows(std::uint32_t (&to)[4], const void* row, bool transposed) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) die("", "a matrix row that does not begin at a multiple of 16");
   std::uint64_t mine[3] = {};
-  machine().access(row, 16, Access::read);
+  running().access(row, 16, Access::read);
   std::memcpy(mine, row, 16);
   give_to_warp(mine);
   const int g = lane_of_this_thread() / 4, t = lane_of_this_thread() % 4;
@@ -403,19 +476,25 @@ void load_matrices_transposed(std::uint32_t (&to)[4], const void* row) {
 }
 
 unsigned char* shared_memory() {
-  return machine().shared();
+  return running().shared();
 }
 void watch_for_races(bool on) {
   machine().watch(on);
 }
 void sync_block() {
-  machine().wait(Waits::block);
+  running().wait(Waits::block);
 }
 void sync_warp() {
-  machine().exchange(0, 0);
+  running().exchange(0, 0);
+}
+int lane_of_this_thread() {
+  return running().lane();
 }
 std::uint64_t exchange_in_warp(std::uint64_t value, int lane) {
-  return machine().exchange(value, lane);
+  return running().exchange(value, lane);
+}
+std::uint64_t exchange_with_neighbour(std::uint64_t value, int mask) {
+  return running().exchange(value, running().lane() ^ mask);
 }
 std::function<void(const char*, std::int64_t)>& launch_observer() {
   thread_local std::function<void(const char*, std::int64_t)> observer;

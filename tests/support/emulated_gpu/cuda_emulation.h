@@ -1,6 +1,6 @@
 // CUDA kernels on the processor: each thread of a block is a fiber, blocks run one after the other. Meant for small
 // grids, to hold kernels to their reference where there is no GPU, and to find what a GPU would only show now and then:
-//   - threads and blocks come in an order drawn from a seed (CUDA_EMULATION_SEED), another one at each barrier;
+//   - threads, warps and blocks come in an order drawn from a seed (CUDA_EMULATION_SEED), another one at each barrier;
 //   - shared memory begins as NaN in each block, and a byte beyond what the launch asked for ends the program;
 //   - a barrier or a warp function that some threads do not come to ends the program and names the kernel;
 //   - with CUDA_EMULATION_RACES=1 so does a race: threads of one launch, of the same block or of two, access the same
@@ -39,7 +39,7 @@ struct CUstream_st;  // an EmulatedStream (tests/support/emulated_gpu/emulated_s
                      // kernels
 using cudaStream_t = CUstream_st*;
 
-extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 inline float rsqrtf(float x) {
   return 1.0F / std::sqrt(x);
@@ -64,21 +64,29 @@ void sync_block();
 void sync_warp();
 // Called by all threads of a warp: what thread `lane` gave.
 std::uint64_t exchange_in_warp(std::uint64_t value, int lane);
-inline int lane_of_this_thread() {
-  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
-}
+// The same of the thread whose number in the warp differs in the bits of `mask`.
+std::uint64_t exchange_with_neighbour(std::uint64_t value, int mask);
+int lane_of_this_thread();
 template <class T>
-T shuffle(T value, int lane) {
+std::uint64_t bits_of(T value) {
   static_assert(sizeof(T) <= 8);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  bits = exchange_in_warp(bits, lane);
+  return bits;
+}
+template <class T>
+T of_bits(std::uint64_t bits) {
+  T value;
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }
 template <class T>
+T shuffle(T value, int lane) {
+  return of_bits<T>(exchange_in_warp(bits_of(value), lane));
+}
+template <class T>
 T shuffle_xor(T value, int mask) {
-  return shuffle(value, lane_of_this_thread() ^ mask);
+  return of_bits<T>(exchange_with_neighbour(bits_of(value), mask));
 }
 
 // What all threads of a warp gave at the same place; given_by() until the next such place.

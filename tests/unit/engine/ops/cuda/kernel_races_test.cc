@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -18,14 +19,14 @@ using namespace longhaul;
 namespace {
 
 // What a process printed that ended by SIGABRT; "" when it ended by itself.
-std::string race_found_in(const std::function<void()>& kernel) {
+std::string found_in(const std::function<void()>& kernel, bool races) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGABRT, SIG_DFL);
     (void)::dup2(ends[1], STDERR_FILENO);
-    cuda::watch_for_races(true);
+    cuda::watch_for_races(races);
     kernel();
     ::_exit(0);
   }
@@ -40,6 +41,9 @@ std::string race_found_in(const std::function<void()>& kernel) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   CHECK_MESSAGE((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT), printed);
   return printed;
+}
+std::string race_found_in(const std::function<void()>& kernel) {
+  return found_in(kernel, true);
 }
 
 void count_with_atomics(int* count) {
@@ -87,8 +91,38 @@ void copied(bool waits, const int* from, int* out) {
   if (waits) cuda::sync_block();
   out[threadIdx.x] = here[threadIdx.x % 4];
 }
+// All threads come to two barriers and give what they have to their warp, or threads of one warp leave out some of it.
+enum class Fault { nothing, barrier, warp, shared };
+void faulty(Fault fault, int* out) {
+  const bool leaves_out = threadIdx.x >= 40 && threadIdx.x < 50;
+  cuda::sync_block();
+  int sum = 1;
+  if (fault != Fault::warp || !leaves_out) sum += cuda::shuffle_xor(sum, 1);
+  if (fault != Fault::barrier || !leaves_out) cuda::sync_block();
+  if (fault == Fault::shared && leaves_out) cuda::shared_memory()[16] = 0;
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
 
 }  // namespace
+
+TEST_CASE("faults of kernels: a barrier or a warp function that some leave out, shared memory that nobody asked for") {
+  std::vector<int> out(16 * 96);
+  const auto found = [&](Fault fault) {
+    return found_in([&, fault] { cuda::launch("faulty", nullptr, faulty, 16, 96, 16, fault, out.data()); }, false);
+  };
+  CHECK(found(Fault::nothing) == "");
+  CHECK(found(Fault::barrier).find("a barrier that 86 of 96 threads come to") != std::string::npos);
+  CHECK(found(Fault::warp).find("a warp function that 22 of 32 threads come to") != std::string::npos);
+  CHECK(found(Fault::shared).find("wrote beyond its shared memory") != std::string::npos);
+  cuda::launch("faulty", nullptr, faulty, 16, 96, 16, Fault::nothing, out.data());
+  CHECK(out == std::vector<int>(16 * 96, 2));
+  // The warp that comes first reads what the other one has yet to write: with no barrier the result shows it.
+  for (int barriers : {0, 2}) {
+    cuda::launch("given", nullptr, neighbours, 16, 64, 256, barriers, out.data());
+    for (int block = 0; block < 16; ++block)
+      CHECK((std::count(out.begin() + 64 * block, out.begin() + 64 * (block + 1), -1) == 0) == (barriers == 2));
+  }
+}
 
 TEST_CASE("races of kernels: blocks that add to one number without an atomic are found, in whatever order they run") {
   int sum = 0;
