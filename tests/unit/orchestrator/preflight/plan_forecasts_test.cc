@@ -48,6 +48,15 @@ RunPlan plan_of(int ranks) {
   return plan;
 }
 
+// One that fits, and of which no faster layout is looked for where that is not what the case is about.
+RunPlan sharded_plan(int ranks) {
+  RunPlan plan = plan_of(ranks);
+  ParallelDims& d = plan.stages[1].dims;
+  d.dp_replicate = 1, d.dp_shard = ranks, d.zero = 2;
+  return plan;
+}
+constexpr ForecastSearch as_written = ForecastSearch::where_it_does_not_fit;
+
 // A training of the model that the pretraining makes, on as many ranks.
 PlannedStage behind_pretrain(const RunPlan& plan, const char* kind, Value settings) {
   PlannedStage stage = plan.stages[1];
@@ -79,10 +88,8 @@ TEST_CASE("of a training that does not fit it is said by how much, with the layo
 }
 
 TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
-  RunPlan plan = plan_of(256);
-  ParallelDims& d = plan.stages[1].dims;
-  d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
-  const TrainingForecast f = plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
+  const TrainingForecast f =
+      plan_forecasts(sharded_plan(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()}, as_written).front();
   CHECK(f.memory < f.memory_limit);
   CHECK(f.tokens_per_second == doctest::Approx(1024 * 8192 / f.seconds()));
   CHECK(f.gpu_hours == doctest::Approx(f.seconds() * 1000 * 256 / 3600));
@@ -96,21 +103,23 @@ TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
 }
 
 TEST_CASE("a forecast says what it is made from, and energy whose power it is") {
-  const TrainingForecast known = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
+  const RunPlan plan = sharded_plan(256);
+  const TrainingForecast known =
+      plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, {constants()}, as_written).front();
   CHECK(known.source == ForecastSource::measured_elsewhere);
   CHECK(forecast_text({known}).find("from what others measured of such devices") != std::string::npos);
   const Value json = forecast_value({known}).as_array().front();
   CHECK(json.get_string("from") == "measured_elsewhere");
   CHECK(json.get_string("energy_from").find("700 W each") != std::string::npos);
 
-  const TrainingForecast unseen = plan_forecasts(plan_of(256), gpu_site("MI300X"), {}, {constants()}).front();
+  const TrainingForecast unseen = plan_forecasts(plan, gpu_site("MI300X"), {}, {constants()}, as_written).front();
   CHECK(unseen.source == ForecastSource::arithmetic);
   CHECK(unseen.time.sigma > known.time.sigma);
 
   SiteConfig site = gpu_site("Gaudi 3");
   site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
   site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
-  const TrainingForecast powerless = plan_forecasts(plan_of(256), site, {}, {constants()}).front();
+  const TrainingForecast powerless = plan_forecasts(plan, site, {}, {constants()}, as_written).front();
   CHECK(powerless.source == ForecastSource::arithmetic);
   CHECK(powerless.energy_from.empty());
   CHECK(forecast_value({powerless}).as_array().front().find("energy_kwh") == nullptr);
@@ -140,12 +149,12 @@ TEST_CASE("a checkpoint's cost is that of the slower of storage and network card
 
 TEST_CASE("an unknown GPU asks for four keys of the site file, and lives on them") {
   SiteConfig site = gpu_site("Gaudi 3");
-  const auto asked = plan_forecasts(plan_of(256), site, {}, {constants()});
+  const auto asked = plan_forecasts(sharded_plan(256), site, {}, {constants()}, as_written);
   for (const char* key : {"node.gpu_tflops", "node.gpu_memory", "network.gpu_memory_gbyte", "network.gpu_link_gbyte"})
     CHECK(asked.front().problem.find(key) != std::string::npos);
   site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
   site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
-  const auto reported = plan_forecasts(plan_of(256), site, {}, {constants()});
+  const auto reported = plan_forecasts(sharded_plan(256), site, {}, {constants()}, as_written);
   CHECK(reported.front().problem.empty());
   CHECK(reported.front().time.sigma == constants().common.spread_new);
 }
@@ -205,17 +214,15 @@ TEST_CASE("moments on the host cost a processor nothing; those on a disk its tim
 
 TEST_CASE("products in eight bits are priced where GPUs multiply them, and said by name where they are emulated") {
   const auto forecast = [](const std::string& gpu, const std::string& recipe, std::int64_t kept = 0) {
-    RunPlan plan = plan_of(32);
-    ParallelDims& d = plan.stages[1].dims;
-    d.dp_replicate = 1, d.dp_shard = 32, d.zero = 2;
+    RunPlan plan = sharded_plan(32);
     PretrainSettings settings = pretrain_fields().parse(plan.stages[1].settings, "").value();
     settings.low_precision.recipe = recipe, settings.low_precision.first_layers_bf16 = kept;
     plan.stages[1].settings = pretrain_fields().to_value(settings);
     SiteConfig site = gpu_site(gpu);
     if (gpu.empty()) site.node.gpus = 0, site.node.cores = 64;
-    return plan_forecasts(plan, site, {}, {constants()}).front();
+    return plan_forecasts(plan, site, {}, {constants()}, as_written).front();
   };
-  std::map<std::string, double> known;  // seconds of each kind of node without a recipe: a forecast takes a second
+  std::map<std::string, double> known;  // seconds of each kind of node without a recipe
   const auto without = [&](const std::string& gpu) {
     const auto [at, is_new] = known.try_emplace(gpu);
     if (is_new) at->second = forecast(gpu, "none").seconds();
@@ -420,12 +427,13 @@ TEST_CASE("a critic and a teacher are not predicted, by name") {
 }
 
 TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {
-  RunPlan plan = plan_of(64);
-  const auto alone = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();  // 1000 steps of 8192 tokens
+  RunPlan plan = sharded_plan(64);
+  const auto alone =
+      plan_forecasts(plan, gpu_site("H100"), {}, {constants()}, as_written).front();  // 1000 steps of 8192 tokens
   plan.stages[1].settings.set("steps", 0);
   const char* phases = "[short]\nsteps = 3000\nsequence_length = 4096\n[long]\nsteps = 1000\nsequence_length = 8192\n";
   plan.stages[1].settings.set("phase", parse_toml(phases, "phases.toml").value());
-  const auto f = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  const auto f = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}, as_written).front();
   REQUIRE_MESSAGE(f.problem.empty(), f.problem);
   CHECK(f.steps == 4000);
   CHECK(f.memory == doctest::Approx(alone.memory));
@@ -436,17 +444,17 @@ TEST_CASE("of a training in phases the time is that of all and the memory that o
 }
 
 TEST_CASE("what was measured at the site corrects its forecasts, and they say so") {
-  const RunPlan plan = plan_of(64);
-  const auto before = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  const RunPlan plan = sharded_plan(64);
+  const auto before = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}, as_written).front();
   MeasuredTraining measured;
   measured.device = before.device, measured.name = "tp2", measured.run = "llama-1";
   measured.like = {"another layout", {1, 2, 3, 4, 5, 6}};
   measured.predicted = 2, measured.measured = 3;
-  const auto after = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  const auto after = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}, as_written).front();
   CHECK(after.seconds() == doctest::Approx(1.5 * before.seconds()).epsilon(0.01));
   CHECK(forecast_text({after}).find("step times measured here: 1, the last by llama-1") != std::string::npos);
   measured.device = "another GPU";
-  const auto other = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  const auto other = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}, as_written).front();
   CHECK(other.seconds() == before.seconds());
 }
 
