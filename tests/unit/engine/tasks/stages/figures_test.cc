@@ -67,9 +67,9 @@ TEST_CASE("held-out loss: documents are kept apart as in training, with position
 }
 
 TEST_CASE("bits per byte: a folder of documents has the sum of its documents, each alone") {
-  const StageFolder folder;
-  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
-  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  StageFolder folder;
+  folder.prepare(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  folder.prepare(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
   const auto documents = heldout_documents(folder.at("tokens"));
   REQUIRE_MESSAGE(documents.ok(), documents.error().message());
   REQUIRE(documents->size() == 4);

@@ -19,8 +19,8 @@ constexpr const char* label_settings = R"json(
 class LabelFolder : public StageFolder {
  public:
   LabelFolder() {
-    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    prepare(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    prepare(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
     std::string rows;
     for (int i = 0; i < 48; ++i) {
       const std::string question = format("which colour is number {}?", i / 2);
@@ -71,24 +71,28 @@ TEST_CASE("labels: good answers become likelier than bad ones; a restart and oth
   CHECK(folder.figure("whole", "answers") == 48);
   CHECK(folder.figure("whole", "desirable_answers") == 24);
 
+  Task short_one = folder.kto();
+  short_one.settings.set("steps", 6);
+  folder.run_well(short_one, "short");
   const std::atomic<bool> stop{true};
-  const Status stopped = folder.run(folder.kto(), "parts", stop);
+  const Status stopped = folder.run(short_one, "parts", stop);
   REQUIRE_FALSE(stopped.ok());
   CHECK(stopped.error().code == ErrorCode::aborted);
-  folder.run_well(folder.kto(), "parts");
-  CHECK(folder.weights("whole") == folder.weights("parts"));
+  folder.run_well(short_one, "parts");
+  CHECK(folder.weights("short") == folder.weights("parts"));
 
-  run_on_ranks(folder, folder.kto(), "ranks", 2);
-  const std::vector<Value> ranks = folder.steps("ranks");
-  REQUIRE(ranks.size() == steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i)
+  run_on_ranks(folder, short_one, "ranks", 2);
+  const std::vector<Value> alone = folder.steps("short"), ranks = folder.steps("ranks");
+  REQUIRE(alone.size() == 6);
+  REQUIRE(ranks.size() == alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i)
     for (const char* name : {"loss", "margin", "divergence_estimate", "grad_norm"}) {
       CAPTURE(name);
-      CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-5).scale(1));
+      CHECK(ranks[i].get_number(name) == doctest::Approx(alone[i].get_number(name)).epsilon(1e-5).scale(1));
     }
 }
 
-TEST_CASE("labels: ten steps in layouts with tp, cp, pp and ZeRO are those of one rank, with an adapter, too") {
+TEST_CASE("labels: steps in layouts with tp, cp, pp and ZeRO are those of one rank, with an adapter, too") {
   const LabelFolder folder;
   // Good answers are what others are compared with, and count most: so the estimate rises above 0.
   const std::string rows = replace_all(*read_file(folder.at("labels.jsonl")), "true", "maybe");
@@ -96,7 +100,7 @@ TEST_CASE("labels: ten steps in layouts with tp, cp, pp and ZeRO are those of on
       write_file_atomic(folder.at("labels.jsonl"), replace_all(replace_all(rows, "false", "true"), "maybe", "false"))
           .ok());
   Task task = folder.kto();
-  task.settings.set("steps", 10), task.settings.set("undesirable_weight", 0.1);
+  task.settings.set("steps", 4), task.settings.set("undesirable_weight", 0.1);
   ParallelDims without_sp = stage_layout(2, 2, 1, 0);
   without_sp.sp = false;
   ParallelDims contexts = stage_layout(1, 2, 1, 0);
@@ -107,12 +111,12 @@ TEST_CASE("labels: ten steps in layouts with tp, cp, pp and ZeRO are those of on
     const std::string one = format("one-{}", adapter[10]);
     folder.run_well(task, one);
     const std::vector<Value> alone = folder.steps(one);
-    REQUIRE(alone.size() == 10);
+    REQUIRE(alone.size() == 4);
     double largest = 0;
     for (const Value& step : alone) largest = std::max(largest, step.get_number("divergence_estimate"));
     CHECK(largest > 1e-3);  // there is something to agree on
     std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 2), contexts};
-    if (adapter[10] == 'n') layouts.push_back(stage_layout(1, 1, 2, 3)), layouts.push_back(stage_layout(1, 2, 1, 0));
+    if (adapter[10] == 'n') layouts.push_back(stage_layout(1, 1, 2, 3));
     for (const ParallelDims& dims : layouts) {
       CAPTURE(dims.to_string());
       const std::string out = one + replace_all(dims.to_string(), " ", "-") + (dims.sp ? "-sp" : "");

@@ -28,8 +28,8 @@ constexpr const char* step_settings = R"json(
 class RatingFolder : public StageFolder {
  public:
   RatingFolder() {
-    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    prepare(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    prepare(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
     std::string rated[2], steps[2], pairs;
     for (int i = 0; i < 80; ++i) {
       const bool sure = i % 2 == 0, held = i % 5 == 0;
@@ -89,8 +89,10 @@ bool has_words(const std::string& text, const std::string& part) {
 }
 
 // Stopped after its first step and started again: the same bits; two ranks, and two layouts: the same figures.
-void check_restart_and_ranks(const RatingFolder& folder, const Task& task, const std::string& whole,
-                             const std::string& figure) {
+void check_restart_and_ranks(const RatingFolder& folder, Task task, const std::string& figure) {
+  const std::string whole = "short";
+  task.settings.set("epochs", 2);
+  folder.run_well(task, whole);
   const std::atomic<bool> stop{true};
   CHECK(folder.run(task, whole + "-parts", stop).error().code == ErrorCode::aborted);
   folder.run_well(task, whole + "-parts");
@@ -131,8 +133,8 @@ Value score_of(const std::string& folder, const std::string& answer) {
 
 TEST_CASE(
     "reward models of attributes: values are learnt, missing ones left out, and those of held-out answers predicted") {
-  const RatingFolder folder;
-  folder.run_well(folder.attributes(), "rater");
+  RatingFolder folder;
+  folder.prepare(folder.attributes(), "rater");
   const auto of = [&](const std::string& name) { return folder.figure("rater", name); };
   CHECK(of("answers") == 64);
   CHECK(of("heldout_answers") == 16);
@@ -141,7 +143,7 @@ TEST_CASE(
   CHECK(of("heldout_pearson_sure") > 0.9);
   CHECK(of("heldout_mse_sure") < 0.5 * of("heldout_mean_only_mse_sure"));
   CHECK(of("heldout_pearson_doubt") > 0.9);
-  check_restart_and_ranks(folder, folder.attributes(), "rater", "heldout_mse_sure");
+  check_restart_and_ranks(folder, folder.attributes(), "heldout_mse_sure");
 
   const HfConfig config = load_any_model_config(folder.at("rater")).value();
   CHECK(config.shape.num_labels == 2);
@@ -189,13 +191,13 @@ TEST_CASE(
 }
 
 TEST_CASE("reward models of steps: each is judged where it ends, and the first wrong one is found") {
-  const RatingFolder folder;
-  folder.run_well(folder.process(), "checker");
+  RatingFolder folder;
+  folder.prepare(folder.process(), "checker");
   const auto of = [&](const std::string& name) { return folder.figure("checker", name); };
   CHECK(of("heldout_step_accuracy") > 0.9);
   CHECK(of("heldout_first_error_f1") > 0.8);
   CHECK(of("heldout_wrong_accuracy_even") > 0.5);
-  check_restart_and_ranks(folder, folder.process(), "checker", "heldout_first_error_f1");
+  check_restart_and_ranks(folder, folder.process(), "heldout_first_error_f1");
   Task evaluate = folder.task("evaluate", {{"model", "checker"}, {"data", "steps"}},
                               R"({"tasks": ["reward"], "precision": "f32"})");
   folder.run_well(evaluate, "scores");
@@ -214,15 +216,15 @@ TEST_CASE("reward models of steps: each is judged where it ends, and the first w
   CHECK(good.get_number("score") > bad.get_number("score") + 0.3);
 
   // A judge of another kind beside it is refused where steps are compared.
-  folder.run_well(folder.attributes(), "rater");
+  folder.prepare(folder.attributes(), "rater");
   evaluate.inputs.push_back(folder.task("evaluate", {{"baseline", "rater"}}, "{}").inputs[0]);
   CHECK(has_words(folder.refusal(evaluate), "mean different things"));
 }
 
 TEST_CASE("reward models of attributes and of steps judge the answers of learning from rewards") {
-  const RatingFolder folder;
-  folder.run_well(folder.attributes(), "rater");
-  folder.run_well(folder.process(), "checker");
+  RatingFolder folder;
+  folder.prepare(folder.attributes(), "rater");
+  folder.prepare(folder.process(), "checker");
   std::string prompts;
   for (int i = 0; i < 16; ++i) prompts += json_line({{"prompt", format("which colour is number {}?", i)}});
   REQUIRE(write_file_atomic(folder.at("prompts.jsonl"), prompts).ok());

@@ -23,8 +23,8 @@ constexpr const char* reward_settings = R"json(
 class RewardFolder : public StageFolder {
  public:
   RewardFolder() {
-    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    prepare(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    prepare(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
     std::string train, held;
     static const char* colour[] = {"red", "blue", "green", "white", "black"};
     for (int i = 0; i < 60; ++i) {
@@ -145,10 +145,10 @@ TEST_CASE("reward models: an adapter is trained with the new output layer beside
   CHECK(folder.steps("more", "margin").front().get_number("loss") < 0.4);
 }
 
-TEST_CASE("reward models: ten steps in layouts with tp, cp, pp and ZeRO are those of one rank, with an adapter, too") {
+TEST_CASE("reward models: steps in layouts with tp, cp, pp and ZeRO are those of one rank, with an adapter, too") {
   const RewardFolder folder;
   Task reward = folder.reward();
-  reward.settings.set("steps", 10), reward.settings.find("optimizer")->set("lr", 0.001);
+  reward.settings.set("steps", 4), reward.settings.find("optimizer")->set("lr", 0.001);
   ParallelDims without_sp = stage_layout(2, 1, 2, 0);
   without_sp.sp = false;
   ParallelDims contexts = stage_layout(1, 1, 2, 1);
@@ -159,12 +159,10 @@ TEST_CASE("reward models: ten steps in layouts with tp, cp, pp and ZeRO are thos
     const std::string one = format("one-{}", adapter[10]);
     folder.run_well(reward, one);
     const std::vector<Value> alone = folder.steps(one, "margin");
-    REQUIRE(alone.size() == 10);
+    REQUIRE(alone.size() == 4);
     std::vector<ParallelDims> layouts = {without_sp, stage_layout(2, 2, 1, 0), contexts};
     if (adapter[10] == 'n')
-      for (const ParallelDims& more :
-           {stage_layout(2, 1, 1, 0), stage_layout(1, 2, 1, 0), stage_layout(1, 2, 2, 2), stage_layout(1, 1, 2, 3)})
-        layouts.push_back(more);
+      for (const ParallelDims& more : {stage_layout(1, 2, 2, 2), stage_layout(1, 1, 2, 3)}) layouts.push_back(more);
     for (const ParallelDims& dims : layouts) {
       CAPTURE(dims.to_string());
       const std::string out = one + replace_all(dims.to_string(), " ", "-") + (dims.sp ? "-sp" : "");

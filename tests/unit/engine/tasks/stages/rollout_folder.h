@@ -22,12 +22,12 @@ inline constexpr const char* rollout_settings = R"json(
 class RolloutFolder : public StageFolder {
  public:
   RolloutFolder() {
-    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-    run_well(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
-    run_well(task("sft", {{"model", "base"}, {"data", "questions"}},
-                  R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3,
+    prepare(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    prepare(task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+    prepare(task("sft", {{"model", "base"}, {"data", "questions"}},
+                 R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3,
                       "precision": "f32", "optimizer": {"lr": 0.003}})"),
-             "tuned");
+            "tuned");
     std::string prompts;
     for (int i = 0; i < 24; ++i)
       prompts += json_line({{"prompt", format("which colour is number {}?", i)}, {"answer", "red"}});

@@ -353,20 +353,24 @@ TEST_CASE("learning from a teacher: its divergence falls, a restart and layouts 
   CHECK(folder.figure("whole", "heldout_answer_tokens") > 1);
   CHECK(folder.figure("whole", "heldout_accuracy") == -1e9);
 
-  folder.run_in_parts(task, "parts", 1);
-  CHECK(folder.weights("whole") == folder.weights("parts"));
+  Task short_one = task;
+  short_one.settings.set("steps", 4);
+  folder.run_well(short_one, "short");
+  folder.run_in_parts(short_one, "parts", 1);
+  CHECK(folder.weights("short") == folder.weights("parts"));
 
+  const std::vector<Value> alone = folder.metrics("short");
   int layouts = 0;
   for (const ParallelDims& dims : {stage_layout(1, 1, 2, 0), stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 3)}) {
     CAPTURE(dims.to_string());
     const std::string out = format("layout-{}", ++layouts);
-    run_on_ranks(folder, task, out, dims);
+    run_on_ranks(folder, short_one, out, dims);
     const std::vector<Value> ranks = folder.metrics(out);
-    REQUIRE(ranks.size() == 12);
-    for (std::size_t i = 0; i < 4; ++i)  // a draw may fall on the other side of a last bit later
+    REQUIRE(ranks.size() == 4);  // a draw may fall on the other side of a last bit later
+    for (std::size_t i = 0; i < 4; ++i)
       for (const char* name : {"loss", "kl", "answer_tokens", "grad_norm"}) {
         CAPTURE(name);
-        CHECK(ranks[i].get_number(name) == doctest::Approx(steps[i].get_number(name)).epsilon(1e-4).scale(1));
+        CHECK(ranks[i].get_number(name) == doctest::Approx(alone[i].get_number(name)).epsilon(1e-4).scale(1));
       }
   }
 

@@ -19,14 +19,14 @@ constexpr const char* sample_settings = R"json(
 class SampleFolder : public StageFolder {
  public:
   SampleFolder() {
-    run_well(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+    prepare(task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
     Task pretrain = task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
     pretrain.settings.find("model")->set("max_position_embeddings", 128);
-    run_well(pretrain, "base");
-    run_well(task("sft", {{"model", "base"}, {"data", "questions"}},
-                  R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3,
+    prepare(pretrain, "base");
+    prepare(task("sft", {{"model", "base"}, {"data", "questions"}},
+                 R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3,
                       "precision": "f32", "optimizer": {"lr": 0.003}})"),
-             "tuned");
+            "tuned");
     std::string prompts;
     for (int i = 0; i < 100; ++i)
       prompts += json_line({{"prompt", format("which colour is number {}?", i)}, {"answer", i % 2 ? "red" : "blue"}});

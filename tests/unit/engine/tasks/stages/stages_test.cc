@@ -236,9 +236,9 @@ TEST_CASE("milestones are models of their own, whole, the same after a restart, 
 }
 
 TEST_CASE("tuned and aligned models have milestones, too") {
-  const StageFolder folder;
-  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
-  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  StageFolder folder;
+  folder.prepare(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  folder.prepare(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
   const std::string settings =
       R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 5, "milestone_every": 2, "precision": "f32"})";
   folder.run_well(folder.task("sft", {{"model", "base"}, {"data", "questions"}}, settings), "tuned");
@@ -359,9 +359,9 @@ TEST_CASE("an adapter of experts that lie on several ranks, merged by convert, i
 }
 
 TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank, with an adapter, too") {
-  const StageFolder folder;
-  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  StageFolder folder;
+  folder.prepare(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+  folder.prepare(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
   Task task = folder.task("align", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
                           R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 3,
                               "precision": "f32", "optimizer": {"lr": 0.001, "warmup_steps": 0}})");
@@ -379,7 +379,9 @@ TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank
     folder.run_well(task, one);
     const std::vector<Value> alone = metrics(one);
     REQUIRE(alone.size() == 3);
-    for (const ParallelDims& dims : {stage_layout(1, 1, 2, 3), stage_layout(2, 1, 2, 1), stage_layout(1, 2, 2, 2)}) {
+    std::vector<ParallelDims> layouts = {stage_layout(1, 2, 2, 2)};
+    if (adapter[10] == 'n') layouts = {stage_layout(1, 1, 2, 3), stage_layout(2, 1, 2, 1)};
+    for (const ParallelDims& dims : layouts) {
       CAPTURE(dims.to_string());
       CAPTURE(adapter);
       const std::string out = one + replace_all(dims.to_string(), " ", "-");
@@ -453,9 +455,9 @@ std::string refused_by(const StageFolder& folder, const std::string& model, cons
 }  // namespace
 
 TEST_CASE("a prompt is learnt in front of texts; the model that it leaves is measured and served with it alone") {
-  const StageFolder folder;
-  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
-  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  StageFolder folder;
+  folder.prepare(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 320})"), "tokens");
+  folder.prepare(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
   Task sft = folder.task("sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
                          R"({"sequence_length": 56, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 8,
                              "precision": "f32", "adapter": {"kind": "prompt", "virtual_tokens": 8},
