@@ -48,21 +48,32 @@ int slots_of_chunks(const FrameworkTraining& t, int pp_rank) {
   const int period = group * vp, forwards = m * vp;
   const bool late = t.schedule == PipelineKind::zb_h1;  // weight gradients follow pp_rank operations later
   const int warm_up = std::min(forwards, (late ? 1 : 2) * (pp - pp_rank - 1) + (vp - 1) * group);
-  const auto done = [&](int operations, int place) {
-    return operations / period * group + std::clamp(operations % period - place * group, 0, group);
-  };
+  const int late_by = late ? pp_rank : 0;
+  // By the micro-batches of whole rounds before and the groups of this one. A search asks this more often than anything
+  // else, so within the loop nothing is divided.
+  const auto of_round = [&](int operations, int place) { return std::clamp(operations - place * group, 0, group); };
+  const int of_rounds = forwards / period * group, rest = forwards % period;
   int slots = 0;
   for (int chunk = 0; chunk < vp; ++chunk) {
+    const int place = vp - 1 - chunk, all = of_rounds + of_round(rest, chunk);
     int most = 0;
-    const auto ask = [&](int turn) {
-      if (turn < 0) return;
-      const int forward = std::min(forwards, warm_up + 1 + turn), backward = late ? std::max(0, turn - pp_rank) : turn;
-      most = std::max(most, done(forward, chunk) - done(backward, vp - 1 - chunk));
-    };
-    ask(0);
+    // The first backward of all, and of this chunk, is about to begin: none has been, and later ones find as many
+    // forwards or fewer.
+    for (const int turn : {0, place * group + late_by}) {
+      const int forward = warm_up + 1 + turn;
+      int left = forward, done = 0;
+      for (; left >= period; left -= period) done += group;
+      most = std::max(most, forward > forwards ? all : done + of_round(left, chunk));
+    }
+    // The chunk's part of a group has just run forward.
+    int left = (chunk + 1) * group - warm_up - 1 - late_by, before = 0;
+    for (; left < 0; left += period) before -= group;
+    before += of_round(left, place);
     for (int round = 0; round < 3; ++round) {
-      ask(round * period + (chunk + 1) * group - warm_up - 1);
-      ask(round * period + (vp - 1 - chunk) * group + (late ? pp_rank : 0));
+      const int forward = round * period + (chunk + 1) * group, turn = forward - warm_up - 1;
+      if (turn < 0) continue;
+      const int done = forward > forwards ? all : (round + 1) * group;
+      most = std::max(most, done - (turn < late_by ? 0 : round * group + before));
     }
     slots += std::min(most, m);
   }
