@@ -83,8 +83,7 @@ TEST_CASE("experts over ranks with a GPU each follow the processor's ranks: besi
   for (const ExpertModel& model : expert_models()) {
     const auto layout_of = [&](const char* name, const auto& change) {
       GpuLayout layout = gpu_layout(name, change);
-      const std::int64_t batch = layout.options.global_batch;
-      layout.options = model.what, layout.options.global_batch = batch;
+      layout.options = model.what, layout.options.global_batch = small_batch(layout.dims);
       return layout;
     };
     const std::vector<GpuLayout> layouts = {
@@ -126,8 +125,8 @@ TEST_CASE("experts over ranks with a GPU each, beside that: ZeRO, pipelines, row
   for (const Case& c : cases) {
     INFO(c.name);
     GpuLayout layout{c.name, {}, mixtral()};
-    layout.options.global_batch = 8;
     c.change(layout.dims, layout.options);
+    layout.options.global_batch = small_batch(layout.dims);
     const std::vector<RankRun> host = train_on_threads(layout.dims, 2, c.dtype, {}, layout.options);
     REQUIRE(host.front().losses.size() == 2);
     check_layout(layout, host.front(), 2, c.dtype, c.bar);
@@ -145,7 +144,7 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
   const auto pipeline = [](Options& o, const char* schedule) {
     o.shape = training_shape(4), o.pipeline.schedule = schedule;
   };
-  const std::vector<Case> cases = {
+  std::vector<Case> cases = {
       {gpu_layout("interleaved", [&](Dims& d, Options& o) { d.pp = 2, d.vp = 2, pipeline(o, "interleaved"); })},
       {gpu_layout("zero bubble", [&](Dims& d, Options& o) { d.pp = 2, pipeline(o, "zb-h1"); })},
       {gpu_layout("ring, documents", [](Dims& d, Options& o) { d.cp = 2, o.packed = true; })},
@@ -191,8 +190,10 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
                     o.adapter.targets = {"w1", "w2", "w3"};
                   })},
   };
-  for (const Case& one : cases)
+  for (Case& one : cases) {
+    one.layout.options.global_batch = small_batch(one.layout.dims);
     check_layout(one.layout, train_one_rank(steps, one.dtype, one.layout.options), steps, one.dtype, one.bar);
+  }
 }
 
 TEST_CASE("memory of an adapter's training on a GPU is what was planned") {

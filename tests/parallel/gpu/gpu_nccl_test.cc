@@ -51,7 +51,7 @@ using Options = SetupOptions;
 }  // namespace
 
 TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, pp, cp") {
-  constexpr int steps = 3;
+  constexpr int steps = 2;
   const std::vector<GpuLayout> layouts = {
       gpu_layout("dp, contributions checked",
                  [](Dims& d, Options& o) { d.dp_replicate = 2, o.check_contributions = true; }),
@@ -124,7 +124,7 @@ TEST_CASE(
       TrainingSetup setup(8, 6, 2, &mesh, DType::f32, 8, options);
       if (!setup.trainer.step().ok()) return;
       warm[at] = staging[at].bytes_now, warm_calls[at] = device.driver_allocations();
-      for (int step = 0; step < 4; ++step)
+      for (int step = 0; step < 2; ++step)
         if (!setup.trainer.step().ok()) return;
       later[at] = staging[at].bytes_now, later_calls[at] = device.driver_allocations();
     };
@@ -179,29 +179,32 @@ TEST_CASE(
 }
 
 TEST_CASE("nccl: a flipped bit of a contribution is found, its rank is named, and the step can be made again") {
-  for (const int wrong : {0, 1})
-    for (const int zero : {0, 2}) {
+  for (const int zero : {0, 2}) {
+    CAPTURE(zero);
+    Dims dims;
+    (zero == 0 ? dims.dp_replicate : dims.dp_shard) = 2, dims.zero = zero;
+    std::vector<std::optional<SilentCorruption>> found(2);
+    std::vector<double> losses(2), undisturbed(2);
+    const auto train = [&](std::optional<int> wrong) {
+      on_gpus_over_nccl(dims, [&](int rank, Mesh& mesh, Gpu& gpu) {
+        const auto at = static_cast<std::size_t>(rank);
+        Options options;
+        options.gpu = &gpu, options.check_contributions = true;
+        TrainingSetup setup(8, 4, 2, &mesh, DType::f32, 32, options);
+        if (!setup.trainer.step().ok()) return;
+        if (wrong) {
+          if (rank == *wrong) setup.trainer.guard_of_sums().plant(12'345);
+          if (!setup.trainer.step().ok()) found[at] = setup.trainer.corruption();
+        }
+        for (int step = 1; step < 3; ++step)
+          if (const auto report = setup.trainer.step(); report.ok()) (wrong ? losses : undisturbed)[at] = report->loss;
+      });
+    };
+    train({});
+    for (const int wrong : {0, 1}) {
       CAPTURE(wrong);
-      CAPTURE(zero);
-      Dims dims;
-      (zero == 0 ? dims.dp_replicate : dims.dp_shard) = 2, dims.zero = zero;
-      std::vector<std::optional<SilentCorruption>> found(2);
-      std::vector<double> losses(2), undisturbed(2);
-      for (const bool disturbs : {false, true})
-        on_gpus_over_nccl(dims, [&](int rank, Mesh& mesh, Gpu& gpu) {
-          const auto at = static_cast<std::size_t>(rank);
-          Options options;
-          options.gpu = &gpu, options.check_contributions = true;
-          TrainingSetup setup(8, 4, 2, &mesh, DType::f32, 32, options);
-          if (!setup.trainer.step().ok()) return;
-          if (disturbs) {
-            if (rank == wrong) setup.trainer.guard_of_sums().plant(12'345);
-            if (!setup.trainer.step().ok()) found[at] = setup.trainer.corruption();
-          }
-          for (int step = 1; step < 3; ++step)
-            if (const auto report = setup.trainer.step(); report.ok())
-              (disturbs ? losses : undisturbed)[at] = report->loss;
-        });
+      found.assign(2, {}), losses.assign(2, 0);
+      train(wrong);
       for (std::size_t rank = 0; rank < 2; ++rank) {
         REQUIRE(found[rank]);
         CHECK(found[rank]->rank == wrong);
@@ -210,4 +213,5 @@ TEST_CASE("nccl: a flipped bit of a contribution is found, its rank is named, an
         CHECK(losses[rank] == undisturbed[rank]);
       }
     }
+  }
 }

@@ -1,6 +1,8 @@
 // The tiny training of training_on_ranks.h by ranks that have an emulated GPU each.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/ops/gpu.h"
 #include "tests/parallel/training_on_ranks.h"
 
@@ -32,6 +34,10 @@ GpuLayout gpu_layout(const char* name, const Change& change) {
   layout.options.global_batch = 8;  // an emulated GPU takes its time
   change(layout.dims, layout.options);
   return layout;
+}
+// Where a layout is compared with itself: two micro-batches for each replica are enough to add up over.
+inline std::int64_t small_batch(const ParallelDims& dims) {
+  return std::min(8, 4 * dims.dp());
 }
 
 }  // namespace longhaul::test
