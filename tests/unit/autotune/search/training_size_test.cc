@@ -60,13 +60,13 @@ TEST_CASE("whatever is open, the five fit each other, and the parameters are tho
 
 TEST_CASE("without a rate it is the forecast's for that very shape: the loop is closed") {
   SizeRequest q = on_h100();
-  q.given.days = 20, q.given.gpus = 64;
+  q.given.days = 20, q.given.gpus = 16;
   const auto a = size_training(q);
   REQUIRE_MESSAGE(a.ok(), a.error().message());
   CHECK(a->rate == RateSource::forecast);
   CHECK(a->found == "parameters and tokens");
   REQUIRE(a->layout);
-  CHECK(a->layout->layout.dims.world_size() == 64);
+  CHECK(a->layout->layout.dims.world_size() == 16);
   CHECK(needed(*a) == doctest::Approx(1));
   // Asked again from outside: step time of the layout, tokens of a step.
   const double tokens = static_cast<double>(a->task.global_batch_size * a->task.sequence_length);
