@@ -324,6 +324,15 @@ std::int64_t written_of(std::span<const FlatParameter> unit, std::span<const Fla
   return end - unit.front().begin;
 }
 
+// What a matrix that is adapted, and lies `here`, is made in.
+std::int64_t made_at_once(const AdaptedMatrix& matrix, FlatRange here, const ParameterNames& names,
+                          const AdapterShape& adapter) {
+  if (matrix.is_encoded) return std::max(here.size(), encoder_workspace(matrix));
+  const std::vector<std::int64_t>& extent = names.find_if_held(matrix.first)->box.extent;
+  if (matrix.is_table) return std::min(here.size(), table_rows_at_once * extent[1]);
+  return here.size() + (adapter.kind == "dora" ? 2 * here.size() / extent[1] : 0);
+}
+
 // What a matrix whose input drops needs, [rows, columns] here.
 void make_room_for_dropout(const AdaptedMatrix& matrix, std::int64_t rows, std::int64_t columns, AdapterSpace& space) {
   space.dropped = std::max(space.dropped, columns), space.rank = std::max(space.rank, matrix.rank);
@@ -367,10 +376,7 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
     if (const FlatRange here = range_of(matrix, names); here.size() > 0) {
       adapted.push_back(here);
       if (!matrix.is_saved) {
-        const std::int64_t numbers_of_rows =
-            adapter.kind == "dora" ? 2 * here.size() / names.find_if_held(matrix.first)->box.extent[1] : 0;
-        space.matrix =
-            std::max({space.matrix, here.size() + numbers_of_rows, matrix.is_encoded ? encoder_workspace(matrix) : 0});
+        space.matrix = std::max(space.matrix, made_at_once(matrix, here, names, adapter));
       }
       if (adapter.dropout > 0 && matrix.rank > 0 && !matrix.is_table) {
         const std::int64_t columns = names.find_if_held(matrix.first)->box.extent[1];
@@ -386,7 +392,10 @@ AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<Adapt
     space.gradients = std::max(space.gradients, written_of(parameters, {first, last}));
     const auto has_codes = [&](const FlatParameter& p) { return is_coded(adapter.base_weights, p.spec); };
     if (first == last && std::ranges::none_of(parameters, has_codes)) continue;
-    ++units, space.window = std::max(space.window, unit.flat.size());
+    if (parameters.front().spec.layer < 0)
+      space.ends += unit.flat.size();
+    else
+      ++units, space.window = std::max(space.window, unit.flat.size());
   }
   space.windows = std::min(windows_max, units);
   return space;

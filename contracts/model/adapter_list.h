@@ -52,14 +52,18 @@ bool has_addends(const ParameterSpec& own, const ParallelDims& dims);
 // The layers of which some ranks of an expert-parallel group of `ep`, but not all, hold experts that are adapted.
 std::vector<int> layers_adapted_in_part(const std::vector<AdaptedMatrix>& matrices, const ModelShape& shape, int ep);
 
+// Of a table of tokens that is adapted so many rows are made at a time.
+inline constexpr std::int64_t table_rows_at_once = 2048;
+
 // What training an adapter needs beside the model's weights and the adapter, in elements: windows for the weights of
-// units that are adapted, or held in fewer bits, each as large as the largest, in the type that computes; one matrix
-// that is adapted (with dora and two numbers of each of its rows), or what an encoder computes with, and the gradients
-// of one block, of its experts or of a table, in f32. `model` is the layout of the weights that stay as they are. Where
-// an adapter's input drops (lora): columns of the widest one here, the largest rank, and elements of the largest A and
-// B together; else 0.
+// blocks and experts that are adapted, or held in fewer bits, each as large as the largest, and one for each unit
+// without a layer (a table, what follows the blocks) that is adapted, of its own size (`ends`), in the type that
+// computes; one matrix that is adapted (with dora and two numbers of each of its rows), some rows of a table, or what
+// an encoder computes with, and the gradients of one block, of its experts or of a table, in f32. `model` is the layout
+// of the weights that stay as they are. Where an adapter's input drops (lora): columns of the widest one here, the
+// largest rank, and elements of the largest A and B together; else 0.
 struct AdapterSpace {
-  std::int64_t windows = 0, window = 0, matrix = 0, gradients = 0;
+  std::int64_t windows = 0, window = 0, ends = 0, matrix = 0, gradients = 0;
   std::int64_t dropped = 0, rank = 0, factors = 0;
 };
 AdapterSpace adapter_space(const ParameterLayout& model, const std::vector<AdaptedMatrix>& matrices,

@@ -206,13 +206,17 @@ std::int64_t moments_of(const TrainingOutline& o, std::int64_t owned) {
   return buffers * both(std::min(block, owned)) + std::min(bounce, both(owned));
 }
 
+// engine/model/store/unit_gather.h, with ZeRO 3: a few units, each in memory for the largest.
+std::int64_t windows_of(const std::vector<ShardUnit>& units) {
+  std::int64_t largest = 0;
+  for (const ShardUnit& unit : units) largest = std::max(largest, unit.flat.size());
+  return std::min<std::int64_t>(4, std::ssize(units)) * largest;
+}
+
 // engine/model/store/parameter_store.h (ZeRO 1, 2), unit_gather.h (3)
 std::int64_t gathered_elements(const ParallelDims& dims, const ParameterLayout& layout) {
   if (dims.zero == 0) return 0;
-  if (dims.zero < 3) return layout.flat_size();
-  std::int64_t largest = 0;
-  for (const ShardUnit& unit : layout.units()) largest = std::max(largest, unit.flat.size());
-  return std::min<std::int64_t>(4, std::ssize(layout.units())) * largest;
+  return dims.zero < 3 ? layout.flat_size() : windows_of(layout.units());
 }
 
 // engine/parallel/pipeline/pipeline_link.h of one stage: messages received ahead (that of an operation, and of the one
@@ -240,12 +244,11 @@ std::int64_t communication_of(const TrainingOutline& o, const RankOutline& rank)
 
 // engine/comm/mpi_communicator.cc copies what goes out and what comes in. Of units that are neighbours in the layout,
 // so many together.
-std::int64_t neighbours_max(const ParameterLayout& layout, int units, bool with_share) {
+std::int64_t neighbours_max(const std::vector<ShardUnit>& all, int units, bool with_share) {
   const auto bytes_of = [&](const ShardUnit& unit) {
     return unit.flat.size() + (with_share ? unit.owned().size() : 0);
   };
   std::int64_t most = 0, here = 0;
-  const std::vector<ShardUnit>& all = layout.units();
   for (std::size_t i = 0; i < all.size(); ++i) {
     here += bytes_of(all[i]);
     if (i >= static_cast<std::size_t>(units)) here -= bytes_of(all[i - static_cast<std::size_t>(units)]);
@@ -267,7 +270,7 @@ std::int64_t joined_owned(const ParameterLayout& layout) {
 // ZeRO 3: a unit's weights are gathered while gradients are on their way, a large one's beside no large one's gradient
 // (contracts/plan/units_at_once.h).
 std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& layout) {
-  const std::vector<bool> large = large_units(layout);
+  const std::vector<bool> large = large_units(layout.units());
   const std::vector<ShardUnit>& units = layout.units();
   std::int64_t gather[2] = {0, 0};  // the most of a unit that is not large, and of one that is
   std::int64_t sums[2] = {0, 0};    // of two neighbours of which one is large, and of others
@@ -298,14 +301,15 @@ std::int64_t messages_between_steps(const TrainingOutline& o, const ParameterLay
 std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const ParallelDims& d = o.dims;
   std::int64_t most = 0;
-  const std::int64_t of_tree = 2 * f32 * neighbours_max(layout, sums_at_once, false);
+  const std::int64_t of_tree = 2 * f32 * neighbours_max(layout.units(), sums_at_once, false);
   if (d.zero == 0 && d.dp() > 1) most = of_tree;
   if (d.zero > 0 && d.dp_shard > 1) {
     // Buckets are few: one is on its way and one behind it (engine/train/gradients/bucket_gradient_sum.cc).
-    const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? sums_at_once : 1, false);
+    const std::int64_t of_buckets =
+        2 * f32 * neighbours_max(layout.units(), o.overlap_gradients ? sums_at_once : 1, false);
     const std::int64_t sums = d.zero == 1 ? of_tree : of_buckets;
-    const std::int64_t gathers =
-        o.overlap_weights && d.zero < 3 ? gather_messages(o, layout) : o.width() * neighbours_max(layout, 1, true);
+    const std::int64_t gathers = o.overlap_weights && d.zero < 3 ? gather_messages(o, layout)
+                                                                 : o.width() * neighbours_max(layout.units(), 1, true);
     most = d.zero == 3 ? zero3_messages(o, layout) : std::max(sums, gathers);
   }
   if (d.cp > 1 || (d.zero > 0 && d.dp_replicate > 1)) most = std::max(most, 2 * f32 * joined_owned(layout));
@@ -417,6 +421,7 @@ std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
 }
 
 // Where an adapter is trained: engine/model/store/parameter_store.h (frozen), engine/model/adapter/adapted_weights.h.
+// Of what stays as it is ranks share bytes, with codes or without (contracts/model/coded_weights.h).
 struct FrozenBytes {
   std::int64_t weights = 0, in_use = 0, gradients = 0, messages = 0;
   std::int64_t dropout = 0;  // of each stage: engine/model/layers/adapter_dropout.h
@@ -429,13 +434,13 @@ Result<FrozenBytes> frozen_of(const TrainingOutline& o, const RankOutline& rank)
   LH_TRY(const std::vector<AdaptedMatrix> matrices, adapted_matrices(o.trained_shape()));
   LH_CHECK(check_coded_blocks(o.adapter.base_weights, model));
   const AdapterSpace space = adapter_space(model, matrices, o.adapter);
-  FrozenBytes bytes{held_bytes(o.adapter.base_weights, model, o.width()),
-                    space.windows * space.window * o.width() + space.matrix * f32, space.gradients * f32};
+  const CodedLayout held(o.adapter.base_weights, model, o.width());
+  FrozenBytes bytes{held.owned().size(), (space.windows * space.window + space.ends) * o.width() + space.matrix * f32,
+                    space.gradients * f32};
   bytes.dropout = (o.tokens() * (space.dropped + space.rank) + (o.bf16 ? space.factors : 0)) * o.width();
   if (place.dims.zero == 3) {
-    bytes.weights = model.owned().size() * o.width();
-    bytes.in_use += gathered_elements(place.dims, model) * o.width();
-    if (place.dims.dp_shard > 1) bytes.messages = o.width() * neighbours_max(model, 1, true);
+    bytes.in_use += windows_of(held.units());
+    if (place.dims.dp_shard > 1) bytes.messages = neighbours_max(held.units(), 1, true);
   }
   return bytes;
 }

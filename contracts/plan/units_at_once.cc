@@ -4,9 +4,9 @@
 
 namespace longhaul {
 
-std::vector<bool> large_units(const ParameterLayout& layout) {
+std::vector<bool> large_units(std::span<const ShardUnit> units) {
   std::vector<std::int64_t> sizes;
-  for (const ShardUnit& unit : layout.units()) sizes.push_back(unit.flat.size());
+  for (const ShardUnit& unit : units) sizes.push_back(unit.flat.size());
   std::vector<bool> large(sizes.size());
   if (sizes.empty()) return large;
   std::vector<std::int64_t> sorted = sizes;

@@ -2,6 +2,7 @@
 // messages take would be chance, and the plan of memory could not know it.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "contracts/model/parameter_layout.h"
@@ -12,9 +13,9 @@ namespace longhaul {
 // (engine/train/gradients/gradient_sum.h).
 inline constexpr int sums_at_once = 2;
 
-// By unit of the layout: those that hold more than twice what most do, the ends of a model, where their vocabulary is.
+// By unit of a layout: those that hold more than twice what most do, the ends of a model, where their vocabulary is.
 // A message of one of them does not travel beside other kinds of messages of one
 // (engine/train/gradients/bucket_gradient_sum.h, engine/model/store/unit_gather.h).
-std::vector<bool> large_units(const ParameterLayout& layout);
+std::vector<bool> large_units(std::span<const ShardUnit> units);
 
 }  // namespace longhaul

@@ -11,7 +11,9 @@ namespace {
 
 using Kind = NcclLane::Kind;
 
-// Blocks of a device with as many multiprocessors as an H100. Who carries gradients, weights and activations has many,
+// Blocks of a device with as many multiprocessors as an H100. The ranks of an expert that is split (etp) have those of
+// the expert's copies (number_of_group); for both there is room, as no layout has expert_data_axis beside the two of
+// ZeRO that stand for it. Who carries gradients, weights and activations has many,
 // who carries a few numbers one or two: what NCCL makes of them has not been measured.
 struct AxisShare {
   int axis;

@@ -237,7 +237,7 @@ TEST_CASE("an adapter of weights in few bits follows the curve of one rank") {
     SetupOptions options(shape);
     options.adapter.kind = "lora", options.adapter.rank = 3, options.adapter.base_weights = format;
     const RankRun one = train_one_rank(3, DType::f32, options);
-    for (const ParallelDims& dims : {layout_of(1, 2, true, 1, 1, 0), layout_of(2, 1, false, 1, 2, 2)}) {
+    for (const ParallelDims& dims : {layout_of(1, 2, true, 1, 1, 0), layout_of(2, 1, false, 1, 2, 3)}) {
       CAPTURE(dims.to_string());
       for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
         REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
@@ -251,7 +251,7 @@ TEST_CASE("an adapter of experts whose weights are in few bits follows the curve
   SetupOptions options = experts_setup("lora");
   options.adapter.base_weights = "nf4";
   const RankRun one = train_one_rank(3, DType::f32, options);
-  ParallelDims dims = layout_of(1, 1, false, 1, 2, 2);
+  ParallelDims dims = layout_of(1, 1, false, 1, 4, 3);
   dims.ep = 2;
   for (const RankRun& run : train_on_threads(dims, 3, DType::f32, {}, options)) {
     REQUIRE_MESSAGE(run.status.ok(), run.status.error().message());
@@ -337,6 +337,28 @@ TEST_CASE("memory of an adapter's training is what was planned") {
           MemoryCategory::optimizer, MemoryCategory::activations}) {
       CAPTURE(to_string(category));
       CHECK(held[category] == plan->bytes[category]);
+    }
+  }
+}
+
+TEST_CASE("memory of codes that ranks share is what was planned") {
+  const ParallelDims dims = layout_of(1, 1, false, 1, 2, 3);
+  SetupOptions options(training_shape(4));
+  options.adapter.kind = "lora", options.adapter.base_weights = "nf4";
+  std::vector<MemoryTable> held(2);
+  on_threads(dims, [&](int rank, Mesh& mesh) {
+    TrainingSetup setup(8, 2, 2, &mesh, DType::bf16, 32, options);
+    if (setup.trainer.step().ok()) held[static_cast<std::size_t>(rank)] = setup.memory.peak();
+  });
+  TrainingOutline outline;
+  outline.shape = options.shape, outline.adapter = options.adapter, outline.dims = dims;
+  outline.micro_batch_size = 2, outline.sequence_length = 16, outline.micro_batches = {2};
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto plan = plan_training_memory(outline, coordinates_of(dims, rank));
+    REQUIRE(plan.ok());
+    for (const MemoryCategory category : {MemoryCategory::weights, MemoryCategory::gathered_weights}) {
+      CAPTURE(to_string(category));
+      CHECK(held[static_cast<std::size_t>(rank)][category] == plan->bytes[category]);
     }
   }
 }

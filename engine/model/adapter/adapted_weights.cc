@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "engine/core/tensor/transfer.h"
@@ -41,15 +42,23 @@ View gradient_of(const GradientTarget& trained, const FlatParameter& p) {
   return trained.matrix(p.begin, p.box.extent[0], p.box.extent[1]);
 }
 
-// sum [out, in] + s B A, of a table of tokens + s (B A)^T.
+// sum [out, in] + s B A.
 void add_low_rank(const ComputeContext& context, const AdaptedPlace& place, const ParameterStore& trained, View sum) {
-  const ConstView a = own_of(trained, *place.a), b = own_of(trained, *place.b);
   GemmShape product;
   product.m = place.out, product.n = place.in, product.k = place.of.rank;
   product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
-  if (!place.of.is_table) return gemm(context, product, b, a, sum);
-  product.transpose_a = product.transpose_b = true;
-  gemm(context, product, a, b, sum);
+  gemm(context, product, own_of(trained, *place.b), own_of(trained, *place.a), sum);
+}
+
+// Rows of a table of tokens from `first` on, [rows, in], + those of s (B A)^T; A is [r, out].
+void add_to_table(const ComputeContext& context, const AdaptedPlace& place, const ParameterStore& trained,
+                  std::int64_t first, View rows) {
+  const ConstView a = own_of(trained, *place.a);
+  GemmShape product;
+  product.m = rows.shape()[0], product.n = place.in, product.k = place.of.rank;
+  product.alpha = static_cast<float>(place.of.factor), product.beta = 1;
+  product.transpose_a = product.transpose_b = true, product.row_stride_a = place.out;
+  gemm(context, product, a.rows(first, a.size()), own_of(trained, *place.b), rows);
 }
 
 // dA = s B^T dW [r, in], dB = s dW A^T [out, r]; of a table dA = s B^T dW^T [r, out], dB = s dW^T A^T [in, r].
@@ -104,12 +113,25 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
   first_place_.push_back(places_.size());
   const AdapterSpace space = adapter_space(base.layout(), *matrices, adapter_);
   MemoryAccount* const weights = account_of(memory, MemoryCategory::gathered_weights);
-  windows_.resize(static_cast<std::size_t>(space.windows));
-  for (Window& window : windows_) window.memory = Tensor(base.compute_dtype(), Shape{space.window}, weights);
+  make_windows(space, weights);
   scratch_ = Tensor(DType::f32, Shape{space.matrix}, weights);
   gradient_ = Tensor(DType::f32, Shape{space.gradients}, account_of(memory, MemoryCategory::gradients));
   dropout_ = {adapter_.dropout, space.dropped, space.rank, space.factors};
   base_.adapt(this);
+}
+
+void AdaptedWeights::make_windows(const AdapterSpace& space, MemoryAccount* account) {
+  windows_.resize(static_cast<std::size_t>(space.windows));
+  for (Window& window : windows_) window.memory = Tensor(base_.compute_dtype(), Shape{space.window}, account);
+  const ParameterLayout& model = base_.layout();
+  for (const FlatParameter& p : model.parameters()) {
+    const int unit = unit_at(p.begin);
+    const FlatRange flat = model.units()[static_cast<std::size_t>(unit)].flat;
+    if (p.spec.layer >= 0 || p.begin != flat.begin || !is_made(unit)) continue;
+    Window& window = windows_.emplace_back();
+    window.memory = Tensor(base_.compute_dtype(), Shape{flat.size()}, account);
+    window.unit = unit, window.is_kept = true;
+  }
 }
 
 AdaptedWeights::~AdaptedWeights() {
@@ -211,6 +233,7 @@ MatrixLine lines_of(const AdaptedPlace& place) {
 
 void AdaptedWeights::make(const Place& place, View out) {
   if (place.saved) return cast(context_, trained_.vector(place.saved->begin, place.elements()), out);
+  if (place.of.is_table) return make_table(place, out);
   if (!place.encoder.empty())
     return cast(context_,
                 encode_prompt(context_, encoder_of(trained_, place.encoder), scratch_.view()).reshaped(out.shape()),
@@ -223,14 +246,32 @@ void AdaptedWeights::make(const Place& place, View out) {
   cast(context_, sum.reshaped(Shape{place.elements()}), out);
 }
 
+void AdaptedWeights::make_table(const Place& place, View out) {
+  for (std::int64_t first = 0; first < place.out; first += table_rows_at_once) {
+    const std::int64_t rows = std::min(table_rows_at_once, place.out - first);
+    const FlatRange here{first * place.in, (first + rows) * place.in};
+    const View values = scratch_.view().rows(0, here.size());
+    base_.widen(context_, {place.begin + here.begin, place.begin + here.end}, values);
+    add_to_table(context_, place, trained_, first, values.reshaped(Shape{rows, place.in}));
+    cast(context_, values, out.rows(here.begin, here.end));
+  }
+}
+
+// The unit's, made before or not, or the one of a block that was used longest ago.
+AdaptedWeights::Window& AdaptedWeights::window_for(int unit) {
+  const auto own = std::ranges::find(windows_, unit, &Window::unit);
+  if (own != windows_.end()) return *own;
+  return *std::ranges::min_element(windows_, {}, [](const Window& window) {
+    return window.is_kept ? std::numeric_limits<std::int64_t>::max() : window.last_use;
+  });
+}
+
 ConstView AdaptedWeights::window_of(int unit) {
   const FlatRange flat = base_.layout().units()[static_cast<std::size_t>(unit)].flat;
   const std::int64_t version = base_.version() + trained_.version();
-  auto window = std::ranges::find_if(windows_, [&](const Window& w) { return w.unit == unit && w.version == version; });
-  if (window == windows_.end()) {
-    window = std::ranges::min_element(windows_, {}, &Window::last_use);
-    if (auto stale = std::ranges::find(windows_, unit, &Window::unit); stale != windows_.end()) window = stale;
-    const View out = window->memory.view().rows(0, flat.size());
+  Window& window = window_for(unit);
+  if (window.unit != unit || window.version != version) {
+    const View out = window.memory.view().rows(0, flat.size());
     std::int64_t from = flat.begin;  // what lies between two matrices that are adapted is as it is kept
     for (const Place& place : places_of(unit)) {
       const std::int64_t at = place.begin - flat.begin;
@@ -239,10 +280,10 @@ ConstView AdaptedWeights::window_of(int unit) {
       from = place.begin + place.elements();
     }
     if (flat.end > from) base_.widen(context_, {from, flat.end}, out.rows(from - flat.begin, flat.size()));
-    window->unit = unit, window->version = version;
+    window.unit = unit, window.version = version;
   }
-  window->last_use = ++uses_;
-  return window->memory.view().rows(0, flat.size());
+  window.last_use = ++uses_;
+  return window.memory.view().rows(0, flat.size());
 }
 
 ConstView AdaptedWeights::weights(std::int64_t begin, std::int64_t elements) {

@@ -12,12 +12,13 @@
 // Where lora's input drops, the model computes the rest of y itself and says what dW' would be were it of W + s B A
 // alone (engine/model/layers/adapter_dropout.h): then the same two formulas are right.
 // W' is made a block (or its experts) at a time where it is used, and dW' is kept until its matrix is done: neither is
-// there for the whole model. Where W is held in codes, it is widened there, adapted or not. What is trained itself (a
-// table, a norm) takes the place of W, and dW' is its gradient. Where matrices are split over tp, an expert's over etp,
-// a matrix of the adapter that every rank of the group has whole gets an addend of its gradient on each
-// (partial_gradients), and where a rank has some columns of a matrix, the norms of dora's rows are sums over the group:
-// all of its ranks have to ask for the same weights in the same order. Where micro-batches that meet in an expert are
-// kept apart, so are the adapter's gradients, one after the other out of the same memory. One thread.
+// there for the whole model. A table, or what follows the blocks, has memory of its own size for W'. Where W is held in
+// codes, it is widened there, adapted or not. What is trained itself (a table, a norm) takes the place of W, and dW' is
+// its gradient. Where matrices are split over tp, an expert's over etp, a matrix of the adapter that every rank of the
+// group has whole gets an addend of its gradient on each (partial_gradients), and where a rank has some columns of a
+// matrix, the norms of dora's rows are sums over the group: all of its ranks have to ask for the same weights in the
+// same order. Where micro-batches that meet in an expert are kept apart, so are the adapter's gradients, one after the
+// other out of the same memory. One thread.
 #pragma once
 
 #include <functional>
@@ -66,8 +67,11 @@ class AdaptedWeights final : public WeightSource {
   struct Window {
     Tensor memory;
     int unit = -1;
+    bool is_kept = false;  // for this unit: a table, what follows the blocks
     std::int64_t version = -1, last_use = 0;
   };
+  void make_windows(const AdapterSpace& space, MemoryAccount* account);
+  Window& window_for(int unit);
   int unit_at(std::int64_t begin) const;
   std::span<const Place> places_of(int unit) const;
   std::span<const Place> places_in(std::int64_t begin, std::int64_t end) const;  // those that begin there
@@ -76,7 +80,8 @@ class AdaptedWeights final : public WeightSource {
   ConstView window_of(int unit);
   void begin_as_base();
   void make(const Place& place, View out);
-  // W + s B A, of a table W + s (B A)^T, in f32 [out, in], in the scratch memory; W alone with ia3.
+  void make_table(const Place& place, View out);
+  // W + s B A in f32 [out, in], in the scratch memory; W alone with ia3.
   View sum_of(const Place& place);
   std::span<const float> factors_of(const Place& place) const;
   // With dora: `out` numbers behind the sum in the scratch memory, twice (which: 0, 1).

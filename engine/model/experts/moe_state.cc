@@ -12,7 +12,7 @@ MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* m
       again(account),
       scratch(account),
       settings_(settings),
-      exchange_(mesh ? ExpertExchange(*mesh) : ExpertExchange()),
+      exchange_(mesh ? ExpertExchange(*mesh, account) : ExpertExchange()),
       account_(account),
       layers_(shape.num_hidden_layers),
       totals_(account) {

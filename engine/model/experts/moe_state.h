@@ -9,8 +9,8 @@
 #include "contracts/model/model_shape.h"
 #include "contracts/settings/training/moe.h"
 #include "engine/core/tensor/memory_accounts.h"
+#include "engine/core/tensor/placed_array.h"
 #include "engine/model/store/growing_memory.h"
-#include "engine/model/store/placed_array.h"
 #include "engine/ops/experts/moe_balance.h"
 #include "engine/parallel/expert/expert_exchange.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/model/store/placed_array.h"
+#include "engine/core/tensor/placed_array.h"
 #include "engine/ops/experts/moe_dispatch.h"
 #include "engine/parallel/expert/expert_exchange.h"
 

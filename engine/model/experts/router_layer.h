@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/core/tensor/placed_array.h"
 #include "engine/model/experts/moe_state.h"
 #include "engine/model/experts/routed_rows.h"
 #include "engine/model/store/gradient_target.h"

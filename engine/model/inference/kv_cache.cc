@@ -21,9 +21,14 @@ bool KvCache::reserve(std::int64_t length_max) {
   return true;
 }
 
-void KvCache::copy_beginning(const KvCache& other, std::int64_t count) {
-  LH_ASSERT(pool() == nullptr && other.pool() == nullptr && device() == nullptr && other.device() == nullptr,
-            "a beginning is copied between caches with memory of their own, on the host");
+std::int64_t KvCache::copy_beginning(const KvCache& other, std::int64_t count) {
+  if (pool() != nullptr) {
+    LH_ASSERT(length_ == 0 && count <= other.length_, format("{} tokens of {}", count, other.length_));
+    pages_.share(other.pages_, count / kKvPageTokens);
+    return length_ = count / kKvPageTokens * kKvPageTokens;
+  }
+  LH_ASSERT(other.pool() == nullptr && device() == nullptr && other.device() == nullptr,
+            "a beginning is copied between caches with memory of their own on the host");
   LH_ASSERT(count >= 0 && count <= other.length_ && count <= length_max_ && dtype_ == other.dtype_ &&
                 layers_.size() == other.layers_.size(),
             format("{} tokens of {} into a cache for {}", count, other.length_, length_max_));
@@ -33,7 +38,7 @@ void KvCache::copy_beginning(const KvCache& other, std::int64_t count) {
   };
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
     copy(other.layers_[layer].k, layers_[layer].k), copy(other.layers_[layer].v, layers_[layer].v);
-  length_ = count;
+  return length_ = count;
 }
 
 std::int64_t KvCache::bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype) {

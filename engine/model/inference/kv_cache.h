@@ -41,15 +41,19 @@ class KvCache {
     if (pool() != nullptr) pages_.resize(KvPool::pages_for(length));
   }
 
-  // Holds the first `count` tokens of another cache of the same model from now on; neither in pages, both on the host.
-  void copy_beginning(const KvCache& other, std::int64_t count);
+  // Holds the first `count` tokens of another cache of the same model from now on; holds none yet. With memory of their
+  // own, on the host, they are copied. In pages of one pool, the pages that these tokens fill are shared, so that it
+  // may hold fewer. How many it holds comes back.
+  std::int64_t copy_beginning(const KvCache& other, std::int64_t count);
 
   // [length_max, kv_heads, head_dim] of one layer; not in pages.
   View keys(int layer) { return layers_[static_cast<std::size_t>(layer)].k; }
   View values(int layer) { return layers_[static_cast<std::size_t>(layer)].v; }
   // In pages: takes those for `count` more tokens, which are to be written.
   void hold(std::int64_t count) {
-    if (pool() != nullptr) pages_.resize(KvPool::pages_for(length_ + count));
+    if (pool() == nullptr) return;
+    LH_ASSERT(pages_.is_own(length_ / kKvPageTokens), "a page that another text holds, too, is to be written");
+    pages_.resize(KvPool::pages_for(length_ + count));
   }
   // After the keys and values of `count` tokens were written behind the last one in every layer.
   void advance(std::int64_t count) {

@@ -1,6 +1,7 @@
 // Keys and values of many texts in one piece of memory, given out page by page: a text holds the pages that its tokens
 // fill and no more, a page that it leaves is another's at once, and nothing is ever moved. In which pages a text lies
-// says its table (engine/ops/attention/paged_attention.h).
+// says its table (engine/ops/attention/paged_attention.h). Texts that begin alike may hold the same pages, which are
+// full and never written again; a page is free once nobody holds it.
 //
 // Whoever starts a text has pages promised for as long as it may become, so that no text is left without a page while
 // it is written. Not thread-safe.
@@ -43,8 +44,9 @@ class KvPool {
 
   std::int64_t pages_, promised_ = 0;
   DType dtype_;
-  Tensor memory_;                   // keys and values of the layers by turns
-  std::vector<std::int32_t> free_;  // the last one goes first
+  Tensor memory_;                      // keys and values of the layers by turns
+  std::vector<std::int32_t> free_;     // the last one goes first
+  std::vector<std::int32_t> holders_;  // of each page
 };
 
 // The pages of one text, in the order of its tokens. The pool outlives it.
@@ -69,6 +71,10 @@ class KvPages {
   std::int64_t promised() const { return promised_; }
   // Holds exactly so many, at most those promised.
   void resize(std::int64_t pages);
+  // Holds the first `pages` of another text of the pool, as that does; holds none yet.
+  void share(const KvPages& other, std::int64_t pages);
+  // Nobody else holds page number `at` of the text, where it has one.
+  bool is_own(std::int64_t at) const;
   const std::vector<std::int32_t>& numbers() const { return numbers_; }
 
  private:

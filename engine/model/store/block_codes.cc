@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 
 #include "engine/core/tensor/parallel_for.h"
 #include "engine/core/tensor/transfer.h"
 #include "engine/ops/linear/coded_blocks.h"
+#include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
 
@@ -81,18 +83,10 @@ void encode_block(const std::vector<float>& values, std::span<const float> block
     codes.set(first + static_cast<std::int64_t>(i), nearest(values, scale > 0 ? block[i] / scale : 0.0F));
 }
 
-std::int64_t blocks_of(std::int64_t elements) {
-  return (elements + coded_block - 1) / coded_block;
-}
-// Without their scales.
-std::int64_t code_bytes(const std::string& format, std::int64_t elements) {
-  return coded_bytes(format, elements) - blocks_of(elements) * static_cast<std::int64_t>(sizeof(float));
-}
-
 // Blocks are a whole number of bytes but for the last, so that threads share none.
 template <class Use>
 void for_blocks(const ComputeContext& context, std::int64_t elements, const Use& use) {
-  parallel_for(context, blocks_of(elements), 256, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(context, coded_blocks(elements), 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
       use(block, block * coded_block, std::min(elements, (block + 1) * coded_block));
   });
@@ -100,66 +94,89 @@ void for_blocks(const ComputeContext& context, std::int64_t elements, const Use&
 
 }  // namespace
 
-BlockCodes::BlockCodes(const std::string& format, const ParameterLayout& layout, MemoryAccount* account)
-    : format_(format), values_(values_of(format)) {
-  std::vector<FlatRange> without;
-  std::int64_t codes = 0, scales = 0, from = 0;
-  for (const FlatParameter& p : layout.parameters()) {
-    if (!is_coded(format, p.spec)) continue;
-    const std::int64_t elements = p.end - p.begin, blocks = blocks_of(elements);
-    places_.push_back({{p.begin, p.end}, codes, scales});
-    codes += code_bytes(format, elements), scales += blocks;
-    if (p.begin > from) without.push_back({from, p.begin});
-    from = p.end;
-  }
-  if (layout.flat_size() > from) without.push_back({from, layout.flat_size()});
-  without_ = PackedRanges(without);
-  codes_ = Buffer(codes, account);
-  scales_ = Tensor(DType::f32, Shape{scales}, account);
-}
+BlockCodes::BlockCodes(const std::string& format, const ParameterLayout& layout, DType compute, MemoryAccount* account)
+    : format_(format),
+      compute_(compute),
+      values_(values_of(format)),
+      layout_(format, layout, dtype_bytes(compute)),
+      bytes_(DType::u8, Shape{layout_.owned().size()}, account) {}
 
-const BlockCodes::Place* BlockCodes::first_behind(std::int64_t begin) const {
-  const auto found = std::ranges::lower_bound(places_, begin, {}, [](const Place& place) { return place.flat.begin; });
-  return found == places_.end() ? nullptr : &*found;
+const BlockCodes::Part& BlockCodes::part_at(std::int64_t flat) const {
+  const auto after =
+      std::ranges::upper_bound(layout_.parts(), flat, {}, [](const Part& part) { return part.flat.begin; });
+  LH_ASSERT(after != layout_.parts().begin(), std::to_string(flat));
+  return *(after - 1);
 }
 
 bool BlockCodes::has_any_in(FlatRange flat) const {
-  const Place* const place = first_behind(flat.begin);
-  return place && place->flat.end <= flat.end;
+  const auto begin_of = [](const Part& part) { return part.flat.begin; };
+  const auto first = std::ranges::lower_bound(layout_.parts(), flat.begin, {}, begin_of);
+  const auto last = std::ranges::lower_bound(first, layout_.parts().end(), flat.end, {}, begin_of);
+  return std::any_of(first, last, [&](const Part& part) { return part.has_codes && part.flat.end <= flat.end; });
 }
 
-std::int64_t BlockCodes::place_without(FlatRange flat) const {
-  std::int64_t at = -1;
-  without_.for_each_in(flat, [&](FlatRange here, FlatRange packed) {
-    if (here == flat) at = packed.begin;
+// Bytes of a unit from `begin` on.
+void BlockCodes::keep(const ComputeContext& context, const Part& part, std::int64_t begin, ConstView bytes) {
+  const std::int64_t first = units()[part.unit].flat.begin + begin;
+  owned().for_each_in({first, first + bytes.size()}, [&](FlatRange here, FlatRange packed) {
+    copy_in(context, bytes.rows(here.begin - first, here.end - first), bytes_.view().rows(packed.begin, packed.end));
   });
-  LH_ASSERT(at >= 0, "weights that are held in codes, and were not widened");
-  return at;
 }
 
-void BlockCodes::encode(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
-  const Place* const place = first_behind(p.begin);
-  LH_ASSERT(place && place->flat == (FlatRange{p.begin, p.end}), p.spec.name);
-  const std::int64_t elements = place->flat.size();
+void BlockCodes::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
+  const Part& part = part_at(p.begin);
+  if (part.has_codes) return encode(context, part, box);
+  const std::int64_t at = part.values + (p.begin - part.flat.begin) * dtype_bytes(compute_);
+  const std::vector<bf16> rounded(box.begin(), compute_ == DType::bf16 ? box.end() : box.begin());
+  const ConstView values = compute_ == DType::bf16 ? ConstView(rounded) : ConstView(box);
+  keep(context, part, at, ConstView(values.data(), DType::u8, Shape{values.bytes()}));
+}
+
+void BlockCodes::encode(const ComputeContext& context, const Part& part, std::span<const float> box) {
+  const std::int64_t elements = part.flat.size();
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(code_bytes(format_, elements)));
-  std::vector<float> scales(static_cast<std::size_t>(blocks_of(elements)));
+  std::vector<float> scales(static_cast<std::size_t>(coded_blocks(elements)));
   const CodeBytes codes(bytes.data(), format_ == "int8");
   for_blocks(context, elements, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     encode_block(values_, part_of(box, {begin, end}), codes, begin, scales[static_cast<std::size_t>(block)]);
   });
-  copy_in(context, bytes, View(codes_.data() + place->codes, DType::u8, Shape{std::ssize(bytes)}));
-  copy_in(context, scales, scales_.view().rows(place->scales, place->scales + std::ssize(scales)));
+  keep(context, part, part.values, ConstView(bytes));
+  keep(context, part, part.scales, ConstView(scales.data(), DType::u8, Shape{ConstView(scales).bytes()}));
 }
 
-void BlockCodes::decode(const ComputeContext& context, FlatRange flat, View out) const {
+namespace {
+
+// Some of a unit's bytes as what they are.
+ConstView elements_of(ConstView unit, std::int64_t begin, DType dtype, std::int64_t count) {
+  const ConstView bytes = unit.rows(begin, begin + count * dtype_bytes(dtype));
+  return ConstView(bytes.data(), dtype, Shape{count});
+}
+
+}  // namespace
+
+ConstView BlockCodes::kept(FlatRange flat, ConstView unit) const {
+  const Part& part = part_at(flat.begin);
+  LH_ASSERT(!part.has_codes && flat.end <= part.flat.end, "weights that are held in codes, and were not widened");
+  const std::int64_t at = part.values + (flat.begin - part.flat.begin) * dtype_bytes(compute_);
+  return elements_of(unit, at, compute_, flat.size());
+}
+
+void BlockCodes::decode(const ComputeContext& context, const Part& part, ConstView unit, View out) const {
   CodedBlocks from;
-  from.block = coded_block, from.bits = format_ == "int8" ? 8 : 4, from.values = values_;
-  for (const Place* place = first_behind(flat.begin); place && place != places_.data() + places_.size(); ++place) {
-    if (place->flat.end > flat.end) break;
-    from.elements = place->flat.size();
-    from.codes = ConstView(codes_.data() + place->codes, DType::u8, Shape{code_bytes(format_, from.elements)});
-    from.scales = part_of(scales_.span<float>(), {place->scales, place->scales + blocks_of(from.elements)});
-    decode_blocks(context, from, out.rows(place->flat.begin - flat.begin, place->flat.end - flat.begin));
+  from.elements = part.flat.size(), from.block = coded_block, from.bits = format_ == "int8" ? 8 : 4;
+  from.values = values_;
+  from.codes = elements_of(unit, part.values, DType::u8, code_bytes(format_, from.elements));
+  from.scales = elements_of(unit, part.scales, DType::f32, coded_blocks(from.elements)).span<float>();
+  decode_blocks(context, from, out);
+}
+
+void BlockCodes::widen(const ComputeContext& context, FlatRange flat, ConstView unit, View out) const {
+  for (const Part* part = &part_at(flat.begin); part != layout_.parts().data() + layout_.parts().size(); ++part) {
+    const FlatRange here = intersection(part->flat, flat);
+    if (here.size() == 0) break;
+    LH_ASSERT(!part->has_codes || here == part->flat, "a part of a matrix that is held in codes");
+    const View to = out.rows(here.begin - flat.begin, here.end - flat.begin);
+    part->has_codes ? decode(context, *part, unit, to) : cast(context, kept(here, unit), to);
   }
 }
 

@@ -1,5 +1,6 @@
-// Matrices of a rank's flat array as codes with a scale for each block: contracts/model/coded_weights.h has the
-// formats. The codes lie where the account says, and are made on the host as the weights are read.
+// Weights of a rank of which some matrices are codes with a scale for each block: contracts/model/coded_weights.h has
+// the formats and where each byte lies. The bytes lie where the account says; codes are made on the host as the weights
+// are read. What of a unit's bytes ranks share is gathered by whoever asks (unit_gather.h) and handed in here.
 #pragma once
 
 #include <span>
@@ -14,33 +15,36 @@ namespace longhaul {
 
 class BlockCodes {
  public:
-  // Memory for the matrices of `layout` that the format codes: held_bytes() of it and of what has no codes.
-  BlockCodes(const std::string& format, const ParameterLayout& layout, MemoryAccount* account);
+  // Memory for what a rank has of the weights of `layout`; `compute`: of what has no codes.
+  BlockCodes(const std::string& format, const ParameterLayout& layout, DType compute, MemoryAccount* account);
 
-  // What has no codes, packed; and where a part of one parameter of it lies there.
-  const PackedRanges& without() const { return without_; }
-  std::int64_t place_without(FlatRange flat) const;
+  const std::vector<ShardUnit>& units() const { return layout_.units(); }
+  const PackedRanges& owned() const { return layout_.owned(); }
+  ConstView bytes() const { return bytes_.view(); }  // u8, packed as owned()
+  Device* device() const { return bytes_.device(); }
   bool has_any_in(FlatRange flat) const;
+  std::size_t unit_of(FlatRange flat) const { return part_at(flat.begin).unit; }
 
-  // All of this rank's box, on the host, which has codes.
-  void encode(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
-  // Those of the flat range, whole, into the same elements of `out` (f32 or bf16), whose first is flat.begin; the
-  // others stay as they are. The same bits on every device.
-  void decode(const ComputeContext& context, FlatRange flat, View out) const;
+  // All of this rank's box, on the host; of it is kept what is owned.
+  void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
+  // `unit`: all bytes of the unit in which the flat range is. Elements that have no codes, between two matrices that
+  // have some:
+  ConstView kept(FlatRange flat, ConstView unit) const;
+  // Whole parameters, in f32 or bf16: the same bits on every device.
+  void widen(const ComputeContext& context, FlatRange flat, ConstView unit, View out) const;
 
  private:
-  struct Place {
-    FlatRange flat;
-    std::int64_t codes, scales;  // of its first
-  };
-  const Place* first_behind(std::int64_t begin) const;
+  using Part = CodedLayout::Part;
+  const Part& part_at(std::int64_t flat) const;
+  void keep(const ComputeContext& context, const Part& part, std::int64_t begin, ConstView bytes);
+  void encode(const ComputeContext& context, const Part& part, std::span<const float> box);
+  void decode(const ComputeContext& context, const Part& part, ConstView unit, View out) const;
 
   std::string format_;
+  DType compute_;
   std::vector<float> values_;  // what codes stand for
-  std::vector<Place> places_;  // ascending
-  PackedRanges without_;
-  Buffer codes_;
-  Tensor scales_;  // f32
+  CodedLayout layout_;
+  Tensor bytes_;
 };
 
 // The values of a whole matrix as they are after they were held in codes.

@@ -24,8 +24,11 @@ ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAcc
     : shape_(shape), layout_(shape, place), compute_dtype_(compute), memory_(memory), frozen_(frozen) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
   MemoryAccount* const weights = account_of(memory, MemoryCategory::weights);
-  if (format != "full") codes_ = std::make_unique<BlockCodes>(format, layout_, weights);
-  const std::int64_t own = codes_ ? codes_->without().size() : layout_.owned().size();
+  if (format != "full") {
+    codes_ = std::make_unique<BlockCodes>(format, layout_, compute, weights);
+    return;
+  }
+  const std::int64_t own = layout_.owned().size();
   if (compute == DType::f32 || !frozen)
     master_ = Tensor(DType::f32, Shape{own}, frozen ? weights : account_of(memory, MemoryCategory::master));
   if (compute == DType::bf16) compute_ = Tensor(compute, Shape{own}, weights);
@@ -42,10 +45,8 @@ ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) cons
 }
 
 ConstView ParameterStore::kept(std::int64_t begin, std::int64_t elements) const {
-  if (!shares()) {
-    const std::int64_t at = codes_ ? codes_->place_without({begin, begin + elements}) : begin;
-    return share().rows(at, at + elements);
-  }
+  if (codes_) return codes_->kept({begin, begin + elements}, unit_of_codes({begin, begin + elements}));
+  if (!shares()) return share().rows(begin, begin + elements);
   if (!gather_) {
     LH_ASSERT(!whole_.view().empty(), "weights of ZeRO 3 before the store was connected");
     return ConstView(whole_.view()).rows(begin, begin + elements);
@@ -60,17 +61,21 @@ ConstView ParameterStore::kept(std::int64_t begin, std::int64_t elements) const 
 
 void ParameterStore::widen(const ComputeContext& context, FlatRange flat, View out) const {
   if (!codes_) return cast(context, kept(flat.begin, flat.size()), out);
-  codes_->without().for_each_in(flat, [&](FlatRange here, FlatRange packed) {
-    cast(context, share().rows(packed.begin, packed.end), out.rows(here.begin - flat.begin, here.end - flat.begin));
-  });
-  codes_->decode(context, flat, out);
+  codes_->widen(context, flat, unit_of_codes(flat), out);
+}
+
+ConstView ParameterStore::unit_of_codes(FlatRange flat) const {
+  const std::size_t unit = codes_->unit_of(flat);
+  LH_ASSERT(!shares() || gather_, "codes of ZeRO 3 before the store was connected");
+  if (shares()) return gather_->require(static_cast<int>(unit));
+  const FlatRange bytes = codes_->units()[unit].flat;
+  return share().rows(bytes.begin, bytes.end);
 }
 
 void ParameterStore::put_frozen(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
-  if (codes_ && codes_->has_any_in({p.begin, p.end})) return codes_->encode(context, p, box);
+  if (codes_) return codes_->put(context, p, box);
   Tensor& own = compute_dtype_ == DType::f32 ? master_ : compute_;
-  const PackedRanges& here = codes_ ? codes_->without() : layout_.owned();
-  here.for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
+  layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
     put_as_computed(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}),
                     own.view().rows(packed.begin, packed.end));
   });
@@ -88,6 +93,12 @@ void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, 
   if (!whole_.view().empty()) put_as_computed(context, box, whole_.view().rows(p.begin, p.end));
 }
 
+View ParameterStore::frozen_weights() {
+  LH_ASSERT(frozen_ && !codes_ && !shares(), "only weights that nobody trains or shares are written as they lie");
+  ++version_;
+  return compute_dtype_ == DType::f32 ? master_.view() : compute_.view();
+}
+
 void ParameterStore::put_as_computed(const ComputeContext& context, std::span<const float> box, View weights) {
   if (device() == nullptr) return cast(context, box, weights);
   if (weights.dtype() == DType::f32) return copy_in(context, box, weights);
@@ -102,9 +113,10 @@ void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
 
 void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
   if (shares())
-    gather_ =
-        std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), device(), overlap, std::move(before_large),
-                                     account_of(memory_, MemoryCategory::gathered_weights));
+    gather_ = std::make_unique<UnitGather>(codes_ ? codes_->units() : layout_.units(),
+                                           codes_ ? codes_->owned() : layout_.owned(), mesh, share(), whole_.view(),
+                                           device(), overlap, std::move(before_large),
+                                           account_of(memory_, MemoryCategory::gathered_weights));
 }
 
 void ParameterStore::shares_changed() {

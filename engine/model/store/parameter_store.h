@@ -32,7 +32,7 @@ class ParameterStore {
   ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory = nullptr, const MeshPlace& place = {});
   // Weights that nobody trains: they are kept as they compute, without masters, whole on every rank of a replica, or
   // with ZeRO 3 shared; with another `format` than "full" (contracts/model/coded_weights.h) matrices of the blocks are
-  // codes, and only whoever adapts the store widens them (never shared).
+  // codes, shared as well, and only whoever adapts the store widens them.
   static ParameterStore frozen(const ModelShape& shape, DType compute, MemoryAccounts* memory, MeshPlace place,
                                const std::string& format = "full");
 
@@ -44,7 +44,10 @@ class ParameterStore {
   std::span<float> masters() { return master_.span<float>(); }
   std::span<const float> masters() const { return master_.span<float>(); }
   // Where masters and weights lie; null: the host's memory.
-  Device* device() const { return frozen_ ? own_weights().device() : master_.device(); }
+  Device* device() const {
+    if (codes_) return codes_->device();
+    return frozen_ ? own_weights().device() : master_.device();
+  }
   // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
   View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
   // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were
@@ -53,7 +56,8 @@ class ParameterStore {
   ConstView vector(std::int64_t begin, std::int64_t elements) const;
   // The same as it is kept, without what an adapter makes of it. Not of codes. Collective with ZeRO.
   ConstView kept(std::int64_t begin, std::int64_t elements) const;
-  // Whole parameters, as they are kept, in f32 or in the type that computes.
+  // Whole parameters of one unit, or parts of what has no codes, as they are kept, in f32 or in the type that computes.
+  // Collective with ZeRO.
   void widen(const ComputeContext& context, FlatRange flat, View out) const;
   bool has_codes_in(FlatRange flat) const { return codes_ && codes_->has_any_in(flat); }
   // From now on weight() and vector() are those that the adapter makes (engine/model/adapter). Borrowed; null: none.
@@ -64,6 +68,8 @@ class ParameterStore {
 
   // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective.
   void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
+  // All of the flat array, to be written where it lies: of weights that nobody trains, whole and in no codes.
+  View frozen_weights();
   // Masters to compute copy, after the masters were written from outside (a checkpoint). Collective with ZeRO, once
   // connected.
   void refresh_compute_copy(const ComputeContext& context);
@@ -94,7 +100,9 @@ class ParameterStore {
  private:
   bool shares() const { return layout_.place().dims.zero > 0; }
   const Tensor& own_weights() const { return compute_dtype_ == DType::f32 ? master_ : compute_; }
-  ConstView share() const { return own_weights().view(); }
+  // What this rank has: elements, or bytes with codes, of which the second are all of a unit.
+  ConstView share() const { return codes_ ? codes_->bytes() : own_weights().view(); }
+  ConstView unit_of_codes(FlatRange flat) const;
   // A box on the host, into [begin, end) of weights as they compute.
   void put_as_computed(const ComputeContext& context, std::span<const float> box, View weights);
   ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place, bool frozen,
@@ -106,7 +114,7 @@ class ParameterStore {
   DType compute_dtype_;
   MemoryAccounts* memory_;
   std::unique_ptr<BlockCodes> codes_;  // null: all is kept as it computes
-  Tensor master_, compute_;            // of what is owned; with codes of what has none
+  Tensor master_, compute_;            // of what is owned; empty with codes
   Tensor whole_;                       // ZeRO 1 and 2: the compute weights of all
   std::unique_ptr<UnitGather> gather_;
   bool frozen_;

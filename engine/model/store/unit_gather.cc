@@ -15,9 +15,11 @@ constexpr std::size_t windows_max = 4;
 
 }  // namespace
 
-UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, Device* device,
-                       bool overlap, std::function<void()> before_large, MemoryAccount* account)
-    : layout_(layout),
+UnitGather::UnitGather(const std::vector<ShardUnit>& units, const PackedRanges& owned, Mesh& mesh, ConstView share,
+                       View whole, Device* device, bool overlap, std::function<void()> before_large,
+                       MemoryAccount* account)
+    : units_(units),
+      owned_(owned),
       communicator_(mesh.shard_communicator()),
       expert_communicator_(mesh.shard_communicator(true)),
       deadline_ms_(mesh.deadline_ms()),
@@ -26,22 +28,22 @@ UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView shar
       device_(device),
       overlap_(overlap),
       before_large_(std::move(before_large)),
-      large_(large_units(layout)),
-      pending_(layout.units().size()) {
+      large_(large_units(units)),
+      pending_(units.size()) {
   if (!whole_.empty()) return;
   std::int64_t largest = 0;
-  for (const ShardUnit& unit : layout.units()) largest = std::max(largest, unit.flat.size());
-  windows_.resize(std::min(windows_max, layout.units().size()));
+  for (const ShardUnit& unit : units) largest = std::max(largest, unit.flat.size());
+  windows_.resize(std::min(windows_max, units.size()));
   for (Window& window : windows_) window.memory = Tensor(share.dtype(), Shape{largest}, account);
 }
 
 Communicator* UnitGather::communicator_of(int unit) const {
-  return layout_.units()[static_cast<std::size_t>(unit)].experts ? expert_communicator_ : communicator_;
+  return units_[static_cast<std::size_t>(unit)].experts ? expert_communicator_ : communicator_;
 }
 
 std::optional<Request> UnitGather::start(int unit, View out) {
   if (!status_.ok()) return std::nullopt;
-  const PackedRanges::Piece& piece = layout_.owned().pieces()[static_cast<std::size_t>(unit)];
+  const PackedRanges::Piece& piece = owned_.pieces()[static_cast<std::size_t>(unit)];
   const ConstView mine = share_.rows(piece.packed().begin, piece.packed().end);
   Communicator* communicator = communicator_of(unit);
   if (!communicator) {
@@ -72,7 +74,7 @@ void UnitGather::begin() {
   last_unit_ = -1;
   if (whole_.empty()) return;
   for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
-    const FlatRange flat = layout_.units()[unit].flat;
+    const FlatRange flat = units_[unit].flat;
     pending_[unit] = start(static_cast<int>(unit), whole_.rows(flat.begin, flat.end));
   }
 }
@@ -104,14 +106,13 @@ UnitGather::Window& UnitGather::load(int unit) {
   if (large_[static_cast<std::size_t>(unit)] && before_large_) before_large_();
   oldest.unit = unit;
   oldest.last_use = ++uses_;
-  oldest.pending =
-      start(unit, oldest.memory.view().rows(0, layout_.units()[static_cast<std::size_t>(unit)].flat.size()));
+  oldest.pending = start(unit, oldest.memory.view().rows(0, units_[static_cast<std::size_t>(unit)].flat.size()));
   return oldest;
 }
 
 ConstView UnitGather::require(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  const FlatRange flat = layout_.units()[index].flat;
+  const FlatRange flat = units_[index].flat;
   if (!whole_.empty()) {
     wait(unit, pending_[index]);
     return whole_.rows(flat.begin, flat.end);
@@ -123,7 +124,7 @@ ConstView UnitGather::require(int unit) {
   if (unit != last_unit_) {
     const int next = last_unit_ < 0 || unit > last_unit_ ? unit + 1 : unit - 1;
     last_unit_ = unit;
-    if (overlap_ && next >= 0 && next < static_cast<int>(layout_.units().size())) load(next);
+    if (overlap_ && next >= 0 && next < static_cast<int>(units_.size())) load(next);
   }
   return weights;
 }

@@ -23,12 +23,13 @@ namespace longhaul {
 
 class UnitGather {
  public:
-  // share: this rank's weights, packed as layout.owned(). whole: all of them in flat order (ZeRO 1, 2); empty: windows.
-  // device: whose memory both are of; null: the host's. overlap: gathers run beside computation; else each is waited
-  // for where it starts. before_large: called before a
-  // large unit is gathered (contracts/plan/units_at_once.h), where units are gathered one at a time. All borrowed.
-  UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, Device* device, bool overlap,
-             std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
+  // units, owned: of a layout, or of its bytes where some are codes (contracts/model/coded_weights.h). share: this
+  // rank's weights, packed as owned. whole: all of them in flat order (ZeRO 1, 2); empty: windows. device: whose memory
+  // both are of; null: the host's. overlap: gathers run beside computation; else each is waited for where it starts.
+  // before_large: called before a large unit is gathered (contracts/plan/units_at_once.h), where units are gathered one
+  // at a time. All borrowed.
+  UnitGather(const std::vector<ShardUnit>& units, const PackedRanges& owned, Mesh& mesh, ConstView share, View whole,
+             Device* device, bool overlap, std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
 
   // The shares have changed.
   void begin();
@@ -54,7 +55,8 @@ class UnitGather {
   Window& load(int unit);
   Window* find(int unit);
 
-  const ParameterLayout& layout_;
+  const std::vector<ShardUnit>& units_;
+  const PackedRanges& owned_;
   Communicator *communicator_, *expert_communicator_;
   std::int64_t deadline_ms_;
   ConstView share_;

@@ -22,6 +22,10 @@ void add_to_rows(const ComputeContext& context, ConstView x, std::int64_t rows, 
 // y += alpha x, f32.
 void axpy(const ComputeContext& context, float alpha, std::span<const float> x, std::span<float> y);
 
+// terms[0] = the sum of all terms, f32, along the tree of engine/comm/tree_sum.h, with the same bits; the other terms
+// are left as sums of branches.
+void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> terms);
+
 // x *= alpha, f32 (clipping, averaging).
 void scale(const ComputeContext& context, float alpha, std::span<float> x);
 

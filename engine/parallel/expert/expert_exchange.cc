@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/text/text.h"
-#include "engine/comm/tree_sum.h"
 #include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/elementwise.h"
 
@@ -14,13 +13,15 @@ namespace {
 constexpr int dispatch_tag = 1, answer_tag = 2;
 }
 
-ExpertExchange::ExpertExchange(Mesh& mesh)
+ExpertExchange::ExpertExchange(Mesh& mesh, MemoryAccount* account)
     : communicator_(mesh.expert_communicator()),
       micro_batch_(mesh.micro_batch()),
       ep_(mesh.dims().ep),
       etp_(mesh.dims().etp),
       batches_(expert_dims_of(mesh.dims())->batches),
-      deadline_ms_(mesh.deadline_ms()) {}
+      deadline_ms_(mesh.deadline_ms()),
+      outgoing_(account),
+      landing_(account) {}
 
 void ExpertExchange::finish(Status status) {
   if (!status.ok() && status_.ok()) status_ = std::move(status);
@@ -104,9 +105,8 @@ std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& sent, int e
 void ExpertExchange::start_dispatch(const ComputeContext& context, const ExpertRoute& route, std::int64_t width,
                                     ConstView rows, View received) {
   LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
-  LH_ASSERT(etp_ == 1 || context.device() == nullptr, "addends of a row are summed on the host");
   if (!status_.ok()) return;
-  if (!overlap_) return dispatch_at_once(route, width, rows, received);
+  if (!overlap_) return dispatch_at_once(context, route, width, rows, received);
   const int own = communicator_->rank();
   const std::vector<std::int64_t> begins = begins_of(route.sent, etp_);
   dispatch_.clear();
@@ -134,17 +134,15 @@ Bytes ExpertExchange::landing_of(int rank) {
   const std::vector<std::int64_t>& sent = collect_.route->sent;
   const std::int64_t before = std::accumulate(sent.begin(), sent.begin() + rank, std::int64_t{0});
   if (etp_ == 1) return rows_of(collect_.rows, before, before + sent[r]);
-  return std::as_writable_bytes(std::span(landing_).subspan(static_cast<std::size_t>(before * collect_.width),
-                                                            static_cast<std::size_t>(sent[r] * collect_.width)));
+  return std::as_writable_bytes(landing_.span().subspan(static_cast<std::size_t>(before * collect_.width),
+                                                        static_cast<std::size_t>(sent[r] * collect_.width)));
 }
 
 void ExpertExchange::start_collect(const ExpertRoute& route, std::int64_t width, ConstView answers, View rows) {
   LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
   LH_ASSERT(etp_ == 1 || answers.dtype() == DType::f32, "addends are f32");
   collect_ = {&route, width, answers, rows};
-  if (etp_ > 1)
-    landing_.resize(
-        static_cast<std::size_t>(std::accumulate(route.sent.begin(), route.sent.end(), std::int64_t{0}) * width));
+  if (etp_ > 1) landing_.take(std::accumulate(route.sent.begin(), route.sent.end(), std::int64_t{0}) * width);
   answer_.clear();
 }
 
@@ -182,20 +180,23 @@ void ExpertExchange::poll() {
     for (std::optional<Request>& request : *way) test(request);
 }
 
-void ExpertExchange::dispatch_at_once(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {
+void ExpertExchange::dispatch_at_once(const ComputeContext& context, const ExpertRoute& route, std::int64_t width,
+                                      ConstView rows, View received) {
   const std::int64_t row_bytes = width * dtype_bytes(rows.dtype());
   const std::vector<std::size_t> to = bytes_of(route.sent, row_bytes), from = bytes_of(route.received, row_bytes);
   const auto* in = static_cast<const std::byte*>(rows.data());
-  if (etp_ > 1) {  // every part of an expert sees the row
-    outgoing_.clear();
-    outgoing_.reserve(std::accumulate(to.begin(), to.end(), std::size_t{0}));
-    for (std::size_t rank = 0; rank < to.size(); ++rank) {
-      outgoing_.insert(outgoing_.end(), in, in + to[rank]);
-      if ((rank + 1) % static_cast<std::size_t>(etp_) == 0) in += to[rank];
-    }
-    in = outgoing_.data();
-  }
   const std::size_t in_bytes = std::accumulate(to.begin(), to.end(), std::size_t{0});
+  if (etp_ > 1) {  // every part of an expert sees the row
+    std::byte* const all = outgoing_.take(static_cast<std::int64_t>(in_bytes)).data();
+    const std::vector<std::int64_t> begins = begins_of(route.sent, etp_);
+    std::byte* next = all;
+    for (std::size_t rank = 0; rank < to.size(); ++rank) {
+      const Shape bytes{static_cast<std::int64_t>(to[rank])};
+      copy_within(context, ConstView(in + begins[rank] * row_bytes, DType::u8, bytes), View(next, DType::u8, bytes));
+      next += to[rank];
+    }
+    in = all;
+  }
   const std::size_t out_bytes = std::accumulate(from.begin(), from.end(), std::size_t{0});
   finish(communicator_->wait(
       communicator_->all_to_all_v({in, in_bytes}, to, {static_cast<std::byte*>(received.data()), out_bytes}, from),
@@ -210,23 +211,22 @@ void ExpertExchange::collect_at_once() {
   const std::size_t out_bytes = std::accumulate(from.begin(), from.end(), std::size_t{0});
   const ConstBytes in(static_cast<const std::byte*>(collect_.answers.data()), in_bytes);
   const Bytes out = etp_ == 1 ? Bytes(static_cast<std::byte*>(collect_.rows.data()), out_bytes)
-                              : std::as_writable_bytes(std::span(landing_));
+                              : std::as_writable_bytes(landing_.span());
   finish(communicator_->wait(communicator_->all_to_all_v(in, to, out, from), deadline_ms_));
 }
 
 // Of each row the addends of the ranks that hold a part of its expert.
 void ExpertExchange::add_up_parts(const ComputeContext& context) {
   const ExpertRoute& route = *collect_.route;
-  float* at = landing_.data();
+  float* at = landing_.span().data();
   std::int64_t row = 0;
   for (std::size_t rank = 0; rank < route.sent.size(); rank += static_cast<std::size_t>(etp_)) {
     const std::int64_t count = route.sent[rank], size = count * collect_.width;
     if (count == 0) continue;
-    std::vector<const float*> addends;
-    for (int part = 0; part < etp_; ++part) addends.push_back(at + part * size);
-    const std::span<float> sum(at, static_cast<std::size_t>(size));
-    tree_sum(addends, sum);
-    cast(context, View(sum.data(), Shape{count, collect_.width}), collect_.rows.rows(row, row + count));
+    std::vector<std::span<float>> addends;
+    for (int part = 0; part < etp_; ++part) addends.emplace_back(at + part * size, static_cast<std::size_t>(size));
+    add_along_tree(context, addends);
+    cast(context, View(at, Shape{count, collect_.width}), collect_.rows.rows(row, row + count));
     at += etp_ * size, row += count;
   }
 }

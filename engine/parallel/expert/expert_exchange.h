@@ -21,6 +21,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/placed_array.h"
 #include "engine/core/tensor/tensor.h"
 #include "engine/parallel/mesh/mesh.h"
 
@@ -37,7 +38,8 @@ struct ExpertRoute {
 class ExpertExchange {
  public:
   ExpertExchange() = default;  // one rank: every row stays
-  explicit ExpertExchange(Mesh& mesh);
+  // account: of rows on their way that are nobody else's, where it is of a device; borrowed.
+  explicit ExpertExchange(Mesh& mesh, MemoryAccount* account = nullptr);
 
   void set_overlap(bool overlap) { overlap_ = overlap; }
   int ranks() const { return ep_ * etp_; }
@@ -53,7 +55,7 @@ class ExpertExchange {
 
   // rows [sent rows, width] sorted by expert -> received [route.rows(), width], rank by rank: those of a rank are there
   // after wait_for(rank). Nothing of it may be changed before finish_collect(). Rows and answers lie where operations
-  // work; of a device an expert may not be split over ranks (etp is 1).
+  // work, and so do the addends of a row whose expert is split over ranks.
   void start_dispatch(const ComputeContext& context, const ExpertRoute& route, std::int64_t width, ConstView rows,
                       View received);
   void wait_for(int rank);
@@ -74,10 +76,8 @@ class ExpertExchange {
   int micro_batch_ranks() const { return micro_batch_.size(); }
 
   const Status& status() const { return status_; }
-  // Of rows on their way.
-  std::int64_t bytes() const {
-    return static_cast<std::int64_t>(outgoing_.capacity() + landing_.capacity() * sizeof(float));
-  }
+  // Of rows on their way, in the host's memory.
+  std::int64_t bytes() const { return outgoing_.host_bytes() + landing_.host_bytes(); }
 
  private:
   // Of one direction, by turn: the first, of this rank with itself, is none.
@@ -91,7 +91,8 @@ class ExpertExchange {
   void finish(Status status);
   void wait(std::optional<Request>& request);
   void wait(Way& way);
-  void dispatch_at_once(const ExpertRoute& route, std::int64_t width, ConstView rows, View received);
+  void dispatch_at_once(const ComputeContext& context, const ExpertRoute& route, std::int64_t width, ConstView rows,
+                        View received);
   void collect_at_once();
   void add_up_parts(const ComputeContext& context);
   // Where the answers of a rank are to land.
@@ -106,8 +107,8 @@ class ExpertExchange {
   std::int64_t deadline_ms_ = 0;
   Way dispatch_, answer_;
   Collect collect_;
-  std::vector<std::byte> outgoing_;  // rows that go to several ranks
-  std::vector<float> landing_;       // addends of rows
+  PlacedArray<std::byte> outgoing_;  // rows that go to several ranks
+  PlacedArray<float> landing_;       // addends of rows
   Status status_;
 };
 

@@ -1,7 +1,6 @@
 #include "engine/parallel/tensor/row_sum.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/text/text.h"
@@ -75,19 +74,6 @@ void RowSum::wait(std::optional<Request>& request) {
   if (!status_.ok()) return;  // the communicator is broken: nothing of it is touched any more
   if (const Status done = communicator_->wait(std::move(started), deadline_ms_); !done.ok()) status_ = done;
 }
-
-namespace {
-
-// The tree of engine/comm/tree_sum.h by operations of a device: each branch goes into the place of its first term.
-void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> terms) {
-  if (terms.size() == 1) return;
-  const std::size_t left = std::bit_ceil(terms.size()) / 2;
-  add_along_tree(context, terms.first(left));
-  add_along_tree(context, terms.subspan(left));
-  axpy(context, 1.0F, terms[left], terms.front());
-}
-
-}  // namespace
 
 // This rank's rows of all ranks, into its own addend.
 void RowSum::add_up(const ComputeContext& context) {

@@ -7,6 +7,7 @@
 #include "base/files/file_retry.h"
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
 #include "engine/tasks/rollouts/shared_rollouts.h"
 
 namespace longhaul {
@@ -16,11 +17,24 @@ namespace {
 // One line of text, and the answers of all replicas as pack_rollouts has them.
 struct KeptFile {
   std::int64_t step = 0, left_out = 0;
+  std::uint64_t prompts = 0;  // digest_of
   std::string answers;
 };
 
+// What decides which prompts are answered, and what right answers are.
+std::uint64_t digest_of(const TokenizedPrompts& prompts) {
+  std::string all;
+  for (std::size_t i = 0; i < prompts.ids.size(); ++i) {
+    const std::vector<std::int32_t>& ids = prompts.ids[i];
+    all += format("{} {}\n", ids.size(), to_json(prompts.examples[i].answer));
+    all.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]);
+  }
+  return xxh3_64(all);
+}
+
 std::string text_of(const KeptFile& file) {
-  return format("longhaul rollouts 3 {} {} {}\n", file.step, file.left_out, hex64(xxh3_64(file.answers, 0))) +
+  return format("longhaul rollouts 4 {} {} {} {}\n", file.step, file.left_out, hex64(file.prompts),
+                hex64(xxh3_64(file.answers, 0))) +
          file.answers;
 }
 
@@ -28,11 +42,11 @@ Result<KeptFile> parse_kept(const std::string& text, const std::string& path) {
   const std::size_t end = text.find('\n');
   KeptFile file;
   long long step = 0, left_out = 0;
-  unsigned long long digest = 0;
+  unsigned long long prompts = 0, digest = 0;
   const bool has_head =
-      end != std::string::npos &&
-      std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 3 %lld %lld %llx", &step, &left_out, &digest) == 3;
-  if (has_head) file.step = step, file.left_out = left_out, file.answers = text.substr(end + 1);
+      end != std::string::npos && std::sscanf(text.substr(0, end).c_str(), "longhaul rollouts 4 %lld %lld %llx %llx",
+                                              &step, &left_out, &prompts, &digest) == 4;
+  if (has_head) file = {step, left_out, prompts, text.substr(end + 1)};
   if (!has_head || xxh3_64(file.answers, 0) != digest)
     return make_error(ErrorCode::corrupt,
                       path + ": the answers that were drawn ahead are damaged, or of another version",
@@ -97,8 +111,8 @@ Status RolloutsAhead::write(std::int64_t step, const std::vector<std::string>& o
   const std::string folder = join_path(run_.launch.state_dir, ahead_folder_name), name = checkpoint_folder_name(step);
   LH_CHECK(fence.look());
   LH_CHECK(make_directories(folder));
-  LH_CHECK(
-      write_file_atomic(join_path(folder, name), text_of({drawn_->step, drawn_->left_out, pack_rollouts(in_order)})));
+  LH_CHECK(write_file_atomic(join_path(folder, name),
+                             text_of({drawn_->step, drawn_->left_out, digest_of(prompts_), pack_rollouts(in_order)})));
   LH_CHECK(fence.look());
   remove_what_stands_alone(name);
   return {};
@@ -129,6 +143,10 @@ Status RolloutsAhead::load(const std::string& checkpoint) {
   if (kept->answers.empty()) {
     run_.events.message("info",
                         format("{} has no answers that were drawn ahead: the next are drawn first", checkpoint));
+    return {};
+  }
+  if (kept->prompts != digest_of(prompts_)) {
+    run_.events.message("info", path + " has answers to other prompts than those of now: they are drawn anew");
     return {};
   }
   std::vector<Rollout> all = unpack_rollouts(kept->answers);

@@ -33,8 +33,9 @@ class RolloutsAhead final : public TrainingCompanion {
   // Waits for what is under way. One file of all replicas' answers, under the name of the policy's checkpoint; those
   // stay beside which one of the policy's does.
   Status save(std::int64_t step) override;
-  // A checkpoint without such a file was saved by a training that drew none: the next answers are drawn when they are
-  // asked for. A damaged file is refused (corrupt).
+  // A checkpoint without such a file was saved by a training that drew none, and one whose prompts were others (a fork)
+  // has answers to those: the next are drawn when they are asked for, and an event says why. A damaged file is refused
+  // (corrupt).
   Status load(const std::string& checkpoint) override;
 
  private:

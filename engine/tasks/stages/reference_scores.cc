@@ -67,9 +67,11 @@ Result<std::vector<double>> scores_of_replica(TaskRun& run, TrainingStage& stage
 }
 
 // Where a rank has a part of the weights: on a processor each rank reads all of them beside that; a GPU has no room
-// for them.
-bool asks_replicas(const TaskRun& run) {
-  return run.gpu && computes_with_others(run.mesh.dims());
+// for them, and codes below an adapter are not what the folder has.
+bool asks_replicas(const TaskRun& run, const TrainingStage& stage) {
+  const ParameterStore* const frozen = stage.stores().frozen.get();
+  const bool coded = frozen && frozen->has_codes_in({0, frozen->layout().flat_size()});
+  return (run.gpu || coded) && computes_with_others(run.mesh.dims());
 }
 
 // The weights of a training can be gathered (ZeRO 3) while this lives; those that could before stay as they are.
@@ -93,7 +95,7 @@ class ConnectedWeights {
 Result<std::vector<double>> scores_of_share(TaskRun& run, TrainingStage& stage,
                                             std::span<const ChatTokens* const> answers) {
   if (!computes_with_others(run.mesh.dims())) return scores_of_stage(run, stage, answers);
-  if (!asks_replicas(run)) return scores_of_folder(run, stage.weights().compute_dtype(), answers);
+  if (!asks_replicas(run, stage)) return scores_of_folder(run, stage.weights().compute_dtype(), answers);
   const ConnectedWeights connected(stage.stores(), run.mesh);
   return scores_of_replica(run, stage, answers);
 }
@@ -106,7 +108,8 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
   Value preparing = Value::make_table();
   preparing.set("what", "reference scores");
   run.events.write("preparing", std::move(preparing));
-  CollectiveGroup& sharers = asks_replicas(run) ? run.mesh.data() : run.group;
+  const bool by_replicas = asks_replicas(run, stage);
+  CollectiveGroup& sharers = by_replicas ? run.mesh.data() : run.group;
   const auto ranks = static_cast<std::size_t>(sharers.size()), rank = static_cast<std::size_t>(sharers.rank());
   const std::size_t per_rank = (answers.size() + ranks - 1) / ranks;
   const std::size_t first = std::min(answers.size(), per_rank * rank);
@@ -114,7 +117,7 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
   std::vector<const ChatTokens*> own(answers.begin() + static_cast<std::ptrdiff_t>(first),
                                      answers.begin() + static_cast<std::ptrdiff_t>(last));
   // Scores of what fills the last share up are left out below.
-  if (asks_replicas(run) && !answers.empty()) own.resize(per_rank, answers.back());
+  if (by_replicas && !answers.empty()) own.resize(per_rank, answers.back());
   auto scores = scores_of_share(run, stage, own);
   LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
   std::vector<double> mine(per_rank, 0.0), all(per_rank * ranks);

@@ -39,20 +39,24 @@ BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, 
       guard_(guard),
       options_(options),
       progress_(layout),
-      large_(large_units(layout)),
+      large_(large_units(layout.units())),
       gaps_(gaps_of(layout)),
+      account_(account),
       owned_(DType::f32, Shape{layout.owned().size()}, account) {
-  std::int64_t largest = 0, largest_share = 0;
   for (const ShardUnit& unit : layout.units()) {
-    largest = std::max(largest, unit.flat.size());
-    largest_share = std::max(largest_share, unit.owned().size());
+    largest_ = std::max(largest_, unit.flat.size());
+    largest_share_ = std::max(largest_share_, unit.owned().size());
   }
   const bool experts = std::ranges::any_of(layout.units(), [](const ShardUnit& unit) { return unit.experts; });
-  buckets_.resize(std::min(experts ? buckets_max_experts : buckets_max, layout.units().size()));
-  for (Bucket& bucket : buckets_) {
-    bucket.gradient = Tensor(DType::f32, Shape{largest}, account);
-    bucket.share = Tensor(DType::f32, Shape{largest_share}, account);
-  }
+  const std::size_t planned = std::min(experts ? buckets_max_experts : buckets_max, layout.units().size());
+  while (buckets_.size() < planned) add_bucket();
+}
+
+BucketGradientSum::Bucket& BucketGradientSum::add_bucket() {
+  Bucket& bucket = buckets_.emplace_back();
+  bucket.gradient = Tensor(DType::f32, Shape{largest_}, account_);
+  bucket.share = Tensor(DType::f32, Shape{largest_share_}, account_);
+  return bucket;
 }
 
 void BucketGradientSum::begin(const ComputeContext& context, int) {
@@ -96,16 +100,21 @@ GradientTarget BucketGradientSum::located() {
 BucketGradientSum::Bucket& BucketGradientSum::bucket_of(int unit) {
   for (Bucket& bucket : buckets_)
     if (bucket.unit == unit && !bucket.complete) return bucket;
-  auto free = std::find_if(buckets_.begin(), buckets_.end(), [](const Bucket& b) { return b.unit < 0; });
-  if (free == buckets_.end()) {
-    LH_ASSERT(!order_.empty(), "more units are written at once than there is memory for");
-    collect(*order_.front());
-    free = std::find_if(buckets_.begin(), buckets_.end(), [](const Bucket& b) { return b.unit < 0; });
-  }
-  free->unit = unit, free->complete = false;
+  Bucket& free = free_bucket();
+  free.unit = unit, free.complete = false;
   for (const FlatRange& gap : gaps_[static_cast<std::size_t>(unit)])
-    fill(*context_, part_of(free->gradient.span<float>(), gap), 0.0F);
-  return *free;
+    fill(*context_, part_of(free.gradient.span<float>(), gap), 0.0F);
+  return free;
+}
+
+BucketGradientSum::Bucket& BucketGradientSum::free_bucket() {
+  const auto is_free = [](const Bucket& bucket) { return bucket.unit < 0; };
+  auto free = std::ranges::find_if(buckets_, is_free);
+  if (free == buckets_.end() && !order_.empty()) {
+    collect(*order_.front());
+    free = std::ranges::find_if(buckets_, is_free);
+  }
+  return free == buckets_.end() ? add_bucket() : *free;
 }
 
 void BucketGradientSum::reduce(int unit) {

@@ -1,4 +1,8 @@
+// ZeRO 2 and 3 (gradient_sum.h). Memory is taken for as many units as the backward of a model has open at once, which
+// is what is planned; should one have more, they get memory that stays.
 #pragma once
+
+#include <deque>
 
 #include "engine/comm/communicator.h"
 #include "engine/train/gradients/gradient_sum.h"
@@ -27,6 +31,8 @@ class BucketGradientSum final : public GradientSum {
   };
   GradientTarget located();
   Bucket& bucket_of(int unit);
+  Bucket& free_bucket();
+  Bucket& add_bucket();
   void reduce(int unit);
   // Before another sum starts: of all under way, no more than are planned to be.
   void make_room(int unit);
@@ -39,9 +45,11 @@ class BucketGradientSum final : public GradientSum {
   ContributionGuard& guard_;
   GradientSumOptions options_;
   UnitProgress progress_;
-  std::vector<bool> large_;                   // by unit
-  std::vector<std::vector<FlatRange>> gaps_;  // of each unit, in it: elements of no parameter
-  std::vector<Bucket> buckets_;
+  std::vector<bool> large_;                       // by unit
+  std::vector<std::vector<FlatRange>> gaps_;      // of each unit, in it: elements of no parameter
+  std::int64_t largest_ = 0, largest_share_ = 0;  // of a unit
+  MemoryAccount* account_;
+  std::deque<Bucket> buckets_;  // they keep their places
   std::vector<Bucket*> order_;  // under way, the oldest first
   Tensor owned_;
   const ComputeContext* context_ = nullptr;

@@ -121,6 +121,12 @@ TEST_CASE("experts over ranks with a GPU each, beside that: ZeRO, pipelines, row
       {"ep, pp", DType::f32, 1e-4, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2, d.pp = 2; }},
       {"ep, at once", DType::f32, 1e-4, [](Dims& d, Options& o) { d.dp_shard = 2, d.ep = 2, o.overlap = false; }},
       {"ep, bf16", DType::bf16, 2e-2, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; }},
+      {"etp, bf16", DType::bf16, 2e-2, [](Dims& d, Options&) { d.tp = d.etp = 2, d.sp = true; }},
+      {"etp, at once, an adapter of experts", DType::f32, 1e-4,
+       [](Dims& d, Options& o) {
+         d.tp = d.etp = 2, d.sp = true, o.overlap = false;
+         o.adapter.kind = "dora", o.adapter.rank = 3, o.adapter.targets = {"w1", "w2"};
+       }},
   };
   for (const Case& c : cases) {
     INFO(c.name);
@@ -169,8 +175,8 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
                   })},
       {gpu_layout("adapter, zero 3", [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 3, adapter(o); })},
       {gpu_layout(
-          "adapter over nf4, zero 2",
-          [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 2, adapter(o), o.adapter.base_weights = "nf4"; })},
+          "adapter over nf4, zero 3",
+          [&](Dims& d, Options& o) { d.dp_shard = 2, d.zero = 3, adapter(o), o.adapter.base_weights = "nf4"; })},
       {gpu_layout("adapted table and norms of their own, tp, sp",
                   [&](Dims& d, Options& o) {
                     d.tp = 2, d.sp = true, o.shape = training_shape(2, false), adapter(o);

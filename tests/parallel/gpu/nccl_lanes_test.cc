@@ -355,6 +355,25 @@ TEST_CASE("every layout of tp, ep, cp and pp in 1, 2, 4, 8 comes to its end, in 
       stopped_before, layouts_stopped_before);
 }
 
+TEST_CASE("experts that are split over ranks need no more lanes, and come to their end") {
+  const std::uint64_t seed = testing::seed(1);
+  MESSAGE("LONGHAUL_SEED=" << seed);
+  const RulesOfToday today(h100.multiprocessors);
+  for (const auto& [etp, ep] : {std::pair{2, 1}, {2, 4}, {4, 2}}) {
+    LaneLayout layout = lane_layout(4, 2, 1, 2);
+    layout.dims.etp = etp, layout.dims.ep = ep;
+    CAPTURE(layout.dims.to_string());
+    REQUIRE(expert_dims_of(layout.dims).ok());
+    const SimulatedLaunch launch = launch_of(layout.dims, records_of(layout), all_groups(layout.dims), today);
+    for (const SimulatedRank& rank : launch.ranks) {
+      CHECK(blocks_at_once(rank) <= h100.multiprocessors - reserved_multiprocessors(h100.multiprocessors));
+      CHECK(rank.queues - 1 <= nccl_queues_max);
+    }
+    const SimulationResult result = simulate(launch, h100, seed);
+    CHECK_MESSAGE(result.finished, result.text());
+  }
+}
+
 TEST_CASE("all ranks of a stage start the same operations, each seen from its own place") {
   LaneLayout layout = lane_layout(4, 2, 2, 2);
   for (int rank = 0; rank < layout.dims.world_size(); ++rank) {
@@ -386,10 +405,10 @@ TEST_CASE("all ranks of a stage start the same operations, each seen from its ow
 
 TEST_CASE("what a step starts between ranks was rehearsed before it") {
   // Experts of which each rank has all, with shares of the optimizer and without.
-  LaneLayout all_experts = lane_layout(2, 2, 2, 2), replicas = lane_layout(1, 2, 1, 1);
-  all_experts.dims.ep = replicas.dims.ep = 1, replicas.dims.zero = 0;
+  LaneLayout all_experts = lane_layout(2, 2, 2, 2), replicas = lane_layout(1, 2, 1, 1), split = lane_layout(4, 2, 1, 1);
+  all_experts.dims.ep = replicas.dims.ep = 1, replicas.dims.zero = 0, split.dims.etp = 2;
   for (const LaneLayout& layout :
-       {lane_layout(4, 1, 2, 2), lane_layout(2, 4, 2, 2), lane_layout(1, 8, 1, 4), all_experts, replicas}) {
+       {lane_layout(4, 1, 2, 2), lane_layout(2, 4, 2, 2), lane_layout(1, 8, 1, 4), all_experts, replicas, split}) {
     CAPTURE(layout.dims.to_string());
     for (int stage = 0; stage < layout.dims.pp; ++stage) {
       RankCoordinates at;

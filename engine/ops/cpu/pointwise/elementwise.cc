@@ -1,6 +1,7 @@
 #include "engine/ops/pointwise/elementwise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -101,6 +102,15 @@ void cast(const ComputeContext& context, ConstView x, View out) {
       std::copy_n(x.as<bf16>() + begin, n, out.as<bf16>() + begin);
     }
   });
+}
+
+// Each branch goes into the place of its first term.
+void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> terms) {
+  if (terms.size() <= 1) return;
+  const std::size_t left = std::bit_ceil(terms.size()) / 2;
+  add_along_tree(context, terms.first(left));
+  add_along_tree(context, terms.subspan(left));
+  axpy(context, 1.0F, terms[left], terms.front());
 }
 
 double sum_of_squares(const ComputeContext& context, std::span<const float> x) {

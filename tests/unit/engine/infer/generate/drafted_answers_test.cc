@@ -41,10 +41,11 @@ class RepeatingModel final : public TextModel {
     return token == end_token ? std::string() : std::string(1, static_cast<char>('a' + token));
   }
   void reset(int slot) override { text(slot).clear(); }
-  void copy_beginning(int from, int to, std::int64_t tokens) override {
+  std::int64_t copy_beginning(int from, int to, std::int64_t tokens) override {
     REQUIRE(text(to).empty());
     text(to).assign(text(from).begin(), text(from).begin() + tokens);
     copied += tokens;
+    return tokens;
   }
   void forget_last(int slot, std::int64_t tokens) override {
     text(slot).resize(text(slot).size() - static_cast<std::size_t>(tokens));
