@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 
 #include "engine/core/tensor/transfer.h"
@@ -113,25 +112,12 @@ AdaptedWeights::AdaptedWeights(const ComputeContext& context, ParameterStore& ba
   first_place_.push_back(places_.size());
   const AdapterSpace space = adapter_space(base.layout(), *matrices, adapter_);
   MemoryAccount* const weights = account_of(memory, MemoryCategory::gathered_weights);
-  make_windows(space, weights);
+  windows_ =
+      AdapterWindows(base.layout(), space, base.compute_dtype(), [this](int unit) { return is_made(unit); }, weights);
   scratch_ = Tensor(DType::f32, Shape{space.matrix}, weights);
   gradient_ = Tensor(DType::f32, Shape{space.gradients}, account_of(memory, MemoryCategory::gradients));
   dropout_ = {adapter_.dropout, space.dropped, space.rank, space.factors};
   base_.adapt(this);
-}
-
-void AdaptedWeights::make_windows(const AdapterSpace& space, MemoryAccount* account) {
-  windows_.resize(static_cast<std::size_t>(space.windows));
-  for (Window& window : windows_) window.memory = Tensor(base_.compute_dtype(), Shape{space.window}, account);
-  const ParameterLayout& model = base_.layout();
-  for (const FlatParameter& p : model.parameters()) {
-    const int unit = unit_at(p.begin);
-    const FlatRange flat = model.units()[static_cast<std::size_t>(unit)].flat;
-    if (p.spec.layer >= 0 || p.begin != flat.begin || !is_made(unit)) continue;
-    Window& window = windows_.emplace_back();
-    window.memory = Tensor(base_.compute_dtype(), Shape{flat.size()}, account);
-    window.unit = unit, window.is_kept = true;
-  }
 }
 
 AdaptedWeights::~AdaptedWeights() {
@@ -257,19 +243,10 @@ void AdaptedWeights::make_table(const Place& place, View out) {
   }
 }
 
-// The unit's, made before or not, or the one of a block that was used longest ago.
-AdaptedWeights::Window& AdaptedWeights::window_for(int unit) {
-  const auto own = std::ranges::find(windows_, unit, &Window::unit);
-  if (own != windows_.end()) return *own;
-  return *std::ranges::min_element(windows_, {}, [](const Window& window) {
-    return window.is_kept ? std::numeric_limits<std::int64_t>::max() : window.last_use;
-  });
-}
-
 ConstView AdaptedWeights::window_of(int unit) {
   const FlatRange flat = base_.layout().units()[static_cast<std::size_t>(unit)].flat;
   const std::int64_t version = base_.version() + trained_.version();
-  Window& window = window_for(unit);
+  AdapterWindows::Window& window = windows_.take(unit);
   if (window.unit != unit || window.version != version) {
     const View out = window.memory.view().rows(0, flat.size());
     std::int64_t from = flat.begin;  // what lies between two matrices that are adapted is as it is kept
@@ -282,7 +259,6 @@ ConstView AdaptedWeights::window_of(int unit) {
     if (flat.end > from) base_.widen(context_, {from, flat.end}, out.rows(from - flat.begin, flat.size()));
     window.unit = unit, window.version = version;
   }
-  window.last_use = ++uses_;
   return window.memory.view().rows(0, flat.size());
 }
 

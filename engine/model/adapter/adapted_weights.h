@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine/model/adapter/adapted_place.h"
+#include "engine/model/adapter/adapter_windows.h"
 #include "engine/model/store/gradient_target.h"
 #include "engine/model/store/parameter_store.h"
 #include "engine/parallel/mesh/mesh.h"
@@ -64,14 +65,6 @@ class AdaptedWeights final : public WeightSource {
 
  private:
   using Place = AdaptedPlace;
-  struct Window {
-    Tensor memory;
-    int unit = -1;
-    bool is_kept = false;  // for this unit: a table, what follows the blocks
-    std::int64_t version = -1, last_use = 0;
-  };
-  void make_windows(const AdapterSpace& space, MemoryAccount* account);
-  Window& window_for(int unit);
   int unit_at(std::int64_t begin) const;
   std::span<const Place> places_of(int unit) const;
   std::span<const Place> places_in(std::int64_t begin, std::int64_t end) const;  // those that begin there
@@ -105,10 +98,9 @@ class AdaptedWeights final : public WeightSource {
   LowRankDropout dropout_;
   std::vector<Place> places_;             // in the order of the base
   std::vector<std::size_t> first_place_;  // of each unit; and the end
-  std::vector<Window> windows_;
+  AdapterWindows windows_;
   // f32: of the largest matrix that is adapted, with dora's numbers of its rows; of the largest block or table.
   Tensor scratch_, gradient_;
-  std::int64_t uses_ = 0;
 };
 
 }  // namespace longhaul

@@ -15,11 +15,9 @@ constexpr std::size_t windows_max = 4;
 
 }  // namespace
 
-UnitGather::UnitGather(const std::vector<ShardUnit>& units, const PackedRanges& owned, Mesh& mesh, ConstView share,
-                       View whole, Device* device, bool overlap, std::function<void()> before_large,
-                       MemoryAccount* account)
+UnitGather::UnitGather(GatheredUnits units, Mesh& mesh, ConstView share, View whole, Device* device, bool overlap,
+                       std::function<void()> before_large, MemoryAccount* account)
     : units_(units),
-      owned_(owned),
       communicator_(mesh.shard_communicator()),
       expert_communicator_(mesh.shard_communicator(true)),
       deadline_ms_(mesh.deadline_ms()),
@@ -28,22 +26,22 @@ UnitGather::UnitGather(const std::vector<ShardUnit>& units, const PackedRanges& 
       device_(device),
       overlap_(overlap),
       before_large_(std::move(before_large)),
-      large_(large_units(units)),
-      pending_(units.size()) {
+      large_(large_units(units.all)),
+      pending_(units.count()) {
   if (!whole_.empty()) return;
   std::int64_t largest = 0;
-  for (const ShardUnit& unit : units) largest = std::max(largest, unit.flat.size());
-  windows_.resize(std::min(windows_max, units.size()));
+  for (const ShardUnit& unit : units.all) largest = std::max(largest, unit.flat.size());
+  windows_.resize(std::min(windows_max, units.count()));
   for (Window& window : windows_) window.memory = Tensor(share.dtype(), Shape{largest}, account);
 }
 
 Communicator* UnitGather::communicator_of(int unit) const {
-  return units_[static_cast<std::size_t>(unit)].experts ? expert_communicator_ : communicator_;
+  return units_.all[static_cast<std::size_t>(unit)].experts ? expert_communicator_ : communicator_;
 }
 
 std::optional<Request> UnitGather::start(int unit, View out) {
   if (!status_.ok()) return std::nullopt;
-  const PackedRanges::Piece& piece = owned_.pieces()[static_cast<std::size_t>(unit)];
+  const PackedRanges::Piece& piece = units_.owned.pieces()[static_cast<std::size_t>(unit)];
   const ConstView mine = share_.rows(piece.packed().begin, piece.packed().end);
   Communicator* communicator = communicator_of(unit);
   if (!communicator) {
@@ -74,7 +72,7 @@ void UnitGather::begin() {
   last_unit_ = -1;
   if (whole_.empty()) return;
   for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
-    const FlatRange flat = units_[unit].flat;
+    const FlatRange flat = units_.flat(unit);
     pending_[unit] = start(static_cast<int>(unit), whole_.rows(flat.begin, flat.end));
   }
 }
@@ -106,13 +104,13 @@ UnitGather::Window& UnitGather::load(int unit) {
   if (large_[static_cast<std::size_t>(unit)] && before_large_) before_large_();
   oldest.unit = unit;
   oldest.last_use = ++uses_;
-  oldest.pending = start(unit, oldest.memory.view().rows(0, units_[static_cast<std::size_t>(unit)].flat.size()));
+  oldest.pending = start(unit, oldest.memory.view().rows(0, units_.flat(static_cast<std::size_t>(unit)).size()));
   return oldest;
 }
 
 ConstView UnitGather::require(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  const FlatRange flat = units_[index].flat;
+  const FlatRange flat = units_.flat(index);
   if (!whole_.empty()) {
     wait(unit, pending_[index]);
     return whole_.rows(flat.begin, flat.end);
@@ -124,7 +122,7 @@ ConstView UnitGather::require(int unit) {
   if (unit != last_unit_) {
     const int next = last_unit_ < 0 || unit > last_unit_ ? unit + 1 : unit - 1;
     last_unit_ = unit;
-    if (overlap_ && next >= 0 && next < static_cast<int>(units_.size())) load(next);
+    if (overlap_ && next >= 0 && next < static_cast<int>(units_.count())) load(next);
   }
   return weights;
 }

@@ -21,15 +21,23 @@
 
 namespace longhaul {
 
+// Of a layout, or of its bytes where some are codes (contracts/model/coded_weights.h), and what of them a rank has.
+// Borrowed.
+struct GatheredUnits {
+  const std::vector<ShardUnit>& all;
+  const PackedRanges& owned;
+  std::size_t count() const { return all.size(); }
+  FlatRange flat(std::size_t unit) const { return all[unit].flat; }
+};
+
 class UnitGather {
  public:
-  // units, owned: of a layout, or of its bytes where some are codes (contracts/model/coded_weights.h). share: this
-  // rank's weights, packed as owned. whole: all of them in flat order (ZeRO 1, 2); empty: windows. device: whose memory
-  // both are of; null: the host's. overlap: gathers run beside computation; else each is waited for where it starts.
-  // before_large: called before a large unit is gathered (contracts/plan/units_at_once.h), where units are gathered one
-  // at a time. All borrowed.
-  UnitGather(const std::vector<ShardUnit>& units, const PackedRanges& owned, Mesh& mesh, ConstView share, View whole,
-             Device* device, bool overlap, std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
+  // share: this rank's weights, packed as units.owned. whole: all of them in flat order (ZeRO 1, 2); empty: windows.
+  // device: whose memory both are of; null: the host's. overlap: gathers run beside computation; else each is waited
+  // for where it starts. before_large: called before a large unit is gathered (contracts/plan/units_at_once.h), where
+  // units are gathered one at a time. All borrowed.
+  UnitGather(GatheredUnits units, Mesh& mesh, ConstView share, View whole, Device* device, bool overlap,
+             std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
 
   // The shares have changed.
   void begin();
@@ -55,8 +63,7 @@ class UnitGather {
   Window& load(int unit);
   Window* find(int unit);
 
-  const std::vector<ShardUnit>& units_;
-  const PackedRanges& owned_;
+  GatheredUnits units_;
   Communicator *communicator_, *expert_communicator_;
   std::int64_t deadline_ms_;
   ConstView share_;
