@@ -47,6 +47,12 @@ void check_on_gpus(const FitCase& fit, const FitTraining& training, FitFindings&
                 format("stage.{} may not fit: a rank needs {}, give or take {:.0f} %, and there are {} ({})", f.stage,
                        human_bytes(f.memory), 100 * memory_deviation, human_bytes(f.memory_limit), f.device),
                 remedy_of(training.stage, f));
+  if (!f.rollout || f.rollout->drawing_ranks == 0) return;
+  if (f.rollout->memory * (1 - memory_deviation) <= f.memory_limit) return;
+  report.refuse(FitSubject::memory, fit.place(training.stage, {"rollout.ranks", "rollout"}),
+                format("stage.{} does not fit: each rank that only draws needs {}, and there are {} ({})", f.stage,
+                       human_bytes(f.rollout->memory), human_bytes(f.memory_limit), f.device),
+                "use fewer rollout.slots or a shorter sequence_length");
 }
 
 GrantedMemory granted_to(const FitCase& fit, const JobPlan& job) {

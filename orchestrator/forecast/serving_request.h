@@ -9,7 +9,6 @@
 #include "autotune/inference/serving_plan.h"
 #include "contracts/schema/field_table.h"
 #include "orchestrator/site/site_config.h"
-#include "orchestrator/workflow/layout/feature_check.h"
 #include "orchestrator/workflow/source/run_plan.h"
 
 namespace longhaul {
@@ -46,8 +45,6 @@ struct ModelBehind {
   ModelShape shape;  // resolved, with its vocabulary
   bool int8 = false;
 };
-// What a stage before this one leaves beside the weights of its model; nothing where that is not known.
-AdapterLeft adapter_left_behind(const RunPlan& plan, const PlannedStage& stage);
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage);
 
 // One for each `deploy` stage, in plan order; what cannot be predicted says why.

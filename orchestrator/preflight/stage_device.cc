@@ -1,7 +1,6 @@
 #include "orchestrator/preflight/stage_device.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/text/text.h"
@@ -9,11 +8,9 @@
 #include "contracts/settings/stages/hyper_search.h"
 #include "contracts/settings/stages/tune.h"
 #include "contracts/settings/training/feature_table.h"
-#include "orchestrator/forecast/serving_request.h"
 #include "orchestrator/forecast/stage_shape.h"
 #include "orchestrator/job/request/job_class.h"
 #include "orchestrator/workflow/layout/feature_check.h"
-#include "orchestrator/workflow/layout/imported_model.h"
 #include "orchestrator/workflow/trials/trial_stage.h"
 
 namespace longhaul {
@@ -182,30 +179,12 @@ class DeviceDecider {
       if (ignore_) return {"gpu", what};
       return {"cpu", "the installed engine was built without CUDA"};
     }
-    if (!trains(stage.kind))
-      if (const std::string& why = why_on_processors(stage); !why.empty()) return {"cpu", why};
     warn_of_unknown_engine();
     return {"gpu", what};
   }
   void warn_of_unknown_engine() {
     if (const EngineDevices::Build build = engine_.build(); build.cuda == EngineCuda::unknown)
       warn("whether the installed engine can use GPUs is found when a rank starts: " + build.why);
-  }
-
-  // Of an evaluate or deploy stage: what the model that it takes is known to have that GPUs do not answer with.
-  const std::string& why_on_processors(const PlannedStage& stage) {
-    std::string source = imported_folder(stage);
-    for (const PlannedInput& input : stage.inputs)
-      if (input.name == "model" && !input.stages.empty()) source = input.stages.front();
-    const auto known = on_processors_.find(source);
-    if (known != on_processors_.end()) return known->second;
-    std::string& why = on_processors_[source];
-    const auto model = model_behind(plan_, stage);
-    if (model.ok() && model->shape.is_moe()) why = "models with experts are answered on processors";
-    AdapterLeft left = adapter_left_behind(plan_, stage);
-    if (model.ok() && !left.any()) left = {model->shape.virtual_tokens, false, model->shape.bottleneck};
-    if (left.virtual_tokens > 0) why = "what stands before every text is read on processors";
-    return why;
   }
 
   // What the engine refuses on GPUs, by the table of features. Where the stage itself names them, it was refused when
@@ -233,8 +212,6 @@ class DeviceDecider {
   Diagnostics& diagnostics_;
   std::vector<std::string>& warnings_;
   std::set<std::string> reported_;  // of variants, once
-  // Why, by the stage or folder that the model is from; empty: not known to be.
-  std::map<std::string, std::string> on_processors_;
 };
 
 }  // namespace

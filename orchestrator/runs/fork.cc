@@ -12,7 +12,6 @@
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/alignment.h"
-#include "contracts/settings/training/feature_table.h"
 #include "contracts/tasks/stage_kinds.h"
 #include "orchestrator/runs/milestone_scanner.h"
 #include "orchestrator/runs/saved_state.h"
@@ -89,16 +88,6 @@ void lay_out(const PlannedStage& before, bool says_ranks, PlannedStage& stage, D
   else
     diagnostics.add(where, resolved.error().what + (drawing > 0 ? format(" ({} less those that draw)", ranks) : ""),
                     resolved.error().hint);
-}
-
-// What the engine refuses of ranks that only draw, before anything is made.
-void check_drawing(const PlannedStage& stage, Diagnostics& diagnostics) {
-  EngineCase asked;
-  asked.kind = stage.kind, asked.gpu = stage.device == "gpu";
-  asked.rollout_ranks = rollout_ranks_of(stage.kind, stage.settings);
-  if (asked.rollout_ranks == 0) return;
-  for (const EngineRefusal& one : engine_refusals(asked))
-    diagnostics.add({"stage." + stage.stage, 0, 0}, one.what, one.hint);
 }
 
 // The stage's settings beside its inputs, by name: some settings need some of them.
@@ -278,7 +267,6 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
   for (std::size_t i = 0; i < forked.stages.size(); ++i) {
     PlannedStage& stage = forked.stages[i];
     lay_out(plan.stages[i], says_ranks.contains(stage.stage), stage, diagnostics);
-    check_drawing(stage, diagnostics);
   }
   for (const PlannedStage& stage : forked.stages)
     if (stage.id() == request.stage) check_fixed(*from, stage, step, diagnostics);

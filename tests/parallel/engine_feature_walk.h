@@ -136,8 +136,7 @@ inline Result<double> aligned_loss(const EngineCase& c, Mesh& mesh, const SetupO
   initialize_parameters(context, stores.weights(), 1);
   if (stores.adapted) stores.adapted->initialize(2);
   stores.trained->refresh_compute_copy(context);
-  if (c.draws_answers && is_only_replicas(c.dims))
-    LH_CHECK(answer_in_training(context, stores.weights(), walked_type(c)));
+  if (c.draws_answers && !holds_parts(c.dims)) LH_CHECK(answer_in_training(context, stores.weights(), walked_type(c)));
   LH_TRY(const auto report, trainer.step());
   return report.loss;
 }

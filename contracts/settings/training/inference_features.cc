@@ -21,29 +21,13 @@ void add_answers(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = area,
                   .name = "models with experts",
                   .families = {F::mixtral, F::experts},
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true; },
-                  .is_asked = [](const EngineCase& c) { return c.generates && c.shape.is_moe(); },
-                  .refusal =
-                      [](const EngineCase&) {
-                        return std::string("a model with experts: their operations are there on processors only");
-                      },
-                  .hint = "use the device cpu, or a dense model",
-                  .keys = {"device"}});
+                  .gpu = runs("all experts on each GPU; steps of one token are replayed, as above"),
+                  .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true; }});
   rows.push_back(
       {.area = area,
        .name = "embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)",
        .families = {F::llama, F::mistral, F::gpt2},
-       .gpu = refused,
-       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.virtual_tokens = 3; },
-       .is_asked = [](const EngineCase& c) { return knows_adapters(c) && c.shape.virtual_tokens > 0; },
-       .refusal =
-           [](const EngineCase& c) {
-             return format("a model with {} before every text, which are read on processors only",
-                           virtual_tokens_text(c.shape));
-           },
-       .hint = "use the device cpu, or the model that it was tuned from",
-       .keys = {"device"}});
+       .ask = [](EngineCase& c) { c.kind = "deploy", c.generates = true, c.shape.virtual_tokens = 3; }});
   rows.push_back(
       {.area = area,
        .name = "layers behind others (`adapter.kind = \"bottleneck\"`)",
@@ -100,50 +84,36 @@ void add_answers_in_training(std::vector<EngineFeature>& rows) {
                     c.kind = "align", c.draws_answers = true;
                     c.adapter.kind = "bottleneck", c.adapter.bottleneck_size = 4;
                   }});
+  rows.push_back({.area = answers_in_training,
+                  .name = "answers of models with experts, without a critic",
+                  .families = {F::mixtral},
+                  .gpu = runs("by the weights where they lie, or in layouts by all of them, as above"),
+                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true; }});
+  rows.push_back({.area = answers_in_training,
+                  .name = "answers with `adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"`",
+                  .families = {F::llama},
+                  .gpu = runs("by a copy of the weights, as above"),
+                  .ask = [](EngineCase& c) {
+                    c.kind = "align", c.draws_answers = true;
+                    c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4;
+                  }});
   add_drawn_on_processors(
-      rows, "answers of models with experts", {F::mixtral},
-      [](EngineCase& c) { c.kind = "align", c.draws_answers = true; },
-      [](const EngineCase& c) { return c.draws_answers && c.shape.is_moe(); },
-      [](const EngineCase&) {
-        return std::string(
-            "device = \"gpu\" with a method that draws answers of a model with experts: they are drawn on processors "
-            "only");
-      },
-      "use a dense model, or device = \"cpu\"", {"method", "device"});
-  add_drawn_on_processors(
-      rows, "answers with `adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"`", {F::llama},
-      [](EngineCase& c) {
-        c.kind = "align", c.draws_answers = true, c.adapter.kind = "prompt", c.adapter.virtual_tokens = 4;
-      },
-      [](const EngineCase& c) { return c.draws_answers && c.adapter.is_prompt(); },
-      [](const EngineCase& c) {
-        return format(
-            "device = \"gpu\" with adapter.kind = \"{}\" and a method that draws answers: what stands before every "
-            "text is drawn with on processors only",
-            c.adapter.kind);
-      },
-      "use adapter.kind = \"lora\", train all weights, or use device = \"cpu\"",
-      {"adapter.kind", "adapter", "method", "device"});
-  add_drawn_on_processors(
-      rows, "answers ahead (`rollout.ahead`)", {F::llama},
+      rows, "answers ahead by the ranks that train (`rollout.ahead` without `rollout.ranks`)", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.draws_answers = c.draws_ahead = true; },
-      [](const EngineCase& c) { return c.draws_answers && c.draws_ahead; },
+      [](const EngineCase& c) { return c.draws_answers && c.draws_ahead && c.rollout_ranks == 0; },
       [](const EngineCase&) {
         return std::string(
-            "device = \"gpu\" with rollout.ahead: a GPU does what one thread asks for, so that nothing would be drawn "
-            "beside a step");
+            "device = \"gpu\" with rollout.ahead and without rollout.ranks: a GPU does what one thread asks for, so "
+            "that nothing would be drawn beside a step");
       },
-      "leave rollout.ahead out, or use device = \"cpu\"", {"rollout.ahead", "rollout", "device"});
-  add_drawn_on_processors(
-      rows, "guessed tokens (`rollout.speculate`)", {F::llama},
-      [](EngineCase& c) { c.kind = "align", c.draws_answers = c.guesses_tokens = true; },
-      [](const EngineCase& c) { return c.draws_answers && c.guesses_tokens; },
-      [](const EngineCase&) {
-        return std::string(
-            "device = \"gpu\" with rollout.speculate: on GPUs tokens are drawn where their logits lie, one "
-            "at a time");
-      },
-      "leave rollout.speculate out, or use device = \"cpu\"", {"rollout.speculate", "rollout", "device"});
+      "give rollout.ranks, which draw on GPUs of their own, leave rollout.ahead out, or use device = \"cpu\"",
+      {"rollout.ahead", "rollout", "device"});
+  rows.push_back(
+      {.area = answers_in_training,
+       .name = "guessed tokens (`rollout.speculate`)",
+       .families = {F::llama},
+       .gpu = runs("rows of a step beside other answers'; a token is drawn behind each where its logits lie"),
+       .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = c.guesses_tokens = true; }});
 }
 
 // Whatever else is made of such a model would lose what an adapter has left beside its weights.

@@ -133,6 +133,8 @@ struct RolloutSettings {
   std::string environment_role = "user";                         // | tool: as whom
   std::int64_t environment_deadline_s = 60;                      // for all conversations of a turn on a rank
   std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
+  // Tokens that are guessed behind the last one of an answer, at most.
+  std::int64_t guesses() const { return speculate == "none" ? 0 : draft_tokens; }
   bool operator==(const RolloutSettings&) const = default;
 };
 

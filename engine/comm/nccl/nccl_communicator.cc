@@ -39,7 +39,7 @@ class NcclCommunicator final : public Communicator {
       if (r == rank()) own = static_cast<int>(chosen.size());
       chosen.push_back(members()[static_cast<std::size_t>(r)]);
     }
-    LH_ASSERT(own >= 0 && axis >= 1 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
+    LH_ASSERT(own >= 0 && axis >= 0 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
     return std::make_unique<NcclCommunicator>(state_, chosen, axis, own, epoch(), name, options());
   }
 

@@ -37,4 +37,14 @@ void copy_within(const ComputeContext& context, ConstView from, View to) {
   std::memmove(to.data(), from.data(), static_cast<std::size_t>(bytes));
 }
 
+Tensor placed_copy(ConstView from, MemoryAccount* memory) {
+  Tensor to(from.dtype(), from.shape(), memory);
+  if (to.bytes() == 0) return to;
+  if (Device* device = to.device())
+    device->copy_in(from.data(), to.view().data(), to.bytes());
+  else
+    std::memcpy(to.view().data(), from.data(), static_cast<std::size_t>(to.bytes()));
+  return to;
+}
+
 }  // namespace longhaul

@@ -12,5 +12,7 @@ void copy_in(const ComputeContext& context, ConstView from, View to);
 void copy_out(const ComputeContext& context, ConstView from, View to);
 // Within that memory.
 void copy_within(const ComputeContext& context, ConstView from, View to);
+// The host's values in new memory where the account says: null, or of no device: the host's.
+Tensor placed_copy(ConstView from, MemoryAccount* memory);
 
 }  // namespace longhaul

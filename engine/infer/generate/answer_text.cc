@@ -46,7 +46,13 @@ TextStep AnswerText::decode_step(int slot, std::int64_t draft_max) {
   const std::int64_t left = request_.max_tokens - usage_.completion_tokens - 1;
   const std::vector<std::int32_t> draft = draft_->next(std::min(draft_max, left));
   asked_.insert(asked_.end(), draft.begin(), draft.end());
-  return {slot, asked_, TextStep::Logits::all};
+  std::optional<TokenDraw> drawn = draw();
+  if (drawn) {
+    drawn_.resize(asked_.size()), drawn_logprobs_.resize(asked_.size());
+    drawn->tokens = drawn_.data();
+    if (drawn->logprob) drawn->logprob = drawn_logprobs_.data();
+  }
+  return {slot, asked_, TextStep::Logits::all, drawn};
 }
 
 // The next token is drawn by the model, where it draws and says what is asked for: no log-probabilities, or its own
@@ -107,14 +113,16 @@ void AnswerText::finish_prompt() {
   pending_.clear();
 }
 
-// A row for each token of the step: what is drawn from it says whether the next row's token was guessed rightly.
+// A row of logits, or a drawn token, for each token of the step: what is drawn says whether the next row's token was
+// guessed rightly.
 std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::span<float> logits) {
   const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
   const auto drafted = std::ssize(step.tokens) - 1;
   ++usage_.decode_steps;
   usage_.drafted_tokens += drafted;
   for (std::int64_t right = 0;; ++right) {
-    const auto reason = draw_token(logits.subspan(static_cast<std::size_t>(right) * vocabulary, vocabulary));
+    const auto row = static_cast<std::size_t>(right);
+    const auto reason = step.draw ? take_drawn(row) : draw_token(logits.subspan(row * vocabulary, vocabulary));
     const bool guessed = right < drafted && step.tokens[static_cast<std::size_t>(right) + 1] == last_.token;
     if (guessed) ++usage_.accepted_tokens;
     rejected_ = drafted - right - (guessed ? 1 : 0);
@@ -123,6 +131,11 @@ std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::
     draft_->judge(drafted, right);
     return std::nullopt;
   }
+}
+
+std::optional<FinishReason> AnswerText::take_drawn(std::size_t row) {
+  if (!request_.logprobs) return take_token(drawn_[row], {});
+  return take_token(drawn_[row], {{drawn_[row], drawn_logprobs_[row]}, {}});
 }
 
 std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {

@@ -54,6 +54,8 @@ class AnswerText {
   void finish_prompt();
   std::optional<FinishReason> draw_token(std::span<float> logits);
   std::optional<FinishReason> take_drafted(const TextStep& step, std::span<float> logits);
+  // Number `row` of those that the model drew behind the step's tokens.
+  std::optional<FinishReason> take_drawn(std::size_t row);
   // `logprobs`: where they are asked for.
   std::optional<FinishReason> take_token(std::int32_t token, PositionLogprobs logprobs);
   bool ends_with(std::int32_t token, double logprob);
@@ -68,6 +70,8 @@ class AnswerText {
   TokenLogprob last_{-1, 0};            // token; its log-probability where the model has drawn both
   std::optional<AdaptiveDraft> draft_;  // where tokens are guessed
   std::vector<std::int32_t> asked_;     // of the step: the last token, and those guessed behind it
+  std::vector<std::int32_t> drawn_;     // behind each of them, where the model draws
+  std::vector<double> drawn_logprobs_;
   std::int64_t rejected_ = 0;
   TokenHistory history_;
   GenerationUsage usage_;

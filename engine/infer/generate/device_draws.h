@@ -18,14 +18,19 @@ class DeviceDraws {
 
   // The slot's next answer is another one.
   void reset(int slot) { seen_until_[static_cast<std::size_t>(slot)] = -1; }
-  // Steps that draw, and those that want no logits; others are left alone. Fills their places of `drawn`, and where a
-  // draw asks for log-probabilities those. Answers that go on are a pass of their own, which is replayed; pieces of
-  // prompts are another.
+  // Steps that draw, and those that want no logits; others are left alone. Fills their places of `drawn`, and what
+  // their draws name (TokenDraw). Answers that go on are a pass of their own, which is replayed, each of their tokens a
+  // row of it; pieces of prompts are another.
   Status draw(std::span<const TextStep> steps, std::vector<std::int32_t>& drawn);
 
  private:
-  Status pass(std::span<const TextStep> steps, const std::vector<std::size_t>& which, std::vector<std::int32_t>& drawn);
-  SampleRow row_of(const TextStep& step);
+  // A row of a pass: which step it is of, and which of the tokens that are drawn there.
+  struct Row {
+    std::size_t step = 0, token = 0;
+    SequenceStep part;
+  };
+  Status pass(std::span<const TextStep> steps, const std::vector<Row>& rows, std::vector<std::int32_t>& drawn);
+  SampleRow row_of(const TextStep& step, std::size_t token);
 
   const ComputeContext& context_;
   InferenceModel& model_;

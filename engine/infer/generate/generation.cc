@@ -24,9 +24,11 @@ Status check_request(const GenerationRequest& request, const TextModelInfo& info
                       format("{} tokens of prompt and {} of answer do not fit the model's context of {}", length,
                              request.max_tokens, info.context_length),
                       "shorten the prompt or ask for fewer tokens");
-  if (request.draft_tokens < 0 || (request.draft_tokens > 0 && (!info.forgets || info.draws)))
+  const bool guesses = info.forgets && (!info.draws || (info.draws_each && !has_penalties(request.sampling)));
+  if (request.draft_tokens < 0 || (request.draft_tokens > 0 && !guesses))
     return make_error(ErrorCode::invalid_input,
-                      format("draft_tokens = {}, and this model computes no guessed tokens", request.draft_tokens),
+                      format("draft_tokens = {}, and this model computes no guessed tokens{}", request.draft_tokens,
+                             info.forgets && info.draws_each ? " for answers with penalties" : ""),
                       "leave it out");
   for (const std::int32_t token : request.prompt)
     if (token < 0 || token >= info.vocabulary)

@@ -49,8 +49,8 @@ struct GenerationRequest {
   // drawn as ever, and what was guessed counts up to the first that is not drawn: a guess is accepted with the
   // probability that the token has, and what comes in its place is drawn from the others (Leviathan et al. 2023, "Fast
   // inference from transformers via speculative decoding", section 2.3, with a guess that is certain). So the answers
-  // are those of 0, but for the last bits of logits of steps of other sizes. Where the model forgets tokens and does
-  // not draw.
+  // are those of 0, but for the last bits of logits of steps of other sizes. Where the model forgets tokens, and where
+  // it draws, it draws behind each (TextModelInfo::draws_each) and there are no penalties.
   std::int64_t draft_tokens = 0;
 };
 

@@ -166,8 +166,9 @@ Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& 
   InferenceLoad load;
   std::int64_t pages = 0;
   if (gpu) {
-    load.in_pages = true, load.sequences = info.slots, load.context_length = info.context_length;
-    load.tokens_max = GeneratorLimits().prefill_tokens + info.slots;
+    load.in_pages = true, load.sequences = info.slots;
+    load.context_length = info.context_length + config.shape.virtual_tokens;
+    load.tokens_max = std::max(GeneratorLimits().prefill_tokens + info.slots, config.shape.virtual_tokens);
     load.logits_rows = load.tokens_max, load.seen_rows = info.slots;
     LH_TRY(InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
     LH_TRY(pages, plan_cache_pages(config.shape, dtype, load, gpu->device(), planned));

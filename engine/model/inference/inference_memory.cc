@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "contracts/plan/memory_plan.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/inference/inference_experts.h"
 #include "engine/model/inference/kv_cache.h"
 #include "engine/model/inference/step_table.h"
 
@@ -14,23 +15,33 @@ namespace {
 
 std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& load) {
   const std::int64_t element = dtype_bytes(dtype);
-  const std::int64_t row =
-      3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() + s.mlp_width() + s.intermediate_size;  // of activations
-  const std::int64_t behind = s.bottleneck.size > 0 ? s.bottleneck.size + s.hidden_size : 0;       // of bottlenecks
+  const std::int64_t row = 3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() +
+                           (s.is_moe() ? 0 : s.mlp_width() + s.intermediate_size);  // of activations
+  const std::int64_t experts = s.is_moe() ? ExpertScratch::bytes_for(s, dtype, load.tokens_max) : 0;
+  const std::int64_t behind = s.bottleneck.size > 0 ? s.bottleneck.size + s.hidden_size : 0;  // of bottlenecks
   const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
   const std::int64_t logits = load.logits_rows * s.vocab_size * 4, seen = load.seen_rows * s.vocab_size * 4;
   std::int64_t grown = logits + load.tokens_max * (4 + 8), pages = 0;  // tokens and their log-probabilities
-  const std::int64_t table = load.tokens_max * 4 * 4 + load.sequences * static_cast<std::int64_t>(sizeof(SampleRow));
+  const std::int64_t table =
+      load.tokens_max * 4 * 4 + load.decode_rows() * static_cast<std::int64_t>(sizeof(SampleRow));
   if (load.in_pages) {
     const std::int64_t room = decode_room(load.context_length), pieces = room / 128;  // in which keys are attended to
     grown += 2 * load.context_length * s.kv_size() * element;  // one text in one layer, for several of its tokens
-    pages = load.sequences * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
+    pages = load.decode_rows() * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
   }
   // What grows takes an eighth more.
-  return load.tokens_max * (row + behind) * element + grown + grown / 8 + seen + table + pages + rope;
+  return load.tokens_max * (row + behind) * element + experts + grown + grown / 8 + seen + table + pages + rope;
 }
 
 }  // namespace
+
+std::int64_t weights_always_copied(const ModelShape& s, DType dtype) {
+  const std::int64_t before =
+      s.virtual_tokens * (s.virtual_keys ? s.num_hidden_layers * (s.q_size() + 2 * s.kv_size()) : s.hidden_size);
+  const std::int64_t routers =
+      s.is_moe() ? s.num_hidden_layers * s.num_local_experts * (s.hidden_size + (s.router_bias ? 1 : 0)) : 0;
+  return before * dtype_bytes(dtype) + routers * dtype_bytes(DType::f32);
+}
 
 Result<InferenceMemory> plan_inference_memory(const std::string& folder, const ModelShape& s, DType dtype,
                                               const InferenceLoad& load) {
@@ -44,6 +55,7 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
                                                                                            : dtype_bytes(dtype);
     planned.weights += tensor.elements() * element;
   }
+  planned.weights += weights_always_copied(s, dtype);
   if (!load.in_pages) planned.caches = load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
   planned.scratch = scratch_of(s, dtype, load);
   return planned;
@@ -51,7 +63,7 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
 
 InferenceMemory plan_inference_memory(const ModelShape& s, DType dtype, const InferenceLoad& load) {
   InferenceMemory planned;
-  planned.weights = s.parameter_count() * dtype_bytes(dtype);
+  planned.weights = s.parameter_count() * dtype_bytes(dtype) + weights_always_copied(s, dtype);
   planned.caches = load.in_pages ? KvPool::bytes_for(s, load.sequences * KvPool::pages_for(load.context_length), dtype)
                                  : load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
   planned.scratch = scratch_of(s, dtype, load);

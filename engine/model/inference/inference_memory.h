@@ -16,6 +16,8 @@ struct InferenceLoad {
   std::int64_t tokens_max = 0;      // of one forward pass
   std::int64_t logits_rows = 1;     // of one forward pass
   std::int64_t seen_rows = 0;       // of answers with penalties: InferenceModel::keep_seen()
+  std::int64_t guessed_rows = 0;    // of a step of one token of each sequence: tokens that are guessed behind those
+  std::int64_t decode_rows() const { return sequences + guessed_rows; }  // at most
 };
 
 struct InferenceMemory {
@@ -23,6 +25,9 @@ struct InferenceMemory {
   std::int64_t total() const { return weights + caches + scratch; }
 };
 
+// Of the weights those that generation has in a form of its own, also where the others are borrowed
+// (stored_weights.h): what stands before every text, and routers in f32.
+std::int64_t weights_always_copied(const ModelShape& shape, DType dtype);
 // Of the model in `folder`, whose weights are read as load_inference_weights reads them.
 Result<InferenceMemory> plan_inference_memory(const std::string& folder, const ModelShape& shape, DType dtype,
                                               const InferenceLoad& load);

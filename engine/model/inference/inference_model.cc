@@ -124,7 +124,7 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   apply_bottleneck(context, block.attention_bottleneck, s, out, t);
   add_and_normalise_rows(context, shape_, block.post_attention_norm, out, x, normed, t);
   if (shape_.is_moe()) {
-    apply_experts(context, shape_, block.experts, t, normed, out);
+    apply_experts(context, shape_, block.experts, s.experts, t, normed, out);
   } else {
     const View gate_up = first_rows(s.gate_up, t), activated = first_rows(s.activated, t);
     block.gate_up.apply(context, t, normed, gate_up);
@@ -288,7 +288,8 @@ Status InferenceModel::score(const ComputeContext& context, const SequenceStep& 
 
 void InferenceModel::begin(const ComputeContext& context, std::span<const SequenceStep> steps,
                            std::span<const SampleRow> draws) {
-  for (const SequenceStep& step : steps) step.cache->hold(static_cast<std::int64_t>(step.tokens.size()));
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    steps[i].cache->hold(tokens_ahead(steps, i) + static_cast<std::int64_t>(steps[i].tokens.size()));
   table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
   scratch_.reserve(shape_, weights_.dtype, table_.tokens(), weights_.memory.get());
 }
@@ -299,13 +300,14 @@ void InferenceModel::finish(std::span<const SequenceStep> steps) {
 
 void InferenceModel::take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool) {
   scratch_.reserve(shape_, weights_.dtype, load.tokens_max, weights_.memory.get());
+  const std::int64_t rows = load.decode_rows();
   logits_.take(DType::f32, {load.logits_rows, shape_.vocab_size});
-  drawn_.take(DType::i32, {load.sequences}), logprobs_.take(DType::f64, {load.sequences});
-  table_.reserve(load.sequences, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
+  drawn_.take(DType::i32, {rows}), logprobs_.take(DType::f64, {rows});
+  table_.reserve(rows, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
                  weights_.memory.get());
   if (load.seen_rows > 0) keep_seen(load.seen_rows);
-  attention_.take_scratch(context, load.sequences, load.context_length, pool, scratch_.q.view().rows(0, load.sequences),
-                          scratch_.attended.view().rows(0, load.sequences));
+  attention_.take_scratch(context, rows, load.context_length, pool, scratch_.q.view().rows(0, rows),
+                          scratch_.attended.view().rows(0, rows));
 }
 
 void InferenceModel::keep_seen(std::int64_t rows) {

@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "contracts/settings/training/feature_table.h"
 #include "engine/core/device/device.h"
+#include "engine/core/tensor/transfer.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/inference/stored_weights.h"
 #include "engine/model/layers/parallel_linear.h"
@@ -31,6 +32,10 @@ class WeightReader {
   WeightReader(const SafetensorsModel& file, DType dtype, MemoryAccount* memory)
       : file_(file), dtype_(dtype), memory_(memory), device_(memory ? memory->device : nullptr) {}
 
+  // Of the same file, into the host's memory, which nobody counts.
+  WeightReader reader_on_host() const { return {file_, dtype_, nullptr}; }
+  MemoryAccount* memory() const { return memory_; }
+
   Result<Tensor> vector(const std::string& name, std::int64_t elements) const {
     LH_TRY(const SafetensorView tensor, file_.find(name));
     if (tensor.shape != std::vector<std::int64_t>{elements}) return wrong_shape(name, tensor, format("[{}]", elements));
@@ -40,13 +45,14 @@ class WeightReader {
   }
 
   Result<Tensor> prefix(const ModelShape& shape, int layer) const {
+    const WeightReader on_host = reader_on_host();
     Tensor halves(dtype_, {2, shape.virtual_tokens, shape.kv_size()});
     std::int64_t half = 0;
     for (const std::string& name : {prefix_keys_name(shape, layer), prefix_values_name(shape, layer)}) {
       LH_TRY(const SafetensorView tensor, file_.find(name));
       if (tensor.shape != std::vector<std::int64_t>{shape.virtual_tokens, shape.kv_size()})
         return wrong_shape(name, tensor, format("[{}, {}]", shape.virtual_tokens, shape.kv_size()));
-      LH_CHECK(convert(tensor, halves.view().rows(half, half + 1)));
+      LH_CHECK(on_host.convert(tensor, halves.view().rows(half, half + 1)));
       ++half;
     }
     return prefix_rows(shape, halves.view().rows(0, 1), halves.view().rows(1, 2), memory_);
@@ -209,9 +215,10 @@ class WeightReader {
 
 Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape& s, const std::string& p) {
   const std::int64_t h = s.hidden_size, f = s.moe_intermediate_size, shared = s.shared_size();
+  const WeightReader on_host = reader.reader_on_host();
   ExpertWeights made;
   // As exact as the other weights are, and then f32.
-  LH_TRY(const LinearWeights router, reader.matrix({{p + "gate.weight", s.num_local_experts}}, h));
+  LH_TRY(const LinearWeights router, on_host.matrix({{p + "gate.weight", s.num_local_experts}}, h));
   std::vector<std::pair<std::string, std::int64_t>> up, down;
   for (std::int64_t e = 0; e < s.num_local_experts; ++e) {
     const std::string expert = format("{}experts.{}.", p, e);
@@ -222,16 +229,15 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
   LH_TRY(made.down, reader.matrix(down, f));
   if (router.is_quantized() || made.gate_up.is_quantized() || made.down.is_quantized())
     return make_error(ErrorCode::unsupported, p + "experts are quantized", "use the model that it was made from");
-  const auto to_f32 = [](ConstView from, std::span<float> to) {
-    for (std::size_t i = 0; i < to.size(); ++i)
-      to[i] = from.dtype() == DType::f32 ? from.span<float>()[i] : static_cast<float>(from.span<bf16>()[i]);
+  const auto in_f32 = [&reader](ConstView from) {
+    Tensor wide(DType::f32, from.shape());
+    cast(ComputeContext(1), from, wide);
+    return placed_copy(wide, reader.memory());
   };
-  made.router = Tensor(DType::f32, {s.num_local_experts, h});
-  to_f32(router.dense()->weight, made.router.span<float>());
+  made.router = in_f32(router.dense()->weight);
   if (s.router_bias) {
-    LH_TRY(const Tensor bias, reader.vector(p + "gate.e_score_correction_bias", s.num_local_experts));
-    made.bias.resize(static_cast<std::size_t>(s.num_local_experts));
-    to_f32(bias, made.bias);
+    LH_TRY(const Tensor bias, on_host.vector(p + "gate.e_score_correction_bias", s.num_local_experts));
+    made.bias = in_f32(bias);
   }
   if (shared == 0) return made;
   LH_TRY(made.shared_gate_up,
@@ -246,11 +252,11 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
 Tensor prefix_rows(const ModelShape& shape, ConstView keys, ConstView values, MemoryAccount* memory) {
   const ComputeContext context(1);
   const std::int64_t n = shape.virtual_tokens, q = shape.q_size(), kv = shape.kv_size(), width = q + 2 * kv;
-  Tensor rows(keys.dtype(), {n, width}, memory);
+  Tensor rows(keys.dtype(), {n, width});
   fill(context, rows, 0.0F);
   copy_rows(context, {n, kv, kv, width}, keys, columns_of(rows, n, q, kv));
   copy_rows(context, {n, kv, kv, width}, values, columns_of(rows, n, q + kv, kv));
-  return rows;
+  return placed_copy(rows, memory);
 }
 
 std::int64_t InferenceWeights::bytes() const {

@@ -55,17 +55,16 @@ struct InferenceWeights {
   Device* device() const { return memory ? memory->device : nullptr; }  // null: the host's memory
 };
 
-// Block::prefix on the host, of the type of keys and values [virtual_tokens, kv] of one layer, which a cache takes as
-// rows of q, k and v. Memory is the account's, null: nobody counts.
+// Block::prefix, of the type of keys and values [virtual_tokens, kv] of one layer, both on the host, which a cache
+// takes as rows of q, k and v. It lies where the account says; null: the host, and nobody counts.
 Tensor prefix_rows(const ModelShape& shape, ConstView keys, ConstView values, MemoryAccount* memory);
 
 // Reads `<folder>/model.safetensors` (or the shards of model.safetensors.index.json) into `dtype`. F32, BF16 and F16
 // tensors are converted; an I8 or F8_E4M3 tensor "<name>" needs "<name>_scale", one per row, and stays int8 or fp8;
 // where "<name>_packed" is, the matrix is int4, with "<name>_scale" for groups of 128, 64 or 32 (the forms of
 // engine/quantize/weight_format.h). Errors name the tensor that is missing, or its shape beside the one expected. With
-// a device the weights lie there, and the host holds a few megabytes of them at a time (GPT-2's once, in f32); models
-// with experts are refused then (unsupported). `whole`: counts what they, caches and scratch memory take as well; null:
-// nobody does.
+// a device the weights lie there, and the host holds a few megabytes of them at a time (GPT-2's once, in f32).
+// `whole`: counts what they, caches and scratch memory take as well; null: nobody does.
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype,
                                                 Device* device = nullptr, MemoryAccount* whole = nullptr);
 

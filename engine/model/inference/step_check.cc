@@ -14,11 +14,14 @@ Status check_steps(const ModelShape& shape, DType dtype, const Device* device, s
     const auto count = static_cast<std::int64_t>(step.tokens.size());
     if (!step.cache || step.tokens.empty())
       return make_error(ErrorCode::invalid_input, format("sequence {} brings no token or no cache", i));
+    const bool goes_on = i > 0 && steps[i - 1].cache == step.cache && step.cache->pool() != nullptr && count == 1 &&
+                         steps[i - 1].tokens.size() == 1;
     for (std::size_t j = 0; j < i; ++j)
-      if (steps[j].cache == step.cache)
+      if (steps[j].cache == step.cache && !goes_on)
         return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
     const std::int64_t room = std::min(step.cache->length_max(), shape.max_position_embeddings);
-    const std::int64_t before = step.cache->length() > 0 ? step.cache->length() : shape.virtual_tokens;
+    const std::int64_t before =
+        (step.cache->length() > 0 ? step.cache->length() : shape.virtual_tokens) + tokens_ahead(steps, i);
     if (before + count > room)
       return make_error(ErrorCode::invalid_input,
                         format("sequence {} would have {} tokens, there is room for {}", i, before + count, room));

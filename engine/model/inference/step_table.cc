@@ -26,6 +26,13 @@ std::vector<KvPlace> places_of(std::span<const SequenceStep> steps, int layers) 
 
 }  // namespace
 
+std::int64_t tokens_ahead(std::span<const SequenceStep> steps, std::size_t step) {
+  std::int64_t tokens = 0;
+  for (std::size_t i = step; i > 0 && steps[i - 1].cache == steps[step].cache; --i)
+    tokens += static_cast<std::int64_t>(steps[i - 1].tokens.size());
+  return tokens;
+}
+
 std::int64_t decode_room(std::int64_t longest) {
   constexpr std::int64_t least = 256;
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, least))));
@@ -50,9 +57,11 @@ void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep
   in_pages_ = steps.front().cache->pool() != nullptr;
   begins_.clear();
   std::vector<std::int32_t> ids, positions, places, rows, lengths;
-  for (const SequenceStep& step : steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const SequenceStep& step = steps[i];
     begins_.push_back(tokens_);
-    const std::int64_t before = step.cache->length(), count = static_cast<std::int64_t>(step.tokens.size());
+    const std::int64_t before = step.cache->length() + tokens_ahead(steps, i),
+                       count = static_cast<std::int64_t>(step.tokens.size());
     for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t position = before + t;
       ids.push_back(step.tokens[static_cast<std::size_t>(t)]);

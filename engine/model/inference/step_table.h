@@ -13,10 +13,15 @@
 namespace longhaul {
 
 // One sequence's part of a forward pass; sequences of one call may have different lengths, prefill and decode mix.
+// Neighbours of one token each may share a cache in pages: each then stands behind those before it and sees no later
+// one, so that each has a row of logits, or a draw, of its own.
 struct SequenceStep {
   KvCache* cache = nullptr;              // the tokens' keys and values are appended
   std::span<const std::int32_t> tokens;  // at least one, each in [0, vocab)
 };
+
+// Of the neighbours before a step that share its cache.
+std::int64_t tokens_ahead(std::span<const SequenceStep> steps, std::size_t step);
 
 // The longest sequence of a pass, rounded up to a power of two, at least 256: what is as large as the longest sequence
 // (page tables, recorded steps) has few sizes.

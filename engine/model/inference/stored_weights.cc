@@ -1,6 +1,7 @@
 #include "engine/model/inference/stored_weights.h"
 
 #include "engine/core/device/device.h"
+#include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/elementwise.h"
 
 namespace longhaul {
@@ -74,13 +75,8 @@ class StoreReader {
     const std::int64_t h = shape_.hidden_size, f = shape_.moe_intermediate_size, count = shape_.num_local_experts,
                        shared = shape_.shared_size();
     ExpertWeights made;
-    made.router = Tensor(DType::f32, {count, h});
-    cast(context_, store_.weight(store_.layout().find(p + "gate.weight").begin, count, h), View(made.router));
-    if (shape_.router_bias) {
-      Tensor bias(DType::f32, {count});
-      cast(context_, store_.vector(store_.layout().find(p + "gate.e_score_correction_bias").begin, count), View(bias));
-      made.bias.assign(bias.span<float>().begin(), bias.span<float>().end());
-    }
+    made.router = copy_of(p + "gate.weight", {count, h}, DType::f32);
+    if (shape_.router_bias) made.bias = copy_of(p + "gate.e_score_correction_bias", {count}, DType::f32);
     made.gate_up = linear(p + "experts.0.w1", count * 2 * f, h, false);
     made.down = linear(p + "experts.0.w2", count * h, f, false);
     if (shared == 0) return made;
@@ -91,13 +87,13 @@ class StoreReader {
   void take_prompt(InferenceWeights& weights) const {
     const Shape shape{shape_.virtual_tokens, shape_.hidden_size};
     if (shape_.virtual_tokens > 0 && !shape_.virtual_keys)
-      weights.prompt = LinearWeights(DenseWeights{copy_of(prompt_name, shape), {}});
+      weights.prompt = LinearWeights(DenseWeights{copy_of(prompt_name, shape, dtype_), {}});
   }
   void take_prefix(int layer, InferenceWeights::Block& block) const {
     if (!shape_.virtual_keys) return;
     const Shape shape{shape_.virtual_tokens, shape_.kv_size()};
-    block.prefix = prefix_rows(shape_, copy_of(prefix_keys_name(shape_, layer), shape),
-                               copy_of(prefix_values_name(shape_, layer), shape), memory_);
+    block.prefix = prefix_rows(shape_, host_copy_of(prefix_keys_name(shape_, layer), shape),
+                               host_copy_of(prefix_values_name(shape_, layer), shape), memory_);
   }
   BottleneckWeights bottleneck(int layer, LayerHalf half, bool is_there) const {
     BottleneckWeights made;
@@ -110,14 +106,21 @@ class StoreReader {
   ConstView stored(const std::string& name, const Shape& shape) const {
     return store_.vector(store_.layout().find(name).begin, shape.size()).reshaped(shape);
   }
-  Tensor copy_of(const std::string& name, const Shape& shape) const {
+  Tensor host_copy_of(const std::string& name, const Shape& shape) const {
+    Device* const from = store_.device();
+    Tensor out(dtype_, shape, from ? memory_ : nullptr);
+    cast(context_, stored(name, shape), out);
+    if (from == nullptr) return out;
+    Tensor here(dtype_, shape);
+    from->copy_out(out.view().data(), here.view().data(), out.bytes());
+    return here;
+  }
+  Tensor copy_of(const std::string& name, const Shape& shape, DType type) const {
     const bool there = device_ != nullptr && store_.device() == device_;
-    Tensor out(dtype_, shape, there ? memory_ : nullptr);
+    Tensor out(type, shape, there ? memory_ : nullptr);
     cast(context_, stored(name, shape), out);
     if (device_ == nullptr || there) return out;
-    Tensor placed(dtype_, shape, memory_);
-    device_->copy_in(out.view().data(), placed.view().data(), out.bytes());
-    return placed;
+    return placed_copy(out, memory_);
   }
   // What an adapter makes lies in memory that the next block's weights take.
   bool in_place() const {
@@ -125,7 +128,7 @@ class StoreReader {
   }
   WeightTensor weights_of(const std::string& name, const Shape& shape) const {
     if (in_place()) return WeightTensor::borrowed(stored(name, shape));
-    return copy_of(name, shape);
+    return copy_of(name, shape, dtype_);
   }
   NormWeights norm(const std::string& name, bool biased) const {
     NormWeights made{weights_of(name + ".weight", {shape_.hidden_size}), {}};
@@ -148,10 +151,17 @@ class StoreReader {
 
 }  // namespace
 
+InferenceWeights weights_to_fill(DType dtype, Device* device, MemoryAccount* whole) {
+  InferenceWeights empty;
+  empty.dtype = dtype;
+  if (device == nullptr) return empty;
+  empty.memory = std::make_unique<MemoryAccount>();
+  empty.memory->device = device, empty.memory->whole = whole;
+  return empty;
+}
+
 Result<InferenceWeights> inference_weights_of(const ComputeContext& context, const ParameterStore& store,
                                               InferenceWeights weights) {
-  if (store.shape().is_moe() && weights.device() != nullptr)
-    return make_error(ErrorCode::unsupported, "weights of a model with experts are not handed over on GPUs");
   const StoreReader reader(context, store, weights.dtype, weights.memory.get());
   return store.shape().is_gpt2() ? reader.gpt2(std::move(weights)) : reader.llama(std::move(weights));
 }

@@ -57,8 +57,12 @@ Result<std::vector<std::string>> CollectiveGroup::all_gather_text(const std::str
 }
 
 Status CollectiveGroup::broadcast(std::span<float> data, int root) {
+  return broadcast(std::as_writable_bytes(data), root);
+}
+
+Status CollectiveGroup::broadcast(std::span<std::byte> data, int root) {
   if (!communicator_) return {};
-  return communicator_->wait(communicator_->broadcast(std::as_writable_bytes(data), root), deadline_ms_);
+  return communicator_->wait(communicator_->broadcast(data, root), deadline_ms_);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // copy.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class CollectiveGroup {
   Status all_gather(std::span<const float> mine, std::span<float> all);
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
+  // The same of elements of any type, which may lie in the memory of a device that the communicator is made for.
+  Status broadcast(std::span<std::byte> data, int root);
   // Between two ranks; both must name the same number of elements. Not with itself.
   Status send(std::span<const float> data, int to);
   Status recv(std::span<float> data, int from);

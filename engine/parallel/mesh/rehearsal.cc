@@ -68,6 +68,11 @@ Status messages(Rehearsal& rehearsal, const ParallelDims& dims) {
 
 }  // namespace
 
+Status rehearse(CollectiveGroup& group) {
+  Communicator* const ranks = group.communicator();
+  return ranks ? Rehearsal(*ranks, group.deadline_ms()).collectives() : Status();
+}
+
 Status rehearse(Mesh& mesh, bool experts) {
   if (Communicator* const world = mesh.world().communicator())
     LH_CHECK(Rehearsal(*world, mesh.deadline_ms()).collectives());

@@ -11,5 +11,7 @@ namespace longhaul {
 // All ranks of the mesh at once; O(pp) small messages one after the other, and each group's ranks all with all. Errors
 // are those of the communicators. `experts`: the model has some; without them their groups are left out.
 Status rehearse(Mesh& mesh, bool experts);
+// The collectives of a group that is no axis of a mesh, whose ranks are all asked.
+Status rehearse(CollectiveGroup& group);
 
 }  // namespace longhaul

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/core/device/device.h"
+#include "engine/core/tensor/transfer.h"
+#include "engine/ops/pointwise/row_blocks.h"
 #include "engine/parallel/mesh/box_copy.h"
 
 namespace longhaul {
@@ -116,7 +118,55 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
   return holders;
 }
 
+// Parts of one parameter after the other, from the rank that has it to all, into the array of whole ones.
+class PartSpread {
+ public:
+  PartSpread(const ComputeContext& context, CollectiveGroup& ranks, View whole, MemoryAccount* memory)
+      : context_(context), ranks_(ranks), whole_(whole), memory_(memory) {}
+
+  // `mine`: on the rank `from` the part itself. Collective.
+  Status spread(const FlatParameter& target, const Box& part, int from, ConstView mine) {
+    const std::int64_t width = target.spec.shape.back(), columns = part.extent.back(), count = part.elements();
+    std::int64_t begin = 0;  // in the tensor
+    for (std::size_t dim = 0; dim < part.offset.size(); ++dim)
+      begin = begin * target.spec.shape[dim] + part.offset[dim];
+    const View place = elements_from(whole_, target.begin + begin);
+    if (columns == width || part.extent.size() == 1) return send(place.rows(0, count), from, mine);
+    if (columns_.size() < count) columns_ = Tensor(), columns_ = Tensor(whole_.dtype(), {count}, memory_);
+    const View packed = columns_.view().rows(0, count);
+    LH_CHECK(send(packed, from, mine));
+    copy_rows(context_, {count / columns, columns, columns, width}, packed, place);
+    return {};
+  }
+
+ private:
+  Status send(View data, int from, ConstView mine) {
+    if (ranks_.rank() == from) copy_within(context_, mine, data);
+    return ranks_.broadcast({static_cast<std::byte*>(data.data()), static_cast<std::size_t>(data.bytes())}, from);
+  }
+
+  const ComputeContext& context_;
+  CollectiveGroup& ranks_;
+  View whole_;
+  MemoryAccount* memory_;
+  Tensor columns_;  // of one part, side by side
+};
+
 }  // namespace
+
+Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
+                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& whole_layout,
+                         View whole, MemoryAccount* memory) {
+  const ParameterNames names(layout);
+  PartSpread parts(context, mesh.whole(), whole, memory);
+  for (const FlatParameter& target : whole_layout.parameters()) {
+    const FlatParameter* const p = names.find_if_held(target.spec.name);
+    const ConstView mine = p ? held(*p) : ConstView();
+    for (const auto& [rank, part] : holders_of(target.spec, shape, mesh, layout.stages()))
+      LH_CHECK(parts.spread(target, part, rank, mine));
+  }
+  return {};
+}
 
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                              const MasterShare& masters, const TakeParameter& take) {

@@ -6,6 +6,8 @@
 
 #include "contracts/model/parameter_layout.h"
 #include "engine/core/device/device.h"
+#include "engine/core/tensor/compute_context.h"
+#include "engine/core/tensor/tensor.h"
 #include "engine/parallel/mesh/mesh.h"
 
 namespace longhaul {
@@ -33,6 +35,14 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
 using HeldParameter = std::function<Result<std::span<const float>>(const FlatParameter& parameter)>;
 Status gather_parameters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
                          const ParameterLayout& whole_layout, std::span<float> whole);
+
+// The same where operations work, so on a device all of it: what `held` says and `whole`, the flat array of
+// `whole_layout`, are of one type and lie there. Each part comes from the first rank that holds it. Beside the array no
+// more is held than the largest part of a matrix whose columns are split; `memory` counts it and says where it lies.
+using HeldView = std::function<ConstView(const FlatParameter& parameter)>;
+Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
+                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& whole_layout,
+                         View whole, MemoryAccount* memory);
 
 // Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
 // rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An

@@ -11,7 +11,6 @@
 #include "base/text/text.h"
 #include "contracts/control/collective_deadline.h"
 #include "contracts/settings/stages/alignment.h"
-#include "contracts/settings/training/feature_table.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/comm/mpi_library.h"
 #include "engine/comm/staged_communicator.h"
@@ -146,9 +145,10 @@ constexpr std::int64_t reconnect_deadline_ms = 60'000;
 using MakeWorld =
     std::function<Result<std::unique_ptr<Communicator>>(std::int64_t epoch, const CommOptions&, std::int64_t meet_ms)>;
 
-// meet: what ranks do together in a fresh mesh, before anything else.
+// meet: what ranks do together in fresh groups, before anything else.
 Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, HeartbeatPage* beat, const MakeWorld& make,
-                    const std::function<Status(Mesh&)>& meet = {}, const std::function<std::string()>& warning = {}) {
+                    const std::function<Status(LaunchRanks&)>& meet = {},
+                    const std::function<std::string()>& warning = {}) {
   CommOptions options;
   options.clock = &work.clock;
   options.timeout_ms = collective_deadline_ms;
@@ -162,7 +162,7 @@ Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, Heartb
   const auto connect = [&](std::int64_t epoch, std::int64_t meet_ms) -> Result<std::unique_ptr<LaunchRanks>> {
     LH_TRY(auto world, make(epoch, options, meet_ms));
     LH_TRY(auto made, LaunchRanks::create(work.launch.dims, drawing, std::move(world), options.timeout_ms));
-    if (meet) LH_CHECK(meet(made->mesh()));
+    if (meet) LH_CHECK(meet(*made));
     return made;
   };
   LH_TRY(const std::unique_ptr<LaunchRanks> ranks, connect(work.launch.epoch, 0));
@@ -226,19 +226,14 @@ Status run_with_nccl(RankProcess& process, const RankWork& work) {
   const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options, std::int64_t) {
     return ranks->world(static_cast<std::uint64_t>(epoch), options);
   };
-  const auto meet = [experts = trains_experts(work.task)](Mesh& mesh) { return rehearse(mesh, experts); };
+  const auto meet = [experts = trains_experts(work.task)](LaunchRanks& all) -> Status {
+    LH_CHECK(rehearse(all.mesh(), experts));
+    return all.rollout_ranks() ? rehearse(*all.rollout_ranks()) : Status();
+  };
   return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, meet, [&] {
     const std::string& why = ranks->counted_by_host();
     return why.empty() ? why : "completed collectives are counted by the host: " + why;
   });
-}
-
-// Before ranks meet, since those that only draw never come to the check of the training.
-Status check_drawing_ranks(const Task& task) {
-  EngineCase asked;
-  asked.kind = task.kind, asked.gpu = wants_gpu(task);
-  asked.rollout_ranks = rollout_ranks_of(task.kind, task.settings);
-  return asked.rollout_ranks > 0 ? check_engine(asked) : Status();
 }
 
 Status run_command(int argc, char** argv, const RunOptions& asked, const EngineEnvironment& around,
@@ -250,7 +245,6 @@ Status run_command(int argc, char** argv, const RunOptions& asked, const EngineE
                       "write cpu or gpu into the task; `longhaul` decides it when it plans");
   (void)listen_to_signals();
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
-  LH_CHECK(check_drawing_ranks(task));
   const SystemClock clock;
   Trace trace(clock);
   MemoryAccounts memory;

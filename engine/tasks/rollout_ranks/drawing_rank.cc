@@ -36,10 +36,11 @@ Result<RolloutReply> DrawingRank::answer(RolloutWorker& worker, const RolloutOrd
   drawn.rollouts.resize(own.size());
   while (!batches.empty()) {
     const std::vector<std::size_t> places = batches.extract(batches.begin()).mapped();
-    InferenceWeights empty;
-    empty.dtype = dtype;
-    LH_TRY(InferenceWeights weights, inference_weights_of(run_.compute, *store, std::move(empty)));
-    if (batches.empty()) store.reset();
+    LH_TRY(InferenceWeights weights,
+           inference_weights_of(
+               run_.compute, *store,
+               weights_to_fill(dtype, store->device(), account_of(run_.memory, MemoryCategory::answers))));
+    if (batches.empty() && !store->device()) store.reset();  // on a device they are borrowed
     std::vector<RolloutTask> tasks;
     for (const std::size_t place : places) tasks.push_back(own[place]);
     LH_TRY(std::vector<Rollout> answers, worker.answer(std::move(weights), prompts, tasks, drawn.times,
@@ -52,10 +53,12 @@ Result<RolloutReply> DrawingRank::answer(RolloutWorker& worker, const RolloutOrd
 Status DrawingRank::draw(RolloutWorker& worker, const ModelShape& shape, DType dtype, const TokenizedPrompts& prompts) {
   has_reported_ = true;
   LH_CHECK(reply(RolloutReply()));
+  const std::unique_ptr<MemoryAccounts> memory = accounts_beside(run_);
   for (Status failed;;) {
     LH_TRY(const RolloutOrder order, next_order());
     if (order.tasks.empty()) return failed.ok() ? Status(order.training).with_context("the ranks that train") : failed;
-    auto store = std::make_unique<ParameterStore>(shape, DType::f32);
+    auto store = run_.gpu ? std::make_unique<ParameterStore>(ParameterStore::frozen(shape, dtype, memory.get(), {}))
+                          : std::make_unique<ParameterStore>(shape, DType::f32);
     LH_CHECK(take_weights(*store, ranks_));
     const Result<RolloutReply> drawn = answer(worker, order, std::move(store), dtype, prompts);
     if (!drawn.ok()) failed = drawn.error();

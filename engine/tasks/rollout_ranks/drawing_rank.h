@@ -26,7 +26,8 @@ class DrawingRank {
  private:
   Result<RolloutOrder> next_order();
   Status reply(const Result<RolloutReply>& mine);
-  // What is this rank's, a batch at a time. `store`: the weights; goes before the last of them is drawn.
+  // What is this rank's, a batch at a time. `store`: the weights; on a processor it goes before the last of them is
+  // drawn.
   Result<RolloutReply> answer(RolloutWorker& worker, const RolloutOrder& order, std::unique_ptr<ParameterStore> store,
                               DType dtype, const TokenizedPrompts& prompts) const;
 

@@ -1,8 +1,10 @@
 #include "engine/tasks/rollout_ranks/rollout_messages.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/text/text.h"
+#include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/elementwise.h"
 #include "engine/tasks/rollouts/shared_rollouts.h"
 
@@ -78,9 +80,32 @@ Result<RolloutReply> unpack_reply(std::string_view bytes) {
   return reply;
 }
 
-Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks) {
+namespace {
+
+std::span<std::byte> bytes_of_view(View view) {
+  return {static_cast<std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
+}
+
+Status send_from_device(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
+                        MemoryAccount* memory) {
+  std::int64_t largest = 0;
+  for (const FlatParameter& p : store.layout().parameters()) largest = std::max(largest, p.end - p.begin);
+  Tensor copy(store.compute_dtype(), {largest}, memory);
   for (const FlatParameter& p : store.layout().parameters()) {
-    Tensor values(DType::f32, {p.end - p.begin});
+    const View values = copy.view().rows(0, p.end - p.begin);
+    copy_within(context, store.vector(p.begin, p.end - p.begin), values);
+    LH_CHECK(ranks.broadcast(bytes_of_view(values), 0));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
+                    MemoryAccount* memory) {
+  if (store.device()) return send_from_device(context, store, ranks, memory);
+  for (const FlatParameter& p : store.layout().parameters()) {
+    Tensor values(DType::f32, {p.end - p.begin}, memory);
     cast(context, store.vector(p.begin, p.end - p.begin), values);
     LH_CHECK(ranks.broadcast(values.span<float>(), 0));
   }
@@ -88,9 +113,9 @@ Status send_weights(const ComputeContext& context, const ParameterStore& store, 
 }
 
 Status take_weights(ParameterStore& store, CollectiveGroup& ranks) {
+  const View weights = store.device() ? store.frozen_weights() : View(store.masters());
   for (const FlatParameter& p : store.layout().parameters())
-    LH_CHECK(ranks.broadcast(
-        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)), 0));
+    LH_CHECK(ranks.broadcast(bytes_of_view(weights.rows(p.begin, p.end)), 0));
   return {};
 }
 

@@ -39,10 +39,12 @@ struct RolloutReply {
 std::string pack_reply(const Result<RolloutReply>& reply);
 Result<RolloutReply> unpack_reply(std::string_view bytes);
 
-// From rank 0 of the group: all weights of a whole store as they compute there, in f32, a parameter at a time.
+// From rank 0 of the group: all weights of a whole store as they compute there, a parameter at a time: on processors in
+// f32, on devices in the type that computes, through a copy of one parameter, which `memory` counts (null: the host).
 // Collective; the error is the transport's.
-Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks);
-// On the others, into the masters of a whole store that computes in f32.
+Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
+                    MemoryAccount* memory);
+// On the others, into a whole store: the masters of one that computes in f32, or on a device one that nobody trains.
 Status take_weights(ParameterStore& store, CollectiveGroup& ranks);
 
 }  // namespace longhaul

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/text/text.h"
@@ -55,7 +56,8 @@ Status RolloutRanks::give(const RolloutOrder& order, const ParameterStore& weigh
     if (!prepared.ok()) return prepared.error();
   }
   LH_CHECK(broadcast_text(ranks, pack_order(order), 0));
-  return send_weights(run_.compute, weights, ranks);
+  const std::unique_ptr<MemoryAccounts> memory = accounts_beside(run_);
+  return send_weights(run_.compute, weights, ranks, account_of(memory.get(), MemoryCategory::weights));
 }
 
 // A batch is what one rank that trains would draw beside its steps, or a part of that where more ranks draw than train.

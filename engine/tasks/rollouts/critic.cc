@@ -7,6 +7,8 @@
 #include "engine/align/critic/token_reward.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rollouts/answer_rows.h"
+#include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {
 
@@ -56,13 +58,13 @@ class Critic::Batches final : public BatchSource {
   std::int64_t batch_, begin_ = 0;
 };
 
-Critic::Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape)
+Critic::Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape, const StageLayout& stages)
     : run_(run),
       settings_(settings),
       memory_(accounts_beside(run)),
       compute_(run.gpu ? ComputeContext(run.gpu->device(), run.gpu->ops(), run.compute.threads())
                        : ComputeContext(run.compute.threads(), run.compute.cpu_level())),
-      store_(shape, critic_type(settings), memory_.get(), MeshPlace{run.mesh.dims(), run.mesh.at()}),
+      store_(shape, critic_type(settings), memory_.get(), MeshPlace{run.mesh.dims(), run.mesh.at(), stages}),
       objective_(settings.ppo.value_clip),
       batches_(std::make_unique<Batches>(settings.global_batch_size)),
       checkpoints_(run.clock, join_path(run.launch.state_dir, critic_folder_name), keeps_all),
@@ -78,21 +80,46 @@ Result<std::unique_ptr<Critic>> Critic::create(TaskRun& run, const AlignSettings
   LH_TRY(const HfConfig config, load_any_model_config(folder));
   LH_CHECK(refuse_parts_of_adapter(config.shape, folder));
   const TrainerOptions options = critic_options(settings, steps);
-  LH_TRY(const TrainingSchedules schedules, training_schedules(options, run.mesh));
-  std::unique_ptr<Critic> critic(new Critic(run, settings, with_scalar_head(config.shape)));
+  const ParallelDims& dims = run.mesh.dims();
+  LH_TRY(const StageLayout stages,
+         resolve_stages(static_cast<int>(config.shape.num_hidden_layers), dims.pp, dims.vp, options.pipeline.stages()));
+  std::unique_ptr<Critic> critic(new Critic(run, settings, with_scalar_head(config.shape), stages));
   const auto new_head = static_cast<std::uint64_t>(settings.seed);
   const bool has_one_number = config.shape.scalar_head && config.shape.num_labels == 1;
   LH_CHECK(run.group.agree(load_model_weights(critic->compute_, folder, critic->store_,
                                               has_one_number ? std::nullopt : std::optional(new_head))));
-  LlamaOptions model = stage_options(schedules, options, run.mesh, 0);
-  model.tokens_max = settings.micro_batch_size * settings.sequence_length;
-  model.length_max = settings.sequence_length, model.memory = critic->memory_.get();
-  critic->model_ = std::make_unique<Llama>(critic->store_, model);
-  critic->trainer_ =
-      std::make_unique<Trainer>(critic->compute_, run.mesh, critic->store_, std::vector<Llama*>{critic->model_.get()},
-                                critic->objective_, *critic->batches_, options, critic->memory_.get());
-  critic->trainer_->hooks.on_micro_batch = [&run](std::int64_t, int) { run.section("critic"); };
+  LH_CHECK(critic->make_model(options));
   return critic;
+}
+
+Status Critic::make_model(const TrainerOptions& options) {
+  LH_TRY(const TrainingSchedules schedules, training_schedules(options, run_.mesh));
+  std::vector<Llama*> stages;
+  for (int chunk = 0; chunk < run_.mesh.dims().vp; ++chunk) {
+    LlamaOptions model = stage_options(schedules, options, run_.mesh, chunk);
+    model.tokens_max = settings_.micro_batch_size * settings_.sequence_length;
+    model.length_max = settings_.sequence_length, model.memory = memory_.get();
+    LH_TRY(model.context_attention, context_attention_kind(settings_.cp_attention));
+    stages_.push_back(std::make_unique<Llama>(store_, model));
+    stages.push_back(stages_.back().get());
+  }
+  trainer_ = std::make_unique<Trainer>(compute_, run_.mesh, store_, std::move(stages), objective_, *batches_, options,
+                                       memory_.get());
+  trainer_->hooks.on_micro_batch = [&run = run_](std::int64_t, int) { run.section("critic"); };
+  return {};
+}
+
+Status Critic::values_of(const BatchStorage& batch, std::span<float> values) {
+  if (computes_with_others(run_.mesh.dims())) {
+    ReplicaModel model{run_.mesh, {}, batch.sequences, batch.length};
+    for (const auto& stage : stages_) model.stages.push_back(stage.get());
+    return losses_of_replica(compute_, model, batch, values);
+  }
+  Llama& model = *stages_.front();
+  LH_CHECK(model.check(batch.view()));
+  model.forward(compute_, 0, batch.view());
+  model.token_losses(compute_, 0, values);
+  return model.status();
 }
 
 Status Critic::value(std::vector<Rollout>& rollouts) {
@@ -104,19 +131,20 @@ Status Critic::value(std::vector<Rollout>& rollouts) {
     const std::span<Rollout> here = std::span(rollouts).subspan(first, std::min(size, rollouts.size() - first));
     AnswerRows rows(batch);
     for (const Rollout& rollout : here) rows.add(rollout, 0, 0);
+    // Ranks that hold it together compute micro-batches of one size.
+    for (std::size_t row = here.size(); row < size && computes_with_others(run_.mesh.dims()); ++row)
+      rows.add(here.back(), 0, 0);
     rows.put(settings_.sequence_length);
     batch.mark_padding();
-    LH_CHECK(model_->check(batch.view()));
     values.assign(batch.ids.size(), 0.0F);
-    model_->forward(compute_, 0, batch.view());
-    model_->token_losses(compute_, 0, values);
+    LH_CHECK(values_of(batch, values));
     for (std::size_t row = 0; row < here.size(); ++row) {
       here[row].values.clear();
       for (const std::size_t place : AnswerRows::places_of(here[row], row, batch))
         here[row].values.push_back(values[place]);
     }
   }
-  return model_->status();
+  return {};
 }
 
 Result<StepReport> Critic::step(const BatchRows& rows) {

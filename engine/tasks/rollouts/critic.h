@@ -1,7 +1,7 @@
 // The model that ppo trains beside the policy: a copy of the policy or of the reward model with a number at each token,
 // what is to be expected of the answer from there on (engine/align/critic). It has weights, moments, learning rate and
-// checkpoints of its own, and keeps beta, which changes as the answers do. On each rank whole, as the policy is; what
-// is said of it holds for all ranks: everything but value() is collective.
+// checkpoints of its own, and keeps beta, which changes as the answers do. It has the policy's layout, and lies over
+// its ranks as the policy does; what is said of it holds for all ranks. Everything is collective.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ class Critic final : public TrainingCompanion {
                                                 std::int64_t steps);
   ~Critic() override;
 
-  // Sets the values of answers, by the weights as they stand.
+  // Sets the values of answers, by the weights as they stand. The ranks of a replica have the same answers; replicas as
+  // many as each other.
   Status value(std::vector<Rollout>& rollouts);
   // One update with the batch of the policy's next step.
   Result<StepReport> step(const BatchRows& rows);
@@ -42,7 +43,10 @@ class Critic final : public TrainingCompanion {
 
  private:
   class Batches;
-  Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape);
+  Critic(TaskRun& run, const AlignSettings& settings, const ModelShape& shape, const StageLayout& stages);
+  Status make_model(const TrainerOptions& options);
+  // Of the tokens of a micro-batch, which all ranks of the replica have.
+  Status values_of(const BatchStorage& batch, std::span<float> values);
   TrainingState state();
   void remove_what_stands_alone(std::int64_t step) const;
 
@@ -53,7 +57,7 @@ class Critic final : public TrainingCompanion {
   ParameterStore store_;
   ValueObjective objective_;
   std::unique_ptr<Batches> batches_;
-  std::unique_ptr<Llama> model_;
+  std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
   std::unique_ptr<Trainer> trainer_;
   CheckpointStore checkpoints_;
   double beta_;

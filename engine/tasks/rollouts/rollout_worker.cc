@@ -59,7 +59,7 @@ Result<std::vector<RolloutWorker::Talk>> RolloutWorker::generate(const Tokenized
   const bool several = rollout.turns > 1;
   model_.begin(std::move(weights), static_cast<int>(slots),
                several ? settings_.sequence_length + 1 : static_cast<std::int64_t>(longest) + rollout.max_new_tokens,
-               several);
+               several, rollout.guesses());
   Status drawn = draw_turn(1, talks, says);
   for (std::int64_t turn = 1; drawn.ok() && turn < rollout.turns; ++turn) {
     if (std::ranges::none_of(talks, &Talk::open)) break;
@@ -79,7 +79,7 @@ Status RolloutWorker::draw_turn(std::int64_t turn, std::vector<Talk>& talks, con
   AnswerBatchOptions options;
   options.max_tokens = rollout.max_new_tokens;
   options.prefill_tokens = RolloutModel::prefill_tokens;  // nobody waits for the next token of an answer
-  options.draft_tokens = rollout.speculate == "ngram" ? rollout.draft_tokens : 0;
+  options.draft_tokens = rollout.guesses();
   options.between = [&] { says("rollout"); };
   std::vector<AnswerRequest> requests;
   for (const Talk& talk : talks) {

@@ -61,7 +61,8 @@ class Rollouts {
   }
   // In the order of the tasks, on every rank of the replica; `group` tasks that follow each other are drawn by one of
   // them. Collective over the replica, and where the weights have changed since the last call over all ranks. On a GPU
-  // the weights of the training are borrowed for the call, and caches and scratch memory are gone when it comes back.
+  // the weights of the training, or those that were gathered, are borrowed for the call, and caches and scratch memory
+  // are gone when it comes back.
   Result<std::vector<Rollout>> answer(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
                                       std::size_t group, RolloutTimes& times);
   // The same, on processors alone, in a thread of its own, or by the ranks that only draw, by a copy of the weights as
@@ -93,7 +94,7 @@ class Rollouts {
     std::future<Result<std::vector<Rollout>>> answers;
   };
   Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, OtherRanks* others)
-      : run_(run), stage_(stage), settings_(settings), others_(others), weights_(run.mesh) {}
+      : run_(run), stage_(stage), settings_(settings), others_(others), weights_(run.mesh, accounts_beside(run)) {}
   std::vector<RolloutTask> own_tasks(std::span<const RolloutTask> tasks, std::size_t group) const;
   Result<InferenceWeights> take_weights(RolloutTimes& times);
   Status begin_on_others(const std::vector<RolloutTask>& tasks, std::size_t group, RolloutTimes& times);

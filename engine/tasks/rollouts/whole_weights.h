@@ -1,15 +1,16 @@
 // Weights of a training as generation holds them, whole on every rank, from the parts that ranks of tp, pp, ep and
-// ZeRO 3 have. Where the store has whole parameters nothing is sent and nothing is kept.
+// ZeRO 3 have. Where the store has whole parameters nothing is sent and nothing is kept. On a device they go from rank
+// to rank as they compute there, with what an adapter makes of them, and lie in its memory; on a processor in f32.
 #pragma once
 
 #include <memory>
 
+#include "engine/core/tensor/memory_accounts.h"
 #include "engine/model/inference/stored_weights.h"
 #include "engine/parallel/mesh/mesh.h"
 
 namespace longhaul {
 
-bool is_only_replicas(const ParallelDims& dims);
 // Does a rank of such a layout have only a part of the weights that it computes with?
 bool holds_parts(const ParallelDims& dims);
 // Does a rank of such a layout need others to compute a text: for the weights, or because each computes some tokens?
@@ -17,10 +18,12 @@ bool computes_with_others(const ParallelDims& dims);
 
 class WholeWeights {
  public:
-  explicit WholeWeights(Mesh& mesh) : mesh_(mesh) {}  // borrowed
+  // The mesh is borrowed. `memory`: of what is gathered, where it lies on a device; null: the host's, nobody counts.
+  explicit WholeWeights(Mesh& mesh, std::unique_ptr<MemoryAccounts> memory = nullptr)
+      : mesh_(mesh), memory_(std::move(memory)) {}
 
   // Gathers unless it holds those of `version` of the training. Collective over the ranks that hold the model together,
-  // and with ZeRO 3 over those that share it. With ZeRO 3 `store` has masters.
+  // and with ZeRO 3 over those that share it. With ZeRO 3 `store` has masters, or on a device is connected.
   Status gather(const ComputeContext& context, const ParameterStore& store, std::int64_t version);
   // Of what was gathered, where the store lies; not collective. On a device those of a store without an adapter are
   // borrowed (engine/model/inference/stored_weights.h), and `account` counts there what is not, with caches and scratch
@@ -32,8 +35,13 @@ class WholeWeights {
   void release() { whole_.reset(); }
 
  private:
+  using Gathered = Result<std::unique_ptr<ParameterStore>>;
+  Gathered gather_on_host(const ComputeContext& context, const ParameterStore& store) const;
+  Gathered gather_on_device(const ComputeContext& context, const ParameterStore& store) const;
+
   Mesh& mesh_;
-  std::unique_ptr<ParameterStore> whole_;  // f32, as they compute; null where the store has them, or none are held
+  std::unique_ptr<MemoryAccounts> memory_;
+  std::unique_ptr<ParameterStore> whole_;  // as they compute; null where the store has them, or none are held
   std::int64_t version_ = -1;
 };
 

@@ -56,31 +56,35 @@ class JudgedFolder : public StageFolder {
   }
 };
 
-void run_on_gpus(const JudgedFolder& folder, Task task, const std::string& out, const ParallelDims& dims) {
+// `drawing`: ranks beside the layout, which only draw answers.
+void run_on_gpus(const JudgedFolder& folder, Task task, const std::string& out, const ParallelDims& dims,
+                 int drawing = 0) {
   task.settings.set("device", "gpu"), task.settings.set("communicator", "staged");
+  const int ranks = dims.world_size() + drawing;
   const SystemClock clock;
-  const ThreadsWorld world(dims.world_size());
+  const ThreadsWorld world(ranks);
   CommOptions options;
   options.clock = &clock;
-  std::vector<Status> status(static_cast<std::size_t>(dims.world_size()));
+  std::vector<Status> status(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < dims.world_size(); ++rank)
+  for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       Status& said = status[static_cast<std::size_t>(rank)];
       testing::EmulatedGpu gpu;
       MemoryAccounts memory;
       memory.place_on(gpu.device());
-      const auto communicator = make_staged_communicator(gpu.device(), world.communicator(rank, 1, options));
-      const auto mesh = Mesh::create(dims, *communicator, 60'000);
-      if (!mesh.ok()) return void(said = mesh.error());
+      auto communicator = make_staged_communicator(gpu.device(), world.communicator(rank, 1, options));
+      const auto parted = LaunchRanks::create(dims, drawing, std::move(communicator), 60'000);
+      if (!parted.ok()) return void(said = parted.error());
+      Mesh& mesh = (*parted)->mesh();
       Launch launch;
       launch.output_dir = folder.at(out), launch.state_dir = folder.at(out + ".state");
       launch.events_path = folder.at(out + ".events.jsonl"), launch.attempt_key = "key", launch.dims = dims;
       const ComputeContext compute(gpu.device(), gpu.ops());
       EventWriter events(clock, rank == 0 ? launch.events_path : "", rank);
       const std::atomic<bool> stop{false};
-      TaskRun run{task, launch, clock, compute, **mesh, (*mesh)->world(), events, nullptr, stop};
-      run.memory = &memory, run.gpu = &gpu;
+      TaskRun run{task, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop};
+      run.memory = &memory, run.gpu = &gpu, run.rollout_ranks = (*parted)->rollout_ranks();
       said = run_stage(run);
     });
   for (std::thread& thread : threads) thread.join();
@@ -148,6 +152,56 @@ TEST_CASE("labels on GPUs in layouts: the estimate of a step is that of one proc
   check_layouts(folder, "kto",
                 folder.judged("align", "labels.jsonl", R"("method": "kto", "steps": 3, "undesirable_weight": 0.1)"),
                 layouts_of_gpus(), {"heldout_loss", "heldout_margin", "heldout_divergence_estimate"});
+}
+
+// Two groups of four short answers a step, half of which a reward likes.
+Task drawn_answers(const JudgedFolder& folder, const std::string& more = "") {
+  std::string prompts;
+  for (int i = 0; i < 6; ++i) prompts += json_line({{"prompt", format("{}?", i)}});
+  REQUIRE(write_file_atomic(folder.at("prompts.jsonl"), prompts).ok());
+  Task task = folder.judged("align", "prompts.jsonl",
+                            R"("method": "grpo", "beta": 0, "steps": 2,
+                               "rollout": {"group_size": 4, "max_new_tokens": 4, "slots": 4},
+                               "reward": {"kind": "regex", "pattern": "[aeiou]"})" +
+                                more);
+  task.settings.set("global_batch_size", 8), task.settings.set("micro_batch_size", 4);
+  return task;
+}
+
+TEST_CASE("answers on GPUs in layouts: drawn by all weights, and learnt from as on one processor") {
+  const JudgedFolder folder;
+  std::vector<ParallelDims> layouts = {stage_layout(2, 1, 1, 0), stage_layout(1, 1, 2, 3)};
+  if (testing::long_run()) layouts = layouts_of_gpus();
+  check_layouts(folder, "grpo", drawn_answers(folder), layouts, {"heldout_accuracy", "heldout_answer_tokens"});
+  if (!testing::long_run()) return;
+  Task ppo = drawn_answers(folder);
+  ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
+  check_layouts(folder, "ppo", ppo, layouts, {"heldout_accuracy", "heldout_answer_tokens"});
+}
+
+TEST_CASE("answers on GPUs in layouts by what an adapter makes of the weights, and by what it puts before texts") {
+  const JudgedFolder folder;
+  std::vector<std::string> adapters = {R"({"kind": "prefix", "virtual_tokens": 3})"};
+  if (testing::long_run()) adapters.push_back(R"({"kind": "lora", "rank": 2})");
+  for (const std::string& adapter : adapters)
+    check_layouts(folder, parse_json(adapter)->get_string("kind"),
+                  drawn_answers(folder, format(R"(, "adapter": {})", adapter)), {stage_layout(2, 1, 1, 0)},
+                  {"heldout_answer_tokens"});
+}
+
+TEST_CASE("answers ahead by a rank with a GPU of its own are those that a processor draws beside its steps") {
+  const JudgedFolder folder;
+  Task task = drawn_answers(folder);
+  task.settings.set("steps", 3), task.settings.find("rollout")->set("ahead", true);
+  folder.run_well(task, "ahead");
+  task.settings.find("rollout")->set("ranks", 1), task.settings.find("rollout")->set("speculate", "ngram");
+  run_on_gpus(folder, task, "apart", ParallelDims(), 1);
+  const std::vector<double> alone = folder.curve("ahead"), apart = folder.curve("apart");
+  REQUIRE(alone.size() == 9);
+  REQUIRE(apart.size() == 9);
+  CHECK(alone[7] > 0);
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    CHECK(apart[i] == doctest::Approx(alone[i]).epsilon(i % 3 == 1 ? 1e-3 : 1e-4).scale(1));
 }
 
 TEST_CASE("reward models on GPUs in layouts: a head of one number and of two, beside an adapter, too") {

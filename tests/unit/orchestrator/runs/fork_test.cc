@@ -101,7 +101,6 @@ TEST_CASE("a fork: what ranks that only draw cannot be is refused by name") {
   };
   says({"stage.grpo.ranks=1"}, "1 ranks with rollout.ranks = 1: none is left to train");
   says({"stage.grpo.rollout.ahead=false"}, "rollout.ranks = 1 without rollout.ahead");
-  says({"stage.grpo.device=\"gpu\""}, "rollout.ranks = 1");
   plan.stages.front().common.nodes = 3;
   says({"stage.grpo.rollout.ranks=2"}, "4 ranks with rollout.ranks = 2 cannot be shared evenly by 3 nodes");
 }

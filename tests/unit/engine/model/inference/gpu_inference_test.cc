@@ -82,7 +82,7 @@ void check_same_logits(const std::string& folder, DType dtype, double limit) {
     CHECK(farthest(std::span(last).subspan(logits_width),
                    std::span(expected).subspan((at - 1) * logits_width, logits_width)) < limit);
   }
-  pieces.truncate(10);
+  pieces.truncate(model.shape().virtual_tokens + 10);
   const SequenceStep again{&pieces, piece(ids, 10, 4)};
   const std::vector<float> last = logits_of(model, on.context, {&again, 1}, LogitsWanted::last);
   CHECK(farthest(last, std::span(expected).subspan(13 * logits_width, logits_width)) < limit);
@@ -154,6 +154,21 @@ TEST_CASE("generation on a GPU has the processor's logits: at once, in pieces, t
   }
 }
 
+// In f32: of two experts that are as good as equal bf16 may take the other one.
+TEST_CASE("experts, and what stands before every text, on a GPU: the logits of the processor") {
+  ModelShape experts = test::tiny_mixtral_shape(), prompt = test::tiny_shape(), prefix = test::tiny_gpt2_shape();
+  experts.n_shared_experts = 1, experts.router_score = "sigmoid", experts.router_bias = true;
+  prompt.virtual_tokens = 3, prefix.virtual_tokens = 3, prefix.virtual_keys = true;
+  for (const ModelShape& shape : {experts, prompt, prefix}) {
+    CAPTURE(shape.architecture);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 8);
+    test::move_vectors(store);
+    check_same_logits(test::InferenceFolder(store).path, DType::f32, 1e-4);
+  }
+}
+
 TEST_CASE("weights in int8, fp8 and int4 on a GPU, the embedding's in int8 too") {
   const ComputeContext context(1);
   ParameterStore store(test::tiny_shape(), DType::f32);
@@ -190,6 +205,12 @@ TEST_CASE("20 replayed steps give the bits of steps that are asked for one by on
   initialize_parameters(context, other, 8);
   const test::InferenceFolder of_gpt2(other);
   check_replays(of_gpt2.path, DType::f32, {2});
+
+  ModelShape experts = test::tiny_mixtral_shape();
+  experts.num_hidden_layers = 1, experts.max_position_embeddings = 300;
+  ParameterStore mixture(experts, DType::f32);
+  initialize_parameters(context, mixture, 8);
+  check_replays(test::InferenceFolder(mixture).path, DType::f32, {2});
 }
 
 TEST_CASE("tokens that are drawn on the device, replayed too, are those drawn from its logits; one copy a step") {
@@ -298,7 +319,7 @@ TEST_CASE("memory that is released makes a recording void: the next step is aske
   CHECK(model.graph_counts().recorded == 2);
 }
 
-TEST_CASE("a model that a GPU has no room or no operations for is refused with the numbers, before it is loaded") {
+TEST_CASE("a model that a GPU has no room for is refused with the numbers, before it is loaded") {
   const ComputeContext context(1);
   const OnGpu on;
   ParameterStore store(test::tiny_shape(), DType::f32);
@@ -318,13 +339,6 @@ TEST_CASE("a model that a GPU has no room or no operations for is refused with t
   CHECK(refused.error().code == ErrorCode::unavailable);
   CHECK(refused.error().what.find("1073741824 sequences of 32 tokens") != std::string::npos);
   CHECK(refused.error().hint.find("fewer slots") != std::string::npos);
-
-  ParameterStore experts(test::tiny_mixtral_shape(), DType::f32);
-  initialize_parameters(context, experts, 8);
-  const test::InferenceFolder of_experts(experts);
-  const auto none = InferenceModel::load(of_experts.path, DType::f32, &on.gpu->device());
-  REQUIRE_FALSE(none.ok());
-  CHECK(none.error().code == ErrorCode::unsupported);
 }
 
 #ifndef LONGHAUL_REAL_GPU  // whose driver gives memory out in pages, to others as well

@@ -252,6 +252,13 @@ TEST_CASE(
   const Status damaged = folder.run(task, "damaged", goes_on);
   REQUIRE_FALSE(damaged.ok());
   CHECK(has_text(damaged.error().message(), "the answers that were drawn ahead are damaged"));
+
+  // Nor are answers to other prompts, as a fork may have them.
+  REQUIRE(write_file_atomic(path, whole).ok());
+  const std::string prompts = *read_file(folder.at("prompts.jsonl"));
+  REQUIRE(write_file_atomic(folder.at("prompts.jsonl"), replace_all(prompts, "number", "house")).ok());
+  CHECK_FALSE(folder.run(task, "damaged", stop).ok());
+  CHECK(has_text(*read_file(folder.at("damaged.events.jsonl")), "answers to other prompts"));
 }
 
 TEST_CASE("learning from rewards: guessed tokens change no answer, and are counted over all ranks") {
@@ -562,12 +569,6 @@ TEST_CASE("learning from rewards: what layouts cannot do is refused by name") {
   Task task = folder.grpo();
   task.settings.set("adapter", *parse_json(R"({"kind": "lora"})"));
   CHECK(has_text(said(task, stage_layout(1, 1, 2, 3)), "are not gathered from ranks of ZeRO 3"));
-  Task ppo = folder.grpo();
-  ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
-  ParallelDims contexts;
-  contexts.cp = 2;
-  for (const ParallelDims& dims : {contexts, stage_layout(2, 1, 1, 0)})
-    CHECK(has_text(said(ppo, dims), "trains its critic in replicas"));
 }
 
 }  // namespace longhaul
