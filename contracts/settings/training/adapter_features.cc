@@ -10,20 +10,19 @@ namespace feature_rows {
 namespace {
 
 using Families = std::vector<ModelFamily>;
-using Ask = void (*)(EngineCase&);
 
 // A row that runs on both devices.
 struct AdapterRow {
   const char* name;
   Families families;
   const char* note;
-  Ask ask;
+  void (*ask)(EngineCase&);
 };
 // One that is refused on both.
 struct RefusedRow {
   const char* name;
   Families families;
-  Ask ask;
+  void (*ask)(EngineCase&);
   bool (*is_asked)(const EngineCase&);
   std::string (*refusal)(const EngineCase&);
   const char* hint;
