@@ -259,6 +259,7 @@ inline Failures check_subgroups(Rank& me) {
   sum_over(2, backwards, "the world backwards");
   sum_over(1, alike, "ranks of my parity, again");
   expect_ok(failures, world->wait(world->barrier()), "barrier");
+  sum_over(0, alike, "ranks of my parity, in the world's place");  // last: nothing is started in the world any more
   return failures;
 }
 
