@@ -43,6 +43,30 @@ TEST_CASE("a text has room for what it was promised, and takes pages as its toke
   CHECK(b.length() == 0);
 }
 
+TEST_CASE("texts that begin alike hold the pages that their beginning fills, which are free once nobody holds them") {
+  KvPool pool(test::tiny_shape(), 9, DType::bf16);
+  KvCache first(pool), second(pool), third(pool);
+  constexpr std::int64_t beginning = 2 * kKvPageTokens + 5;
+  for (KvCache* text : {&first, &second, &third}) REQUIRE(text->reserve(3 * kKvPageTokens));
+  first.hold(beginning), first.advance(beginning);
+  CHECK(second.copy_beginning(first, beginning) == 2 * kKvPageTokens);
+  CHECK(third.copy_beginning(first, kKvPageTokens - 1) == 0);
+  CHECK(third.copy_beginning(first, kKvPageTokens) == kKvPageTokens);
+  CHECK(second.length() == 2 * kKvPageTokens);
+  CHECK(pool.used() == 3);
+  second.hold(1), second.advance(1);  // behind what it shares, in a page of its own
+  CHECK(pool.used() == 4);
+  CHECK(second.pages()[1] == first.pages()[1]);
+  CHECK(second.pages()[2] != first.pages()[2]);
+  CHECK(first.reserve(0));
+  CHECK(pool.used() == 3);
+  CHECK(second.reserve(0));
+  CHECK(pool.used() == 1);
+  CHECK(third.reserve(0));
+  CHECK(pool.used() == 0);
+  CHECK(pool.promised() == 0);
+}
+
 TEST_CASE("pages are nobody's or one text's, over thousands of texts, and none is lost") {
   const std::uint64_t seed = 3;
   CAPTURE(seed);
