@@ -4,7 +4,7 @@ close one moves what both need to a room below them."""
 
 INSIDE = {
     # autotune
-    "autotune/calibrate": ["autotune/hardware", "autotune/time"],
+    "autotune/calibrate": ["autotune/hardware", "autotune/inference", "autotune/time"],
     "autotune/hardware": [],
     "autotune/hyper": ["autotune/trials"],
     "autotune/inference": ["autotune/hardware", "autotune/time"],

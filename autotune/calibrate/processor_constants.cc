@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autotune/hardware/measured_serving.h"
+#include "autotune/inference/rollout_time.h"
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
 #include "base/system/clock.h"
@@ -39,6 +40,13 @@ void add_serving_lines(const ServingSpeed& speed, std::vector<SectionLine>& line
     lines.push_back({served_product_name(one.rows, one.set_bytes), "ns a weight", one.seconds * 1e9});
   if (!speed.known()) return;
   for (const ServingField& field : serving_fields()) lines.push_back({field.name, field.unit, speed.*field.at * 1e9});
+}
+
+void add_rollout_lines(const ProcessorSpeed& speed, std::vector<SectionLine>& lines) {
+  if (!speed.serving.known() || speed.rollouts.empty()) return;
+  const RolloutFactors factors = rollout_factors(speed.serving, speed.rollouts, speed.precision == "f32");
+  lines.push_back({"drawing", "of its operations", factors.drawing});
+  lines.push_back({"scoring", "of its operations", factors.scoring});
 }
 
 Precision speed_precision(const ProcessorSpeed& speed) {
@@ -96,9 +104,9 @@ TrainingLayout timed_layout(const TimedStep& step, const ProcessorSpeed& speed) 
 
 Result<SiteMeasurements> timed_evidence(const ProcessorSpeed& speed) {
   SiteMeasurements found;
-  const auto place = [ranks = speed.ranks, threads = speed.threads,
-                      precision = speed_precision(speed)](const TimeConstants& constants) {
-    return processor_place(constants, threads, ranks, precision);
+  const auto place = [ranks = speed.ranks, threads = speed.threads, precision = speed_precision(speed),
+                      beside = speed.beside](const TimeConstants& constants) {
+    return processor_place(constants, threads, ranks, precision, beside);
   };
   for (const TimedProduct& one : speed.products) {
     if (one.pass != ProductPass::forward) continue;
@@ -139,7 +147,7 @@ Result<SiteMeasurements> timed_evidence(const ProcessorSpeed& speed) {
 }  // namespace
 
 Result<ProcessorConstants> processor_constants(const ConstantTable& assumed, const ProcessorSpeed& speed) {
-  const std::string key = measured_processor_key(speed.ranks, speed.threads, speed_precision(speed));
+  const std::string key = speed.use().text();
   const std::string path = format("processor.{}.", key);
   const std::string source =
       format("{}, {}, {} a rank: measured {}", speed.identity.processor, speed.identity.products,
@@ -163,6 +171,7 @@ Result<ProcessorConstants> processor_constants(const ConstantTable& assumed, con
     out.steps.push_back({run.name, run.seconds, run.predicted(before), run.predicted(after)});
   out.deviation = prediction_error(out.steps, &CalibratedRun::after).deviation;
   add_serving_lines(speed.serving, lines);
+  add_rollout_lines(speed, lines);
   for (SectionLine& line : lines) {
     if (const Constant* c = table.find(path + line.name)) line.value = c->value;
     if (line.name == "spread_seen") line.value = std::max(step_spread_least, out.deviation);

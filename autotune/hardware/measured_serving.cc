@@ -13,6 +13,9 @@ const std::vector<ServingField>& serving_fields() {
   static const std::vector<ServingField> all = {
       {"serving_call", "ns", &ServingSpeed::call},
       {"serving_attention", "ns an element", &ServingSpeed::attention},
+      {"serving_cache_near", "ns an element", &ServingSpeed::cache_near},
+      {"serving_cache_shared", "ns an element", &ServingSpeed::cache_shared},
+      {"serving_cache_far", "ns an element", &ServingSpeed::cache_far},
       {"serving_prompt_attention", "ns an element", &ServingSpeed::prompt_attention},
       {"serving_layer", "ns", &ServingSpeed::layer},
       {"serving_element", "ns", &ServingSpeed::element},

@@ -185,6 +185,8 @@ MeasuredProcessor read_measured(const ConstantTable& table, const std::string& k
   fill(table, "processor", key, common_bindings(), one.common, said_above);
   fill(table, "processor", key, framework_bindings(), one.framework, said_above);
   one.serving = read_measured_serving(table, "processor." + key);
+  for (const auto& [name, at] : {std::pair{"drawing", &one.drawing}, std::pair{"scoring", &one.scoring}})
+    if (const Constant* found = table.find(format("processor.{}.{}", key, name))) *at = found->value;
   one.rank.measured = true, one.rank.key = key;
   return one;
 }
@@ -196,10 +198,6 @@ std::string lower(std::string text) {
 }
 
 }  // namespace
-
-std::string measured_processor_key(int ranks_on_node, int threads, Precision precision) {
-  return format("{}x{}-{}", ranks_on_node, threads, to_string(precision));
-}
 
 Result<TimeConstants> make_time_constants(const ConstantTable& table) {
   TimeConstants out;

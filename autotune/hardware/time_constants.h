@@ -13,7 +13,7 @@
 #include "autotune/hardware/framework_profile.h"
 #include "autotune/hardware/gpu_type.h"
 #include "autotune/hardware/serving_constants.h"
-#include "contracts/plan/serving_speed.h"
+#include "contracts/plan/processor_speed.h"
 
 namespace longhaul {
 
@@ -46,17 +46,17 @@ struct CommonConstants {
 inline constexpr const char* processor_key = "cpu-core";            // section of [gpu.*]: one core
 inline constexpr const char* processor_framework = "longhaul-cpu";  // section of [framework.*]
 
-// Ranks on this machine's processor as they were measured: so many at once, of so many threads, in one precision. Its
-// section is named after all three: [processor.2x1-bf16]. What it does not say is that of [gpu.cpu-core], [common-cpu]
-// and [framework.longhaul-cpu]; rates are those of a whole rank.
+// Ranks on this machine's processor as they were measured: so many at once, of so many threads, in one precision, and
+// those that draw answers beside them. Its section is named after these (RankUse::text), [processor.2x1-bf16]. What it
+// does not say is that of [gpu.cpu-core], [common-cpu] and [framework.longhaul-cpu]; rates are those of a whole rank.
 struct MeasuredProcessor {
   std::string key;
   GpuType rank;
   CommonConstants common;
   FrameworkProfile framework;
-  ServingSpeed serving = {};  // of a rank alone on its node
+  ServingSpeed serving = {};        // of a rank that draws answers, while all of them do
+  double drawing = 1, scoring = 1;  // seconds of whole rollouts, and of their reference, over those of their operations
 };
-std::string measured_processor_key(int ranks_on_node, int threads, Precision precision);
 
 struct TimeConstants {
   CommonConstants common;

@@ -19,6 +19,21 @@ double between_rows(std::span<const ServedProduct> timed, double rows) {
   return low.seconds + std::max(0.0, part) * (high.seconds - low.seconds);
 }
 
+// Where `bytes` lie between the sizes that were timed: the first size above, and how far it is from the one before, in
+// logarithms. At either end: 0, or the number of sizes.
+struct Between {
+  std::size_t above = 0;
+  double part = 0;
+};
+Between between_sizes(std::span<const std::int64_t> sizes, double bytes) {
+  Between at;
+  while (at.above < sizes.size() && static_cast<double>(sizes[at.above]) < bytes) ++at.above;
+  if (at.above == 0 || at.above == sizes.size()) return at;
+  const auto low = static_cast<double>(sizes[at.above - 1]), high = static_cast<double>(sizes[at.above]);
+  at.part = std::log(bytes / low) / std::log(high / low);
+  return at;
+}
+
 double bytes_of_number(const ServingLayout& layout) {
   return layout.weights == WeightFormat::f32 ? 4 : 2;
 }
@@ -55,13 +70,19 @@ double weight_seconds(const ServingSpeed& speed, double rows, double bytes) {
   const auto of_set = [&](std::size_t set) {
     return between_rows(std::span(speed.products).subspan(set * row_count, row_count), rows);
   };
-  std::size_t above = 0;
-  while (above < std::size(serving_sets) && static_cast<double>(serving_sets[above]) < bytes) ++above;
+  const auto [above, part] = between_sizes(serving_sets, bytes);
   if (above == 0) return of_set(0);
   if (above == std::size(serving_sets)) return of_set(above - 1);
-  const auto low = static_cast<double>(serving_sets[above - 1]), high = static_cast<double>(serving_sets[above]);
-  const double part = std::log(bytes / low) / std::log(high / low);
   return of_set(above - 1) * (1 - part) + of_set(above) * part;
+}
+
+double cache_seconds(const ServingSpeed& speed, double bytes) {
+  const double timed[] = {speed.cache_near, speed.cache_shared, speed.cache_far};
+  static_assert(std::size(timed) == std::size(serving_caches));
+  const auto [above, part] = between_sizes(serving_caches, bytes);
+  if (above == 0) return timed[0];
+  if (above == std::size(serving_caches)) return timed[above - 1];
+  return timed[above - 1] * (1 - part) + timed[above] * part;
 }
 
 bool is_timed_there(const ServingPlace& place, const ServingLayout& layout) {
@@ -78,7 +99,10 @@ ServingStepTime processor_step_time(const ModelShape& shape, const ServingLayout
   const std::vector<LayerMatrix> matrices = layer_matrices(shape, std::max(1.0, tokens));
   double weights = rows > 0 ? vocabulary * h : 0;  // that a step reads
   for (const LayerMatrix& m : matrices) weights += layers * m.count * m.out * m.in;
-  const double bytes = weights * bytes_of_number(layout);
+  // Before a step reads a weight again it has read all others, and all keys and values.
+  const auto q = static_cast<double>(shape.q_size()), kv = static_cast<double>(shape.kv_size());
+  const double cache_numbers = 2 * layers * work.decodes * work.context * kv;
+  const double bytes = (weights + cache_numbers) * bytes_of_number(layout);
   const auto product = [&](const LayerMatrix& m) {
     return m.count * (speed.call + m.out * m.in * weight_seconds(speed, m.rows, bytes));
   };
@@ -86,12 +110,12 @@ ServingStepTime processor_step_time(const ModelShape& shape, const ServingLayout
   ServingStepTime time;
   for (const LayerMatrix& m : matrices) time.products += layers * product(m);
   if (rows > 0) time.products += product({vocabulary, h, rows});
-  const auto q = static_cast<double>(shape.q_size());
-  if (work.decodes > 0) time.attention += layers * work.decodes * work.context * q * speed.attention;
+  if (work.decodes > 0)
+    time.attention += layers * work.decodes * work.context * (q * speed.attention + kv * cache_seconds(speed, bytes));
   time.attention += layers * work.prefill * work.prefill_before * q * speed.prompt_attention;
   const double inner = static_cast<double>(shape.is_moe() ? shape.num_experts_per_tok * shape.moe_intermediate_size
                                                           : shape.intermediate_size);
-  const double elements = 8 * h + 3 * (q + 2 * static_cast<double>(shape.kv_size()) + inner);
+  const double elements = 8 * h + 3 * (q + 2 * kv + inner);
   time.streams = layers * (speed.layer + tokens * elements * speed.element);
   time.host = rows * vocabulary * speed.logit;
   return time;

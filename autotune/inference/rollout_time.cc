@@ -44,6 +44,25 @@ class RolloutClock {
   const RolloutWork& work_;
 };
 
+ModelShape timed_shape(const TimedRollout& timed) {
+  ModelShape shape;
+  shape.hidden_size = timed.hidden, shape.num_hidden_layers = timed.layers;
+  shape.num_attention_heads = timed.heads, shape.num_key_value_heads = timed.kv_heads;
+  shape.head_dim = timed.hidden / timed.heads;
+  shape.intermediate_size = timed.feed_forward, shape.vocab_size = timed.vocabulary;
+  shape.max_position_embeddings = timed.prompt_tokens + timed.answer_tokens;
+  return shape;
+}
+
+RolloutWork timed_work(const TimedRollout& timed) {
+  RolloutWork work;
+  work.answers = work.slots = static_cast<double>(timed.answers), work.group = static_cast<double>(timed.group);
+  work.prompt_tokens = static_cast<double>(timed.prompt_tokens);
+  work.answer_tokens = static_cast<double>(timed.answer_tokens);
+  work.reference = true;
+  return work;
+}
+
 }  // namespace
 
 RolloutTime rollout_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
@@ -54,7 +73,24 @@ RolloutTime rollout_time(const ModelShape& shape, const ServingLayout& layout, c
   if (waves > 0) time.generate += waves * clock.drawn_together(work.slots);
   if (rest > 0) time.generate += clock.drawn_together(rest);
   if (work.reference && work.answers > 0) time.reference = clock.compared();
+  time.generate *= place.drawing, time.reference *= place.scoring;
   return time;
+}
+
+RolloutFactors rollout_factors(const ServingSpeed& speed, std::span<const TimedRollout> timed, bool f32) {
+  ServingLayout layout;
+  layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
+  layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
+  ServingPlace place;
+  place.processor = speed;
+  double drawing = 0, scoring = 0;
+  for (const TimedRollout& one : timed) {
+    const RolloutTime of_operations = rollout_time(timed_shape(one), layout, place, timed_work(one));
+    drawing += std::log(one.generate_seconds / of_operations.generate);
+    scoring += std::log(one.reference_seconds / of_operations.reference);
+  }
+  const double count = std::max(1.0, static_cast<double>(timed.size()));
+  return {std::exp(drawing / count), std::exp(scoring / count)};
 }
 
 double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place) {

@@ -2,10 +2,14 @@
 // generation takes (serving_time.h). Answers are drawn as engine/infer/generate/generator.h does it: as many at a time
 // as there are slots, the prompt of a group once, a token of every answer in a step; the reference reads the prompt of
 // a group once as well, and each answer in one piece (engine/infer/generate/rollout_model.h). All answers are taken to
-// be alike.
+// be alike. What no operation has (memory that is used for the first time, the texts of answers, other programs on the
+// cores) is in how much longer whole rollouts took than their operations, where some were timed.
 #pragma once
 
+#include <span>
+
 #include "autotune/inference/serving_time.h"
+#include "contracts/plan/processor_speed.h"
 
 namespace longhaul {
 
@@ -26,6 +30,13 @@ struct RolloutTime {
 
 RolloutTime rollout_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place,
                          const RolloutWork& work);
+
+// By how much rollouts that were timed took longer than their operations: the geometric mean of all of them,
+// ServingPlace as `drawing` and `scoring`. The operations are `speed`, in f32 where `f32`. 1: none was timed.
+struct RolloutFactors {
+  double drawing = 1, scoring = 1;
+};
+RolloutFactors rollout_factors(const ServingSpeed& speed, std::span<const TimedRollout> timed, bool f32);
 
 // To take over weights that are there in f32 as they are drawn with: each is read and written once.
 double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place);

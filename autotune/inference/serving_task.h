@@ -65,6 +65,8 @@ struct ServingPlace {
   double attention_scale = 1;   // of the GPU's share for fused attention
   double product_memory = 1;    // share of the memory's rate at which products read
   ServingSpeed processor = {};  // known where our own server answers on a rank that was measured
+  // Seconds of whole rollouts there, and of their reference, over those of their operations (rollout_time.h).
+  double drawing = 1, scoring = 1;
 };
 
 }  // namespace longhaul

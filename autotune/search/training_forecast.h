@@ -16,6 +16,8 @@ namespace longhaul {
 struct RolloutForecast {
   std::string how;  // who draws: "in turn" with the steps, "ahead" by a thread beside them, "ranks" of their own
   double weights = 0, generate = 0, reference = 0;  // seconds: to hand the weights over, to draw, to compare
+  double reward = 0;                                // of a reward model, to judge; 0: there is none
+  double value = 0, critic = 0;                     // of a critic: to expect what answers are worth, and its own step
   double train = 0;                                 // of the step alone
   double seconds = 0;                               // of a step with all of it, as far as it lies beside each other
   double memory = 0;  // bytes: of one that only draws all that it holds, of others what they hold beside the training

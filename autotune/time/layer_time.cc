@@ -252,7 +252,7 @@ LayerTime layer_time(const TrainingTask& task, const TrainingLayout& layout, con
 
 EndTimes end_times(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place) {
   const Sizes z(task, layout);
-  const double vocabulary = static_cast<double>(task.shape.vocab_size) / layout.dims.tp;
+  const double vocabulary = static_cast<double>(task.shape.output_size()) / layout.dims.tp;
   // The output's product stays in bf16 below it; the loss reads and writes its scores some seven times in two bytes.
   const Precision precision = layout.precision == Precision::f32 ? Precision::f32 : Precision::bf16;
   const double product = product_time(place, precision, z.tokens, vocabulary, z.hidden);
@@ -267,6 +267,12 @@ EndTimes end_times(const TrainingTask& task, const TrainingLayout& layout, const
   const double gpu = ends.embedding + ends.output_forward.total() + ends.output_backward.total();
   ends.output_backward.host = host_wait(place, gpu, place.framework.host_head);
   return ends;
+}
+
+double forward_time(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place) {
+  const EndTimes ends = end_times(task, layout, place);
+  const double layers = static_cast<double>(task.shape.num_hidden_layers);
+  return layers * layer_time(task, layout, place).forward.total() + ends.embedding + ends.output_forward.total();
 }
 
 }  // namespace longhaul

@@ -33,6 +33,9 @@ struct EndTimes {
 };
 EndTimes end_times(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place);
 
+// Seconds of one micro-batch through a whole model on one rank, forward alone: what scores, rewards and values take.
+double forward_time(const TrainingTask& task, const TrainingLayout& layout, const TrainingPlace& place);
+
 // Seconds of a product [m, k] x [k, n] in this precision.
 double product_time(const TrainingPlace& place, Precision precision, double m, double n, double k);
 

@@ -4,15 +4,21 @@
 
 namespace longhaul {
 
+const MeasuredProcessor* measured_processor(const TimeConstants& constants, const RankUse& use) {
+  const std::string key = use.text();
+  for (const MeasuredProcessor& measured : constants.measured_processors)
+    if (measured.key == key) return &measured;
+  return nullptr;
+}
+
 Result<TrainingPlace> processor_place(const TimeConstants& constants, int threads, int ranks_on_node,
-                                      Precision precision) {
+                                      Precision precision, const RanksBeside& beside) {
   TrainingPlace place;
-  const std::string key = measured_processor_key(ranks_on_node, threads, precision);
-  for (const MeasuredProcessor& measured : constants.measured_processors) {
-    if (measured.key != key) continue;
-    place.cluster.gpu = measured.rank, place.framework = measured.framework, place.common = measured.common;
+  const RankUse use{ranks_on_node, threads, to_string(precision), beside};
+  if (const MeasuredProcessor* measured = measured_processor(constants, use)) {
+    place.cluster.gpu = measured->rank, place.framework = measured->framework, place.common = measured->common;
     place.cluster.gpus_per_node = place.cluster.domain = std::max(1, ranks_on_node);
-    place.cluster.nic_rate = measured.rank.nic_rate;
+    place.cluster.nic_rate = measured->rank.nic_rate;
     return place;
   }
   LH_TRY(place.cluster.gpu, constants.gpu_named("one core of a processor"));
@@ -27,10 +33,8 @@ Result<TrainingPlace> processor_place(const TimeConstants& constants, int thread
 }
 
 ServingSpeed processor_serving(const TimeConstants& constants, int threads, Precision precision) {
-  const std::string key = measured_processor_key(1, threads, precision);
-  for (const MeasuredProcessor& measured : constants.measured_processors)
-    if (measured.key == key) return measured.serving;
-  return {};
+  const MeasuredProcessor* measured = measured_processor(constants, {1, threads, to_string(precision)});
+  return measured != nullptr ? measured->serving : ServingSpeed{};
 }
 
 }  // namespace longhaul

@@ -55,6 +55,37 @@ bool read_step(const Value& entry, TimedStep& one) {
                                                           {"micro_batches", &one.micro_batches}});
 }
 
+bool read_rollout(const Value& entry, TimedRollout& one) {
+  one.generate_seconds = entry.get_number("generate_seconds");
+  one.reference_seconds = entry.get_number("reference_seconds");
+  return positive_time(one.generate_seconds) && positive_time(one.reference_seconds) &&
+         read_sizes(entry, {{"hidden", &one.hidden},
+                            {"layers", &one.layers},
+                            {"heads", &one.heads},
+                            {"kv_heads", &one.kv_heads},
+                            {"feed_forward", &one.feed_forward},
+                            {"vocabulary", &one.vocabulary},
+                            {"prompt_tokens", &one.prompt_tokens},
+                            {"answer_tokens", &one.answer_tokens},
+                            {"answers", &one.answers},
+                            {"group", &one.group}});
+}
+
+void add_rollouts(const std::vector<TimedRollout>& rollouts, Value& document) {
+  Value& list = document.set("rollouts", Value::make_array());
+  for (const TimedRollout& one : rollouts) {
+    Value& entry = list.push_back(Value::make_table());
+    for (const auto& [key, value] :
+         {std::pair{"hidden", one.hidden}, std::pair{"layers", one.layers}, std::pair{"heads", one.heads},
+          std::pair{"kv_heads", one.kv_heads}, std::pair{"feed_forward", one.feed_forward},
+          std::pair{"vocabulary", one.vocabulary}, std::pair{"prompt_tokens", one.prompt_tokens},
+          std::pair{"answer_tokens", one.answer_tokens}, std::pair{"answers", one.answers},
+          std::pair{"group", one.group}})
+      entry.set(key, static_cast<long long>(value));
+    entry.set("generate_seconds", one.generate_seconds), entry.set("reference_seconds", one.reference_seconds);
+  }
+}
+
 template <class T>
 bool read_timed(const Value& document, const char* key, bool (*read)(const Value&, T&), std::vector<T>& list) {
   const Value* found = document.find(key);
@@ -67,7 +98,23 @@ bool read_timed(const Value& document, const char* key, bool (*read)(const Value
   return true;
 }
 
+// Where it says what drawing takes, it says all of it.
+Status read_drawing(const Value& value, const std::string& name, ProcessorSpeed& speed) {
+  const Value *serving = value.find("serving"), *rollouts = value.find("rollouts");
+  if (serving && !serving_speed_from_value(*serving, speed.serving))
+    return no_measurement(name, "what a server's operations take is not whole");
+  if (rollouts && !read_timed(value, "rollouts", read_rollout, speed.rollouts))
+    return no_measurement(name, "a rollout lacks its sizes or a time");
+  if (!rollouts || serving) return {};
+  return no_measurement(name, "it has rollouts, and not what their operations take");
+}
+
 }  // namespace
+
+std::string RankUse::text() const {
+  const std::string of_those = format("{}x{}-{}", ranks, threads, precision);
+  return beside.ranks == 0 ? of_those : of_those + format("-beside-{}x{}", beside.ranks, beside.threads);
+}
 
 const char* to_string(ProductPass pass) {
   switch (pass) {
@@ -103,6 +150,8 @@ Value processor_speed_to_value(const ProcessorSpeed& speed) {
   document.set("machine", identity_to_value(speed.identity));
   document.set("ranks", speed.ranks), document.set("threads", speed.threads);
   document.set("precision", speed.precision);
+  if (speed.beside.ranks > 0)
+    document.set("beside_ranks", speed.beside.ranks), document.set("beside_threads", speed.beside.threads);
   document.set("at_ms", static_cast<long long>(speed.at_ms));
   document.set("spent_seconds", speed.spent_seconds);
   document.set("copy_rate", speed.copy_rate), document.set("call_seconds", speed.call_seconds);
@@ -126,6 +175,7 @@ Value processor_speed_to_value(const ProcessorSpeed& speed) {
     entry.set("seconds", one.seconds);
   }
   if (speed.serving.known()) document.set("serving", serving_speed_to_value(speed.serving));
+  if (!speed.rollouts.empty()) add_rollouts(speed.rollouts, document);
   return document;
 }
 
@@ -140,6 +190,10 @@ Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std:
   speed.precision = value.get_string("precision");
   speed.at_ms = value.get_integer("at_ms"), speed.spent_seconds = value.get_number("spent_seconds");
   speed.copy_rate = value.get_number("copy_rate"), speed.call_seconds = value.get_number("call_seconds");
+  speed.beside = {static_cast<int>(value.get_integer("beside_ranks")),
+                  static_cast<int>(value.get_integer("beside_threads"))};
+  if (speed.beside.ranks < 0 || (speed.beside.ranks == 0) != (speed.beside.threads == 0))
+    return no_measurement(name, "ranks beside have no threads, or threads no ranks");
   if (speed.ranks < 1 || speed.threads < 1 || (speed.precision != "bf16" && speed.precision != "f32"))
     return no_measurement(name, "ranks, threads or precision are missing");
   if (!positive_time(speed.copy_rate) || !positive_time(speed.call_seconds))
@@ -148,9 +202,7 @@ Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std:
     return no_measurement(name, "a product lacks its pass, its sizes or its time");
   if (!read_timed(value, "steps", read_step, speed.steps))
     return no_measurement(name, "a step lacks its sizes or its time");
-  const Value* serving = value.find("serving");
-  if (serving && !serving_speed_from_value(*serving, speed.serving))
-    return no_measurement(name, "what a server's operations take is not whole");
+  LH_CHECK(read_drawing(value, name, speed));
   return speed;
 }
 

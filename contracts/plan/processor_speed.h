@@ -40,16 +40,44 @@ struct TimedStep {
   double seconds = 0;
 };
 
+// A whole rollout of a small model of random weights, drawn by every rank that draws (engine/infer/generate): prompts,
+// `group` answers to each and none of them shorter than `answer_tokens`, all of them open at once; and what a reference
+// takes to say how likely each is.
+struct TimedRollout {
+  std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, feed_forward = 0, vocabulary = 0;
+  std::int64_t prompt_tokens = 0, answer_tokens = 0, answers = 0, group = 1;  // of a rank
+  double generate_seconds = 0, reference_seconds = 0;
+};
+
+// Ranks that draw answers for as long as others train; none: those that train draw as well, before or behind it.
+struct RanksBeside {
+  int ranks = 0, threads = 0;  // of each
+  auto operator<=>(const RanksBeside&) const = default;
+};
+
+// So many ranks at once, of so many threads, in one precision: what a measurement is of, beside the machine.
+struct RankUse {
+  int ranks = 1, threads = 1;
+  std::string precision;
+  RanksBeside beside = {};
+  auto operator<=>(const RankUse&) const = default;
+  std::string text() const;  // "2x1-bf16", "1x1-f32-beside-1x1"
+};
+
 struct ProcessorSpeed {
-  static constexpr int version = 2;  // of what is timed, and how: another one is another measurement
+  static constexpr int version = 3;  // of what is timed, and how: another one is another measurement
   ProcessorIdentity identity;
-  int ranks = 1, threads = 1;  // of a rank
+  int ranks = 1, threads = 1;  // of a rank that trains
   std::string precision = "bf16";
+  RanksBeside beside;
+  RankUse use() const { return {ranks, threads, precision, beside}; }
   double copy_rate = 0;                // bytes/s of a rank: read plus written, far beyond the caches
   double call_seconds = 0;             // of an operation on a few numbers
   std::vector<TimedProduct> products;  // in `precision`
   std::vector<TimedStep> steps;
-  ServingSpeed serving;  // of a rank alone: where ranks is 1
+  // Of a rank that draws, while all that draw do: those beside, or all that train.
+  ServingSpeed serving;
+  std::vector<TimedRollout> rollouts;
   double spent_seconds = 0;
   std::int64_t at_ms = 0;  // since 1970
 };

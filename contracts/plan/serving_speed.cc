@@ -5,16 +5,15 @@
 namespace longhaul {
 namespace {
 
-struct Named {
-  const char* key;
-  double ServingSpeed::* at;
-};
-constexpr Named figures[] = {{"call_seconds", &ServingSpeed::call},
-                             {"attention_seconds", &ServingSpeed::attention},
-                             {"prompt_attention_seconds", &ServingSpeed::prompt_attention},
-                             {"layer_seconds", &ServingSpeed::layer},
-                             {"element_seconds", &ServingSpeed::element},
-                             {"logit_seconds", &ServingSpeed::logit}};
+constexpr ServingFigure figures[] = {{"call_seconds", &ServingSpeed::call},
+                                     {"attention_seconds", &ServingSpeed::attention},
+                                     {"cache_near_seconds", &ServingSpeed::cache_near},
+                                     {"cache_shared_seconds", &ServingSpeed::cache_shared},
+                                     {"cache_far_seconds", &ServingSpeed::cache_far},
+                                     {"prompt_attention_seconds", &ServingSpeed::prompt_attention},
+                                     {"layer_seconds", &ServingSpeed::layer},
+                                     {"element_seconds", &ServingSpeed::element},
+                                     {"logit_seconds", &ServingSpeed::logit}};
 
 bool can_be(double seconds) {
   return std::isfinite(seconds) && seconds > 0;
@@ -22,9 +21,13 @@ bool can_be(double seconds) {
 
 }  // namespace
 
+std::span<const ServingFigure> serving_figures() {
+  return figures;
+}
+
 Value serving_speed_to_value(const ServingSpeed& speed) {
   Value document = Value::make_table();
-  for (const Named& one : figures) document.set(one.key, speed.*one.at);
+  for (const ServingFigure& one : figures) document.set(one.key, speed.*one.at);
   Value& products = document.set("products", Value::make_array());
   for (const ServedProduct& one : speed.products) {
     Value& entry = products.push_back(Value::make_table());
@@ -38,7 +41,7 @@ bool serving_speed_from_value(const Value& value, ServingSpeed& speed) {
   const Value* products = value.is_table() ? value.find("products") : nullptr;
   if (!products || !products->is_array() || products->size() != std::size(serving_rows) * std::size(serving_sets))
     return false;
-  for (const Named& one : figures) {
+  for (const ServingFigure& one : figures) {
     speed.*one.at = value.get_number(one.key);
     if (!can_be(speed.*one.at)) return false;
   }

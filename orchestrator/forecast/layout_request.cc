@@ -77,8 +77,40 @@ int rank_threads(const SiteConfig& site, int asked, int ranks_on_node) {
   return asked > 0 ? asked : std::max(1, cores / std::max(1, ranks_on_node));
 }
 
-Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
-                             int ranks_on_node, std::vector<std::string>& notes, Precision precision) {
+namespace {
+
+int drawing_threads(const PlannedStage& stage, int training_threads) {
+  const Value* rollout = stage.settings.find("rollout");
+  const auto threads = rollout && rollout->is_table() ? static_cast<int>(rollout->get_integer("threads")) : 0;
+  return threads > 0 ? threads : training_threads;
+}
+
+}  // namespace
+
+RankUse rank_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node) {
+  RankUse use;
+  use.ranks = ranks_on_node, use.threads = rank_threads(site, stage.common.threads, ranks_on_node);
+  use.precision = stage.settings.get_string("precision") == "f32" ? "f32" : "bf16";
+  const Value* rollout = generates_its_rows(stage) ? stage.settings.find("rollout") : nullptr;
+  if (rollout == nullptr || !rollout->is_table()) return use;
+  const int threads = drawing_threads(stage, use.threads);
+  const int drawing = rollout_ranks_of(stage.kind, stage.settings), trains = stage.dims.world_size();
+  const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
+  if (drawing > 0 && ranks_on_node == trains + drawing)
+    use.ranks = trains, use.beside = {drawing, threads};
+  else if (drawing == 0 && rollout->get_bool("ahead") && use.ranks * (use.threads + threads) <= cores)
+    use.beside = {use.ranks, threads};
+  return use;
+}
+
+RankUse drawing_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node) {
+  RankUse use = rank_use_of(stage, site, ranks_on_node);
+  if (use.beside.ranks == 0) use.threads = drawing_threads(stage, use.threads);
+  return use;
+}
+
+Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus,
+                             const RankUse& use, std::vector<std::string>& notes) {
   RankPlace rank;
   rank.on_gpus = may_use_gpus && site.node.gpus > 0;
   if (rank.on_gpus) {
@@ -90,12 +122,13 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
     rank.source = source_of_constants(rank.place.cluster.gpu);
     return rank;
   }
-  threads = rank_threads(site, threads, ranks_on_node);
-  LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node, precision));
+  const int threads = use.threads;
+  LH_TRY(rank.place, processor_place(constants, threads, use.ranks,
+                                     use.precision == "f32" ? Precision::f32 : Precision::bf16, use.beside));
   const bool assumed = rank.place.cluster.gpu.key == processor_key;
   rank.source = assumed ? source_of_constants(rank.place.cluster.gpu) : ForecastSource::measured_here;
   rank.device = format("ranks of {} core{}{}", threads, threads == 1 ? "" : "s", assumed ? "" : ", as measured");
-  if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / ranks_on_node;
+  if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / use.ranks;
   return rank;
 }
 
@@ -284,8 +317,8 @@ Result<LayoutRequest> layout_request_of_rollouts(const PlannedStage& stage, cons
                       "write node.gpus and node.gpu into its file");
   const int drawing = rollout_ranks_of(stage.kind, stage.settings);
   const int ranks_on_node = ranks_per_node > 0 ? ranks_per_node : ranks + drawing;
-  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus(stage), stage.common.threads, ranks_on_node,
-                                    q.notes, q.layout.precision));
+  LH_TRY(RankPlace rank,
+         rank_place(site, basis.constants, may_use_gpus(stage), rank_use_of(stage, site, ranks_on_node), q.notes));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
   if (!q.on_gpus) price_offload(settings.optimizer, site.network, ranks_on_node, q);
   price_low_precision(settings.low_precision, q);

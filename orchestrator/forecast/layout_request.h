@@ -13,6 +13,7 @@
 
 #include "autotune/search/layout_search.h"
 #include "autotune/time/forecast_source.h"
+#include "contracts/plan/processor_speed.h"
 #include "orchestrator/forecast/measured_trainings.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/source/run_plan.h"
@@ -72,12 +73,17 @@ struct RankPlace {
   double memory_limit = 0;                             // bytes that it may take; 0: not known
   ForecastSource source = ForecastSource::arithmetic;  // of the constants alone
 };
-// `threads`: of a rank on cores; 0: what the ranks of a node leave it. precision: on cores. Errors as layout_request
-// has them.
-Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
-                             int ranks_on_node, std::vector<std::string>& notes, Precision precision = Precision::bf16);
+// `use`: on cores, as rank_use_of() has it. Errors as layout_request has them.
+Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus,
+                             const RankUse& use, std::vector<std::string>& notes);
 // Those that a rank on cores has: `asked`, or where it is 0 what the ranks of a node leave it.
 int rank_threads(const SiteConfig& site, int asked, int ranks_on_node);
+// What is measured of a stage whose node has so many of its ranks. Ranks that only draw answers are `beside`, where all
+// of them are on one node, and so are the threads that draw them ahead, where cores are left for these; else those that
+// train also draw.
+RankUse rank_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);
+// And what of how it draws: the same, but where ranks that train draw with other threads.
+RankUse drawing_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);
 
 // The cluster that a site's GPUs are. not_found as above.
 Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes);

@@ -58,9 +58,8 @@ Result<ProcessorSpeed> read_speed(const std::string& path, const RankUse& use) {
   LH_TRY(const std::string text, read_file(path));
   LH_TRY(const Value document, parse_json(text, path));
   LH_TRY(ProcessorSpeed speed, processor_speed_from_value(document, path));
-  if (speed.ranks == use.ranks && speed.threads == use.threads && speed.precision == use.precision) return speed;
-  return make_error(ErrorCode::corrupt,
-                    format("{} is of {} ranks of {} threads in {}", path, speed.ranks, speed.threads, speed.precision));
+  if (speed.use() == use) return speed;
+  return make_error(ErrorCode::corrupt, format("{} is of {}, not of {}", path, speed.use().text(), use.text()));
 }
 
 // Keeps what it says, under a name that nobody reads.
@@ -69,6 +68,18 @@ std::string set_aside(const std::string& path, const std::string& why) {
   std::error_code failed;
   std::filesystem::rename(path, aside, failed);
   return format("set aside as {}: {}", !failed ? aside : path + " (it could not be renamed)", why);
+}
+
+// What the engine is asked.
+std::vector<std::string> measure_words(const RankUse& use) {
+  std::vector<std::string> words = {
+      "measure",     "--ranks",    std::to_string(use.ranks), "--threads", std::to_string(use.threads),
+      "--precision", use.precision};
+  if (use.beside.ranks > 0)
+    for (const std::string& word : {std::string("--beside"), std::to_string(use.beside.ranks),
+                                    std::string("--beside-threads"), std::to_string(use.beside.threads)})
+      words.push_back(word);
+  return words;
 }
 
 std::string source_text(const ProcessorSpeed& speed, const RankUse& use, const std::string& path) {
@@ -111,14 +122,13 @@ class SpeedReader {
       if (speed.ok() && take(*speed, use, path)) return;
       if (!speed.ok()) say(set_aside(path, speed.error().message()));
     }
-    assume(use, format("its ranks run on other hosts; on one of them: longhaul-engine measure --ranks {} --threads {} "
-                       "--precision {} > {}",
-                       use.ranks, use.threads, use.precision, path));
+    assume(use, format("its ranks run on other hosts; on one of them: longhaul-engine {} > {}",
+                       join(measure_words(use), " "), path));
   }
 
   void read_of_machine(const ProcessorIdentity& machine, const RankUse& use) {
     // Far too many for this machine are those of another one that is being planned.
-    const int wanted = use.ranks * use.threads;
+    const int wanted = use.ranks * use.threads + use.beside.ranks * use.beside.threads;
     if (wanted > threads_a_core_max * machine.cores)
       return assume(use, format("{} threads are more than {} a core of this machine", wanted, threads_a_core_max));
     if (wanted > machine.cores) say(format("{}: {} threads share {} cores", use.text(), wanted, machine.cores));
@@ -163,20 +173,6 @@ class SpeedReader {
 
 }  // namespace
 
-std::string RankUse::text() const {
-  return format("{}x{}-{}", ranks, threads, precision);
-}
-
-namespace {
-
-int drawing_threads(const PlannedStage& stage, int training_threads) {
-  const Value* rollout = stage.settings.find("rollout");
-  const auto threads = rollout && rollout->is_table() ? static_cast<int>(rollout->get_integer("threads")) : 0;
-  return threads > 0 ? threads : training_threads;
-}
-
-}  // namespace
-
 std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site) {
   std::set<RankUse> uses;
   // What a tune stage tries may differ from the stage as it is written.
@@ -186,14 +182,11 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
     const bool trains = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
     if (!trains && stage.kind != "deploy") return;
     if (may_use_gpus(stage) && site.node.gpus > 0) return;
-    RankUse use;
     const int all = stage.dims.world_size() + rollout_ranks_of(stage.kind, stage.settings);
-    if (trains) use.ranks = std::max(1, all / std::max(1, stage.common.nodes));
-    use.threads = rank_threads(site, stage.common.threads, use.ranks);
-    use.precision = stage.settings.get_string("precision") == "f32" ? "f32" : "bf16";
+    const int on_node = trains ? std::max(1, all / std::max(1, stage.common.nodes)) : 1;
+    RankUse use = rank_use_of(stage, site, on_node);
     uses.insert(use);
-    // Answers are drawn by each rank alone.
-    if (generates_its_rows(stage)) uses.insert({1, drawing_threads(stage, use.threads), use.precision});
+    if (generates_its_rows(stage)) uses.insert(drawing_use_of(stage, site, on_node));
     if (tuned && trains) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
   };
   for (const PlannedStage& stage : plan.stages) {
@@ -212,9 +205,9 @@ MachineProbe probe_with(const std::string& engine) {
     return identity_from_value(said, "longhaul-engine measure");
   };
   probe.measure = [engine](const RankUse& use) -> Result<ProcessorSpeed> {
-    LH_TRY(const Value said, engine_says({engine, "measure", "--ranks", std::to_string(use.ranks), "--threads",
-                                          std::to_string(use.threads), "--precision", use.precision},
-                                         measure_deadline_ms));
+    std::vector<std::string> argv = measure_words(use);
+    argv.insert(argv.begin(), engine);
+    LH_TRY(const Value said, engine_says(argv, measure_deadline_ms));
     return processor_speed_from_value(said, "longhaul-engine measure");
   };
   return probe;

@@ -17,13 +17,6 @@ namespace longhaul {
 
 inline constexpr const char* machine_folder_name = ".machine";
 
-// So many ranks at once, of so many threads, in one precision.
-struct RankUse {
-  int ranks = 1, threads = 1;
-  std::string precision;
-  auto operator<=>(const RankUse&) const = default;
-  std::string text() const;  // "2x1-bf16"
-};
 // Of the plan's trainings and servers on processors, each once.
 std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site);
 

@@ -4,15 +4,18 @@
 
 #include "autotune/search/training_forecast.h"
 #include "orchestrator/forecast/layout_request.h"
+#include "orchestrator/forecast/stage_shape.h"
 
 namespace longhaul {
 
 // `training`: of the steps alone, as layout_request_of_rollouts() has it, which take `train_seconds`. As if every
 // prompt were as long as sequence_length allows and every answer as long as the settings do; what that leaves out is
-// said in `notes`. unsupported: ppo, which trains a critic, and distill, whose teacher is another model.
+// said in `notes`. `shapes`: the models that it takes beside its own. unsupported: a critic or a teacher whose shape
+// nobody knows yet.
 Result<RolloutForecast> rollout_forecast(const PlannedStage& stage, const SiteConfig& site,
                                          const TimeConstants& constants, const LayoutRequest& training,
-                                         int ranks_per_node, double train_seconds, std::vector<std::string>& notes);
+                                         const ShapesBeside& shapes, int ranks_per_node, double train_seconds,
+                                         std::vector<std::string>& notes);
 
 // Bytes that the ranks that only draw need together on the node that holds the last of them; 0: there are none.
 double drawing_memory_of_node(const RolloutForecast& rollout, int ranks_per_node);

@@ -70,7 +70,7 @@ Result<SizeRequest> size_request(const BudgetRequest& q, const SiteConfig& given
   }
   const SiteConfig site = site_with_gpu(given, q.gpu);
   if (site.node.gpus < 1) return size;
-  LH_TRY(RankPlace rank, rank_place(site, constants, true, 0, site.node.gpus, notes));
+  LH_TRY(RankPlace rank, rank_place(site, constants, true, {site.node.gpus, 1, "bf16"}, notes));
   SearchRequest& where = size.where.emplace();
   where.place = std::move(rank.place);
   LH_TRY(where.memory, memory_profile("longhaul"));

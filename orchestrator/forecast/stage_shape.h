@@ -13,4 +13,11 @@ namespace longhaul {
 // where nobody knows it.
 std::optional<ModelShape> stage_shape(const RunPlan& plan, const PlannedStage& stage);
 
+// Of the models that an align stage takes beside the one that it trains (inputs.teacher, inputs.reward); nullopt: as
+// above, or there is no such input.
+struct ShapesBeside {
+  std::optional<ModelShape> teacher, reward;
+};
+ShapesBeside shapes_beside(const RunPlan& plan, const PlannedStage& stage);
+
 }  // namespace longhaul

@@ -109,8 +109,8 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                                  basis.measured.newest_of(question->device)));
   made->nodes = stage.common.nodes;
   if (generates) {
-    const auto rollout =
-        rollout_forecast(stage, site, basis.constants, *question, ranks_per_node, made->time.seconds(), made->notes);
+    const auto rollout = rollout_forecast(stage, site, basis.constants, *question, shapes_beside(plan, stage),
+                                          ranks_per_node, made->time.seconds(), made->notes);
     if (!rollout.ok()) {
       none.problem = rollout.error().message();
       return none;

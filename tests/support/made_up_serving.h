@@ -14,6 +14,7 @@ inline ServingSpeed made_up_serving() {
       speed.products.push_back({rows, set, read + 1e-11 * static_cast<double>(rows)});
     read *= 2;
   }
+  speed.cache_near = 2e-11, speed.cache_shared = 6e-11, speed.cache_far = 2e-10;
   speed.call = 2e-6, speed.attention = 5e-11, speed.prompt_attention = 2e-11, speed.layer = 2e-5, speed.element = 1e-9,
   speed.logit = 1e-8;
   return speed;

@@ -14,10 +14,11 @@ Result<ChatTokens> at_line(int line, Result<ChatTokens> tokens) {
   return line > 0 ? std::move(tokens).with_context(format("line {}", line)) : std::move(tokens);
 }
 
-Error nothing_fits(std::int64_t examples, std::int64_t sequence_length) {
+Error nothing_fits(std::size_t examples, TextRoom room) {
   return make_error(ErrorCode::invalid_input,
-                    format("none of {} examples fits into sequence_length = {}", examples, sequence_length),
-                    "use a longer sequence_length");
+                    format("none of {} examples fits into sequence_length = {}", examples, room.text()),
+                    room.before > 0 ? "use a longer sequence_length, or fewer adapter.virtual_tokens"
+                                    : "use a longer sequence_length");
 }
 
 }  // namespace
@@ -76,17 +77,17 @@ Result<std::vector<LabelledExample>> read_labelled(const std::string& path, std:
 }
 
 Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examples, const ChatEncoder& encoder,
-                                          std::int64_t sequence_length) {
+                                          TextRoom room) {
   TokenizedLabels made;
   for (const LabelledExample& example : examples) {
     LH_TRY(ChatTokens tokens,
            at_line(example.line, encoder.encode_answer(example.prompt, example.answer, example.tools)));
-    if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
+    if (static_cast<std::int64_t>(tokens.ids.size()) > room.tokens() + 1)
       ++made.too_long;
     else
       made.answers.push_back({std::move(tokens), example.desirable});
   }
-  if (made.answers.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  if (made.answers.empty()) return nothing_fits(examples.size(), room);
   return made;
 }
 
@@ -98,24 +99,26 @@ void put_before(std::span<const std::int32_t> ids, ChatTokens& example) {
 }
 
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
-                                                std::int64_t sequence_length, std::span<const std::int32_t> before) {
+                                                TextRoom room, std::span<const std::int32_t> before) {
+  room.before = std::max(room.before, std::ssize(before));
   TokenizedExamples made;
   for (const InstructExample& example : examples) {
     LH_TRY(ChatTokens tokens,
            at_line(example.line, example.text.empty() ? encoder.encode(example.messages, false, example.tools)
                                                       : encoder.encode_text(example.text)));
-    put_before(before, tokens);
-    if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
+    if (static_cast<std::int64_t>(tokens.ids.size()) > room.tokens() + 1) {
       ++made.too_long;
-    else
-      made.examples.push_back(std::move(tokens));
+      continue;
+    }
+    put_before(before, tokens);
+    made.examples.push_back(std::move(tokens));
   }
-  if (made.examples.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  if (made.examples.empty()) return nothing_fits(examples.size(), room);
   return made;
 }
 
 Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
-                                                  const ChatEncoder& encoder, std::int64_t sequence_length) {
+                                                  const ChatEncoder& encoder, TextRoom room) {
   TokenizedPreferences made;
   for (const PreferenceExample& example : examples) {
     const auto answered = [&](const std::vector<ChatMessage>& answers) {
@@ -125,12 +128,12 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
     LH_TRY(ChatTokens rejected, answered(example.rejected));
     PreferencePair pair{std::move(chosen), std::move(rejected), example.line, example.margin, example.category};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
-    if (static_cast<std::int64_t>(longest) > sequence_length + 1)
+    if (static_cast<std::int64_t>(longest) > room.tokens() + 1)
       ++made.too_long;
     else
       made.pairs.push_back(std::move(pair));
   }
-  if (made.pairs.empty()) return nothing_fits(static_cast<std::int64_t>(examples.size()), sequence_length);
+  if (made.pairs.empty()) return nothing_fits(examples.size(), room);
   return made;
 }
 

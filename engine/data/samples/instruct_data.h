@@ -10,6 +10,7 @@
 
 #include "base/error/result.h"
 #include "engine/data/samples/batch.h"
+#include "engine/data/samples/text_room.h"
 #include "engine/data/samples/tuning_rows.h"
 #include "engine/data/template/chat.h"
 
@@ -38,12 +39,12 @@ void put_before(std::span<const std::int32_t> ids, ChatTokens& example);
 
 struct TokenizedExamples {
   std::vector<ChatTokens> examples;
-  std::int64_t too_long = 0;  // left out: more than sequence_length + 1 tokens
+  std::int64_t too_long = 0;  // left out: more than room.tokens() + 1
 };
-// `before`: put_before() each of them, counted in its length. ErrorCode::invalid_input if nothing is left.
+// room.length: what errors call sequence_length. `before`: put_before() each of them, which the room then counts.
+// ErrorCode::invalid_input if nothing is left.
 Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample> examples, const ChatEncoder& encoder,
-                                                std::int64_t sequence_length,
-                                                std::span<const std::int32_t> before = {});
+                                                TextRoom room, std::span<const std::int32_t> before = {});
 
 struct PreferencePair {
   ChatTokens chosen, rejected;  // both with the prompt; only the answers are in the loss masks
@@ -56,7 +57,7 @@ struct TokenizedPreferences {
   std::int64_t too_long = 0;
 };
 Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
-                                                  const ChatEncoder& encoder, std::int64_t sequence_length);
+                                                  const ChatEncoder& encoder, TextRoom room);
 
 struct LabelledAnswer {
   ChatTokens tokens;  // with the prompt; only the answer is in the loss mask
@@ -67,7 +68,7 @@ struct TokenizedLabels {
   std::int64_t too_long = 0;
 };
 Result<TokenizedLabels> tokenize_labelled(std::span<const LabelledExample> examples, const ChatEncoder& encoder,
-                                          std::int64_t sequence_length);
+                                          TextRoom room);
 
 // The order of examples over epochs, as the Sampler's: example of global sample k.
 std::int64_t example_of_sample(std::int64_t k, std::int64_t examples, std::uint64_t seed);

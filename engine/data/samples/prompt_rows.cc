@@ -90,12 +90,12 @@ Result<std::vector<PromptExample>> read_prompts(const std::string& path, bool ne
 }
 
 Result<TokenizedPrompts> tokenize_prompts(std::vector<PromptExample> examples, const ChatEncoder& encoder,
-                                          std::int64_t tokens_max) {
+                                          TextRoom room) {
   TokenizedPrompts made;
   for (PromptExample& example : examples) {
     auto encoded = encoder.encode_prompt(example.messages);
     LH_TRY(std::vector<std::int32_t> ids, std::move(encoded).with_context(format("line {}", example.line)));
-    if (static_cast<std::int64_t>(ids.size()) > tokens_max) {
+    if (static_cast<std::int64_t>(ids.size()) > room.tokens()) {
       ++made.too_long;
       continue;
     }
@@ -103,7 +103,8 @@ Result<TokenizedPrompts> tokenize_prompts(std::vector<PromptExample> examples, c
     made.examples.push_back(std::move(example));
   }
   if (made.examples.empty())
-    return bad_prompt(format("none of {} prompts fits into {} tokens", examples.size(), tokens_max),
+    return bad_prompt(format("none of {} prompts fits into {} tokens: a text may have {}", examples.size(),
+                             room.tokens(), room.text()),
                       "use a longer sequence_length, or a smaller max_new_tokens");
   return made;
 }

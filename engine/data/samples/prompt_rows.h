@@ -10,6 +10,7 @@
 
 #include "base/error/result.h"
 #include "base/value/value.h"
+#include "engine/data/samples/text_room.h"
 #include "engine/data/template/chat.h"
 
 namespace longhaul {
@@ -31,10 +32,10 @@ Result<std::vector<PromptExample>> read_prompts(const std::string& path, bool ne
 struct TokenizedPrompts {
   std::vector<std::vector<std::int32_t>> ids;  // of `examples`, each with the assistant's turn opened
   std::vector<PromptExample> examples;
-  std::int64_t too_long = 0;  // left out: more than `tokens_max`
+  std::int64_t too_long = 0;  // left out: more than room.tokens()
 };
 // invalid_input if nothing is left.
 Result<TokenizedPrompts> tokenize_prompts(std::vector<PromptExample> examples, const ChatEncoder& encoder,
-                                          std::int64_t tokens_max);
+                                          TextRoom room);
 
 }  // namespace longhaul

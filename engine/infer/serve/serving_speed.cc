@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr int calls = 200, draws = 16;
 constexpr std::int64_t vocabulary = 16384;
-constexpr double multiplications = 5e7;  // of a timed group of products: some milliseconds
+constexpr double multiplications = 5e6;  // of a timed group of products: half a millisecond
 
 struct Matrix {
   std::int64_t out, in;
@@ -36,15 +37,18 @@ constexpr std::int64_t width = 512, head = 64, kv_width = 128, inner = 1408, man
 constexpr double elements_of_row = 8 * width + 3 * (width + 2 * kv_width + inner);  // as serving_time.h counts them
 
 constexpr std::int64_t shared_bytes = 8LL << 20;  // more than a core's own caches hold anywhere
+constexpr std::int64_t far_bytes = 32LL << 20;    // and more than what cores share holds for one of them
 
-// Caches of several layers, more than a core's own cache holds.
-constexpr std::int64_t heads = 16, kv_heads = 4, context_length = 512, sequences = 4, layers = 8;
+// Caches of a quarter of a MiB in each layer, and how many sequences a step attends to.
+constexpr std::int64_t heads = 16, kv_heads = 4, sequences = 8;
+constexpr std::int64_t kv_elements = kv_heads * head;
 constexpr std::int64_t prompt_length = 256;
 
 struct TimedWork {
   std::function<void()> once;
   int repeats = 1;
-  int before = 0;  // that are not timed: what others have read since lies in the caches
+  int before = 0;    // that are not timed: what others have read since lies in the caches
+  double spent = 0;  // seconds of all of it
   bool is_shared =
       false;  // it reads what cores share: others who compute take their part of that from a server as well
   std::vector<double> seconds = {};  // of one
@@ -136,7 +140,6 @@ class ServingMeasurement {
         many_(context, options.dtype, many_rows) {}
 
   Result<ServingSpeed> measure() {
-    const std::int64_t begun = clock_.monotonic_ns();
     add_call();
     for (std::size_t set = 0; set < std::size(serving_sets); ++set) add_set(set);
     add_attention();
@@ -144,22 +147,37 @@ class ServingMeasurement {
     for (SmallOperations* one : {&few_, &many_}) timed_.push_back({[one] { one->run(); }, calls});
     add_draw();
     for (TimedWork& one : timed_) one.once();  // compiles products, takes memory
-    do {
+    // Round after round, so that whoever computes here for a moment meets every operation alike. Each has the same part
+    // of the time: those that take long are left out of later rounds.
+    const double share = options_.seconds / static_cast<double>(timed_.size());
+    for (bool any = true; any;) {
+      any = false;
       for (TimedWork& one : timed_) {
         if (options_.stop && options_.stop->load(std::memory_order_relaxed))
           return make_error(ErrorCode::aborted, "the measurement was stopped");
+        if (!one.seconds.empty() && one.spent >= share) continue;
         time(one);
+        any = true;
       }
-    } while (static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9 < options_.seconds);
+    }
     return result();
   }
 
  private:
   void time(TimedWork& one) {
+    const std::int64_t entered = clock_.monotonic_ns();
     for (int i = 0; i < one.before; ++i) one.once();
-    const std::int64_t begun = clock_.monotonic_ns();
+    const std::int64_t begun = now_ns();
     for (int i = 0; i < one.repeats; ++i) one.once();
-    one.seconds.push_back(static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9 / one.repeats);
+    one.seconds.push_back(static_cast<double>(now_ns() - begun) * 1e-9 / one.repeats);
+    one.spent += static_cast<double>(clock_.monotonic_ns() - entered) * 1e-9;
+  }
+  // Of a rank of one thread what the thread itself computes: who interrupts a millisecond of it says nothing of it.
+  // Threads wait for each other, and that counts.
+  std::int64_t now_ns() const {
+    timespec now{};
+    if (context_.threads() > 1 || ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return clock_.monotonic_ns();
+    return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
   }
 
   Tensor& keep(Tensor tensor) { return *tensors_.emplace_back(std::make_unique<Tensor>(std::move(tensor))); }
@@ -185,26 +203,40 @@ class ServingMeasurement {
       };
       const int repeats =
           std::max(1, static_cast<int>(std::min(multiplications / work, 4.0 * static_cast<double>(count))));
-      timed_.push_back({once, repeats, std::min(repeats, static_cast<int>(count)), serving_sets[set] >= shared_bytes});
+      const int before = serving_sets[set] < far_bytes ? std::min(repeats, static_cast<int>(count)) : 0;
+      timed_.push_back({once, repeats, before, 0, serving_sets[set] >= shared_bytes});
     }
   }
 
-  void add_attention() {
-    Tensor& cache = keep(made_up(context_, options_.dtype, {layers * sequences * 2, context_length * kv_heads * head}));
-    Tensor &q = keep(made_up(context_, options_.dtype, {sequences, heads * head})),
-           &out = keep(Tensor(options_.dtype, {sequences, heads * head}));
-    const std::int64_t row = cache.bytes() / cache.shape()[0];
-    std::vector<KvPlace> places;
-    for (std::int64_t i = 0; i < layers * sequences; ++i) {
-      auto* const at = static_cast<std::byte*>(cache.view().data()) + 2 * i * row;
-      places.push_back({at, at + row, context_length});
-    }
-    timed_.push_back({[this, places, &q, &out] {
-      for (std::size_t layer = 0; layer < layers; ++layer)
-        attention_decode_table(context_, {heads, kv_heads, head, 0, 0}, q,
-                               std::span(places).subspan(layer * sequences, sequences), context_length, out.view());
-    }});
+  // Over caches of the first `bytes`, with so many heads of queries.
+  void add_attention_over(const std::vector<KvPlace>& all, std::int64_t bytes, std::int64_t query_heads) {
+    const std::int64_t places = bytes / serving_caches[0], at_once = std::min(places, sequences);
+    Tensor &q = keep(made_up(context_, options_.dtype, {at_once, query_heads * head})),
+           &out = keep(Tensor(options_.dtype, {at_once, query_heads * head}));
+    const auto once = [this, &all, &q, &out, places, at_once, query_heads] {
+      for (std::int64_t at = 0; at < places; at += at_once)
+        attention_decode_table(context_, {query_heads, kv_heads, head, 0, 0}, q,
+                               std::span(all).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(at_once)),
+                               context_length(), out.view());
+    };
+    const bool near = bytes == serving_caches[0];
+    timed_.push_back({once, near ? 20 : 1, near ? 2 : 0, 0, !near});
   }
+
+  // By heads of queries that share those of keys and values, and that have one each: near, further and far ones.
+  void add_attention() {
+    const std::int64_t places = far_bytes / serving_caches[0];
+    static_assert(far_bytes == *(std::end(serving_caches) - 1));
+    Tensor& cache = keep(made_up(context_, options_.dtype, {places * 2, context_length() * kv_elements}));
+    const std::int64_t row = cache.bytes() / cache.shape()[0];
+    for (std::int64_t i = 0; i < places; ++i) {
+      auto* const at = static_cast<std::byte*>(cache.view().data()) + 2 * i * row;
+      caches_.push_back({at, at + row, context_length()});
+    }
+    add_attention_over(caches_, far_bytes, heads);
+    for (const std::int64_t bytes : serving_caches) add_attention_over(caches_, bytes, kv_heads);
+  }
+  std::int64_t context_length() const { return serving_caches[0] / (2 * kv_elements * dtype_bytes(options_.dtype)); }
 
   // Queries, keys and values of a piece of a prompt, as attend_prompt has them.
   void add_prompt_attention() {
@@ -243,7 +275,17 @@ class ServingMeasurement {
         speed.products.push_back({rows, serving_sets[set], std::max(took - speed.call, took / 2) / weights});
       }
     }
-    speed.attention = seconds() / static_cast<double>(layers * sequences * context_length * heads * head);
+    // Of an element of a head of keys and values; groups of four heads of queries share one.
+    const auto attended = [&](std::int64_t bytes) {
+      return seconds() / static_cast<double>(bytes / serving_caches[0] * context_length() * kv_elements);
+    };
+    const double shared_heads = attended(far_bytes), near = attended(serving_caches[0]),
+                 further = attended(serving_caches[1]), far = attended(serving_caches[2]);
+    constexpr double others = heads / kv_heads - 1;
+    speed.attention = std::max((shared_heads - far) / others, near / 10);
+    for (const auto& [at, took] : {std::pair{&speed.cache_near, near}, std::pair{&speed.cache_shared, further},
+                                   std::pair{&speed.cache_far, far}})
+      *at = std::max(took - speed.attention, took / 10);
     speed.prompt_attention =
         seconds() / (static_cast<double>(prompt_length * heads * head) * static_cast<double>(prompt_length) / 2);
     const double few = seconds(), many = seconds();
@@ -258,6 +300,7 @@ class ServingMeasurement {
   const Clock& clock_;
   SmallOperations few_, many_;
   std::vector<std::unique_ptr<Tensor>> tensors_;
+  std::vector<KvPlace> caches_;
   std::vector<TimedWork> timed_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/digest/philox.h"
@@ -14,11 +15,11 @@
 #include "base/text/text.h"
 #include "contracts/pipeline/pipeline_stages.h"
 #include "engine/comm/threads_communicator.h"
-#include "engine/infer/serve/serving_speed.h"
 #include "engine/ops/cpu/gemm/gemm_onednn.h"
 #include "engine/ops/cpu/simd/kernels.h"
 #include "engine/ops/linear/gemm.h"
 #include "engine/ops/pointwise/elementwise.h"
+#include "engine/tasks/commands/measure_drawing.h"
 #include "engine/train/step/trainer.h"
 
 namespace longhaul {
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::int64_t copied_floats = 4 << 20;  // of each of two arrays: beyond the caches of most cores
 constexpr int calls = 500;
-constexpr double product_flops_least = 5e7;  // a smaller one is repeated
+constexpr double product_flops_least = 1e7;  // a smaller one is repeated
 
 struct ProductCase {
   std::int64_t m, n, k;
@@ -291,28 +292,8 @@ void put_times(const std::vector<double>& seconds, ProcessorSpeed& speed) {
   }
 }
 
-}  // namespace
-
-Result<ProcessorIdentity> this_processor() {
-  ProcessorIdentity identity;
-  identity.processor = processor_name(), identity.cores = usable_cores();
-  const ComputeContext context;
-  identity.kernels = cpu::kernels_name(context), identity.products = cpu::onednn_level();
-  LH_TRY(identity.engine, hash_file(own_program_path()));
-  return identity;
-}
-
-Result<ProcessorSpeed> measure_processor(const MeasureOptions& options, const Clock& clock) {
-  if (options.precision != "bf16" && options.precision != "f32")
-    return make_error(ErrorCode::invalid_input, "a processor is measured in bf16 or in f32");
-  if (options.ranks < 1 || options.ranks > measured_ranks_max || options.threads < 1 || options.threads > 4096)
-    return make_error(ErrorCode::invalid_input,
-                      format("{} ranks of {} threads cannot be measured", options.ranks, options.threads));
-  ProcessorSpeed speed;
-  LH_TRY(speed.identity, this_processor());
-  speed.ranks = options.ranks, speed.threads = options.threads, speed.precision = options.precision;
-  speed.at_ms = clock.wall_ms();
-  const std::int64_t begun = clock.monotonic_ns();
+// What ranks that train take, all at once: the slowest one's times.
+Status measure_training(const MeasureOptions& options, const Clock& clock, ProcessorSpeed& speed) {
   const auto count = static_cast<std::size_t>(options.ranks);
   std::vector<std::vector<double>> times(count);
   std::vector<Status> ends(count);
@@ -343,11 +324,63 @@ Result<ProcessorSpeed> measure_processor(const MeasureOptions& options, const Cl
   for (const std::vector<double>& of_rank : times)
     for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], of_rank[i]);
   put_times(slowest, speed);
-  if (options.ranks == 1) {
-    const ComputeContext context(options.threads);
-    const DType dtype = options.precision == "bf16" ? DType::bf16 : DType::f32;
-    LH_TRY(speed.serving, measure_serving(context, {dtype, options.seconds / 2, options.stop}, clock));
+  return {};
+}
+
+// One after the other, or beside each other.
+Result<DrawingTimes> measure_both(const MeasureOptions& options, const Clock& clock, ProcessorSpeed& speed) {
+  DrawingMeasure draws;
+  draws.dtype = options.precision == "bf16" ? DType::bf16 : DType::f32, draws.stop = options.stop;
+  if (options.beside.ranks == 0) {
+    MeasureOptions half = options;
+    half.seconds = draws.seconds = options.seconds / 2;
+    LH_CHECK(measure_training(half, clock, speed));
+    draws.ranks = options.ranks, draws.threads = options.threads;
+    return measure_drawing(draws, clock);
   }
+  std::atomic<bool> trained{false};
+  draws.ranks = options.beside.ranks, draws.threads = options.beside.threads;
+  draws.seconds = options.seconds, draws.until = &trained;
+  std::optional<Result<DrawingTimes>> drawn;
+  Status training;
+  {
+    const std::jthread drawing([&] { drawn = measure_drawing(draws, clock); });
+    training = measure_training(options, clock, speed);
+    trained = true;
+  }
+  LH_CHECK(training);
+  return std::move(*drawn);
+}
+
+}  // namespace
+
+Result<ProcessorIdentity> this_processor() {
+  ProcessorIdentity identity;
+  identity.processor = processor_name(), identity.cores = usable_cores();
+  const ComputeContext context;
+  identity.kernels = cpu::kernels_name(context), identity.products = cpu::onednn_level();
+  LH_TRY(identity.engine, hash_file(own_program_path()));
+  return identity;
+}
+
+Result<ProcessorSpeed> measure_processor(const MeasureOptions& options, const Clock& clock) {
+  if (options.precision != "bf16" && options.precision != "f32")
+    return make_error(ErrorCode::invalid_input, "a processor is measured in bf16 or in f32");
+  if (options.ranks < 1 || options.ranks > measured_ranks_max || options.threads < 1 || options.threads > 4096)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} ranks of {} threads cannot be measured", options.ranks, options.threads));
+  const RanksBeside& beside = options.beside;
+  if (beside.ranks < 0 || beside.ranks > measured_ranks_max || (beside.ranks == 0) != (beside.threads == 0) ||
+      beside.threads > 4096)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} ranks of {} threads beside cannot be measured", beside.ranks, beside.threads));
+  ProcessorSpeed speed;
+  LH_TRY(speed.identity, this_processor());
+  speed.ranks = options.ranks, speed.threads = options.threads, speed.precision = options.precision;
+  speed.beside = beside, speed.at_ms = clock.wall_ms();
+  const std::int64_t begun = clock.monotonic_ns();
+  LH_TRY(DrawingTimes drawn, measure_both(options, clock, speed));
+  speed.serving = std::move(drawn.serving), speed.rollouts = std::move(drawn.rollouts);
   speed.spent_seconds = static_cast<double>(clock.monotonic_ns() - begun) * 1e-9;
   return speed;
 }

@@ -84,6 +84,8 @@ Status measure(const Question& question, const QuestionCommand& command) {
   options.integer("--ranks", asked.ranks, 1, measured_ranks_max, "that work at the same time");
   options.integer("--threads", asked.threads, 1, 4096, "of each rank");
   options.choice("--precision", {"bf16", "f32"}, asked.precision, "of products");
+  options.integer("--beside", asked.beside.ranks, 0, measured_ranks_max, "ranks that draw answers meanwhile");
+  options.integer("--beside-threads", asked.beside.threads, 0, 4096, "of each of these");
   options.number("--seconds", asked.seconds, 0, 3600, "no new round begins after that");
   options.choice("--only", {"identity"}, only, "which processor it is, nothing timed");
   LH_TRY(const bool helped, options.parse(question.arguments));

@@ -196,7 +196,7 @@ Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& mode
                                                 std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::vector<InstructExample> examples, read_instructions(file, ignore));
-  LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.context_length()));
+  LH_TRY(const TokenizedExamples tokenized, tokenize_instructions(examples, encoder, model.room()));
   std::vector<ScoreRequest> requests;
   for (const ChatTokens& example : tokenized.examples) requests.push_back({example.ids, example.loss_mask});
   LH_TRY(const std::vector<SequenceScore> scores, score_requests(run, model, requests));
@@ -234,7 +234,7 @@ Result<MeasuredItems> measure_preferences(TaskRun& run, ScoringModel& model, con
                                           std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore));
-  LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.context_length()));
+  LH_TRY(const TokenizedPreferences tokenized, tokenize_preferences(examples, encoder, model.room()));
   std::vector<ScoreRequest> requests;
   for (const PreferencePair& pair : tokenized.pairs)
     for (const ChatTokens* side : {&pair.chosen, &pair.rejected}) requests.push_back({side->ids, side->loss_mask});

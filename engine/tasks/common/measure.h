@@ -5,6 +5,7 @@
 #include <span>
 
 #include "contracts/settings/stages/inference.h"
+#include "engine/data/samples/text_room.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/model/llama.h"
 #include "engine/tasks/common/task_run.h"
@@ -24,7 +25,12 @@ class ScoringModel {
                                                     bool reward = false);
   Llama& llama() { return *llama_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::int64_t context_length() const { return context_length_; }
+  std::int64_t context_length() const { return context_length_; }  // of texts
+  // The same, with what stands before every text.
+  TextRoom room() const {
+    const std::int64_t before = store_->shape().virtual_tokens;
+    return {context_length_ + before, before};
+  }
   std::int64_t tokens_max() const { return tokens_max_; }
   const std::string& folder() const { return folder_; }
 

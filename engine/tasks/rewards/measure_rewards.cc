@@ -67,7 +67,7 @@ void add_first_error_accuracy(MeasuredItems& made) {
 Result<MeasuredItems> measure_rewards(TaskRun& run, ScoringModel& model, const RewardForm& form,
                                       const std::string& file, std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
-  LH_TRY(const RewardPairs read, read_reward_pairs(file, ignore, encoder, model.context_length()));
+  LH_TRY(const RewardPairs read, read_reward_pairs(file, ignore, encoder, model.room()));
   LH_CHECK(check_categories(read.pairs, file));
   std::vector<std::vector<std::size_t>> places;
   std::vector<AskedText> texts;
@@ -107,7 +107,7 @@ Result<MeasuredItems> measure_ratings(TaskRun& run, ScoringModel& model, const R
                                       const std::string& file, std::span<const std::string> ignore) {
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(model.tokenizer(), model.folder()));
   LH_TRY(const RatedAnswers read,
-         read_rated_answers(file, form, ignore, model.tokenizer(), encoder, model.context_length(), false));
+         read_rated_answers(file, form, ignore, model.tokenizer(), encoder, model.room(), false));
   LH_TRY(const auto numbers, numbers_of(run, model, asked_texts(read.answers)));
   const bool steps = form.method == "process";
   MeasuredItems made;

@@ -25,7 +25,7 @@ Status check_places(const RatedAnswer& answer, const std::string& file) {
 
 Result<RatedAnswers> read_rated_answers(const std::string& file, const RewardForm& form,
                                         std::span<const std::string> ignore, const Tokenizer& tokenizer,
-                                        const ChatEncoder& encoder, std::int64_t sequence_length, bool needs_value) {
+                                        const ChatEncoder& encoder, TextRoom room, bool needs_value) {
   LH_TRY(std::vector<RatedExample> examples, read_rated(file, form, ignore, needs_value));
   RatedAnswers made;
   for (RatedExample& example : examples) {
@@ -37,7 +37,7 @@ Result<RatedAnswers> read_rated_answers(const std::string& file, const RewardFor
     answer.line = example.line, answer.ids = std::move(judged.ids);
     if (answer.ids.empty())
       return make_error(ErrorCode::invalid_input, format("{}:{}: the answer has no tokens", file, example.line));
-    if (static_cast<std::int64_t>(answer.ids.size()) > sequence_length) {
+    if (static_cast<std::int64_t>(answer.ids.size()) > room.tokens()) {
       ++made.too_long;
       continue;
     }
@@ -47,7 +47,7 @@ Result<RatedAnswers> read_rated_answers(const std::string& file, const RewardFor
   }
   if (!made.answers.empty()) return made;
   return make_error(ErrorCode::invalid_input,
-                    format("{}: none of {} answers fits into {} tokens", file, made.too_long, sequence_length),
+                    format("{}: none of {} answers fits into sequence_length = {}", file, made.too_long, room.text()),
                     "use a longer sequence_length");
 }
 

@@ -8,6 +8,7 @@
 #include "contracts/settings/training/training.h"
 #include "engine/data/rows/step_places.h"
 #include "engine/data/samples/sampler.h"
+#include "engine/data/samples/text_room.h"
 #include "engine/train/step/batch_source.h"
 #include "engine/train/step/sequence_rewards.h"
 
@@ -22,13 +23,13 @@ struct RatedAnswer {
 };
 struct RatedAnswers {
   std::vector<RatedAnswer> answers;
-  std::int64_t too_long = 0;  // left out: more than sequence_length tokens
+  std::int64_t too_long = 0;  // left out: more than room.tokens()
 };
 // Of a file of rows, by the form's method. invalid_input: rows that are wrong, steps that are no steps in tokens, or
 // nothing that fits. `needs_value`: as of rated_of_row.
 Result<RatedAnswers> read_rated_answers(const std::string& file, const RewardForm& form,
                                         std::span<const std::string> ignore, const Tokenizer& tokenizer,
-                                        const ChatEncoder& encoder, std::int64_t sequence_length, bool needs_value);
+                                        const ChatEncoder& encoder, TextRoom room, bool needs_value);
 
 // As AttributeObjective and StepObjective want them, one sequence for each answer.
 class RatedAnswerSource final : public BatchSource {

@@ -9,7 +9,7 @@
 namespace longhaul {
 
 Result<RewardPairs> read_reward_pairs(const std::string& file, std::span<const std::string> ignore,
-                                      const ChatEncoder& encoder, std::int64_t sequence_length) {
+                                      const ChatEncoder& encoder, TextRoom room) {
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, ignore, TuningRowUse::reward));
   LH_TRY(TokenizedPreferences tokenized,
          tokenize_preferences(examples, encoder, std::numeric_limits<std::int32_t>::max()));
@@ -23,14 +23,14 @@ Result<RewardPairs> read_reward_pairs(const std::string& file, std::span<const s
                         format("{}:{}: 'chosen' and 'rejected' are the same tokens", file, pair.line),
                         "the model cannot distinguish them: leave the row out");
     const std::size_t longest = std::max(one.chosen.size(), one.rejected.size());
-    if (static_cast<std::int64_t>(longest) > sequence_length)
+    if (static_cast<std::int64_t>(longest) > room.tokens())
       ++made.too_long;
     else
       made.pairs.push_back(std::move(one));
   }
   if (!made.pairs.empty()) return made;
   return make_error(ErrorCode::invalid_input,
-                    format("{}: none of {} pairs fits into sequence_length = {}", file, made.too_long, sequence_length),
+                    format("{}: none of {} pairs fits into sequence_length = {}", file, made.too_long, room.text()),
                     "use a longer sequence_length");
 }
 

@@ -31,11 +31,11 @@ struct RewardPair {
 };
 struct RewardPairs {
   std::vector<RewardPair> pairs;
-  std::int64_t too_long = 0;  // left out: more than sequence_length tokens
+  std::int64_t too_long = 0;  // left out: more than room.tokens()
 };
-// Of a file of rows. invalid_input: rows that are wrong, or nothing that fits.
+// Of a file of rows. invalid_input: rows that are wrong, or nothing that fits; room.length is sequence_length there.
 Result<RewardPairs> read_reward_pairs(const std::string& file, std::span<const std::string> ignore,
-                                      const ChatEncoder& encoder, std::int64_t sequence_length);
+                                      const ChatEncoder& encoder, TextRoom room);
 
 // Each pair is two neighbouring sequences, as engine/align/scores/score_objective.h wants them.
 class RewardPairSource final : public BatchSource {

@@ -130,11 +130,11 @@ Result<std::vector<LabelledAnswer>> read_answers(TaskRun& run, const std::string
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(const std::vector<LabelledExample> examples, read_labelled(file, settings.ignore));
-  const std::int64_t room = settings.sequence_length - settings.adapter.tokens_before();
+  const TextRoom room(settings.sequence_length, settings.adapter.tokens_before());
   LH_TRY(TokenizedLabels made, tokenize_labelled(examples, encoder, room));
   if (made.too_long > 0)
     run.events.message("warn", format("{} answers of {} are longer than sequence_length = {} and were left out",
-                                      made.too_long, file, settings.sequence_length));
+                                      made.too_long, file, room.text()));
   const auto good = std::ranges::count(made.answers, true, &LabelledAnswer::desirable);
   const auto all = static_cast<std::ptrdiff_t>(made.answers.size());
   if (input == "data" && (good == 0 || good == all))

@@ -27,14 +27,13 @@ struct RowReading {
   const ChatEncoder& encoder;
   std::vector<std::int32_t> before;  // ids before each text
 
-  std::int64_t room() const { return settings.sequence_length - std::ssize(before); }  // for a text
+  TextRoom room() const { return {settings.sequence_length, std::ssize(before)}; }
 };
 
-void say_too_long(const TaskRun& run, std::int64_t rows, const char* what, const std::string& file,
-                  const RewardModelSettings& settings) {
+void say_too_long(const TaskRun& run, std::int64_t rows, const char* what, const std::string& file, TextRoom room) {
   if (rows > 0)
     run.events.message("warn", format("{} {} of {} are longer than sequence_length = {} and were left out", rows, what,
-                                      file, settings.sequence_length));
+                                      file, room.text()));
 }
 
 Result<RewardPairs> read_pair_file(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
@@ -43,7 +42,7 @@ Result<RewardPairs> read_pair_file(TaskRun& run, const std::string& input, const
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(RewardPairs made, read_reward_pairs(file, with.settings.ignore, with.encoder, with.room()));
   LH_CHECK(check_categories(made.pairs, file));
-  say_too_long(run, made.too_long, "pairs", file, with.settings);
+  say_too_long(run, made.too_long, "pairs", file, with.room());
   return made;
 }
 
@@ -54,7 +53,7 @@ Result<RatedAnswers> read_rated_file(TaskRun& run, const std::string& input, con
   LH_TRY(const std::string file, find_data_file(path, {of + "-" + set + ".jsonl", of + ".jsonl", set + ".jsonl"}));
   LH_TRY(RatedAnswers made, read_rated_answers(file, with.settings, with.settings.ignore, with.tokenizer, with.encoder,
                                                with.room(), true));
-  say_too_long(run, made.too_long, "answers", file, with.settings);
+  say_too_long(run, made.too_long, "answers", file, with.room());
   return made;
 }
 

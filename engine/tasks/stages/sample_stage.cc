@@ -18,11 +18,12 @@ Result<TokenizedPrompts> read_sampled_prompts(TaskRun& run, const SampleSettings
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const HfConfig config, load_model_config(model, AdapterParts::known));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
-  const std::int64_t room = config.shape.text_length_max() - settings.max_new_tokens;
-  if (room < 1)
+  const TextRoom context(config.shape.max_position_embeddings, config.shape.virtual_tokens);
+  const TextRoom room(context.length, context.before, settings.max_new_tokens);
+  if (room.tokens() < 1)
     return make_error(ErrorCode::invalid_input,
-                      format("max_new_tokens = {} leaves no room for a prompt in the context of {}, {} tokens",
-                             settings.max_new_tokens, model, config.shape.text_length_max()),
+                      format("max_new_tokens = {} leaves no room for a prompt in the tokens of {}'s context: {}",
+                             settings.max_new_tokens, model, context.text()),
                       "use shorter answers");
   LH_TRY(const std::string path, run.task.input_path("data"));
   LH_TRY(const std::string file, find_data_file(path, {"prompts-train.jsonl", "prompts.jsonl", "train.jsonl"}));
@@ -31,7 +32,7 @@ Result<TokenizedPrompts> read_sampled_prompts(TaskRun& run, const SampleSettings
   if (prompts.too_long > 0)
     run.events.message("warn", format("{} prompts of {} leave no room for an answer of {} tokens in the model's "
                                       "context of {} and were left out",
-                                      prompts.too_long, file, settings.max_new_tokens, config.shape.text_length_max()));
+                                      prompts.too_long, file, settings.max_new_tokens, context.text()));
   return prompts;
 }
 

@@ -66,7 +66,7 @@ Status run_sft(TaskRun& run) {
   LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length, prompt));
   if (train.too_long > 0)
     run.events.message("warn", format("{} examples are longer than sequence_length = {} and were left out",
-                                      train.too_long, settings.sequence_length));
+                                      train.too_long, TextRoom(settings.sequence_length, std::ssize(prompt)).text()));
   std::vector<Figure> figures = {{"examples", static_cast<double>(train.examples.size()), ""},
                                  {"examples_too_long", static_cast<double>(train.too_long), ""}};
   ExampleSource source(std::move(train.examples), settings.sequence_length, static_cast<std::uint64_t>(settings.seed),

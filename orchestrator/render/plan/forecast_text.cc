@@ -35,8 +35,13 @@ std::string rollout_text(const RolloutForecast& r) {
   if (r.how == "ahead") who = "answers are drawn by a thread beside the steps";
   if (r.how == "ranks")
     who = format("answers are drawn by {} rank{} beside the steps", r.drawing_ranks, r.drawing_ranks == 1 ? "" : "s");
-  return format("{}: {} to train, {} to draw, {} for the reference, {} to hand over the weights; {} of memory {}", who,
-                step_seconds_text(r.train), step_seconds_text(r.generate), step_seconds_text(r.reference),
+  std::string others;
+  if (r.reward > 0) others += format(", {} for the reward model", step_seconds_text(r.reward));
+  if (r.critic > 0)
+    others += format(", {} for the critic's values and {} for its step", step_seconds_text(r.value),
+                     step_seconds_text(r.critic));
+  return format("{}: {} to train, {} to draw, {} for the reference{}, {} to hand over the weights; {} of memory {}",
+                who, step_seconds_text(r.train), step_seconds_text(r.generate), step_seconds_text(r.reference), others,
                 step_seconds_text(r.weights), human_bytes(r.memory),
                 r.drawing_ranks > 0 ? "for a rank that draws" : "a rank beside what it trains");
 }
@@ -46,6 +51,8 @@ Value rollout_value(const RolloutForecast& r) {
   one.set("how", r.how), one.set("train_seconds", r.train);
   one.set("weights_seconds", r.weights), one.set("generate_seconds", r.generate);
   one.set("reference_seconds", r.reference);
+  if (r.reward > 0) one.set("reward_seconds", r.reward);
+  if (r.critic > 0) one.set("value_seconds", r.value), one.set("critic_seconds", r.critic);
   one.set("drawing_ranks", r.drawing_ranks), one.set("memory_bytes", static_cast<std::int64_t>(r.memory));
   return one;
 }

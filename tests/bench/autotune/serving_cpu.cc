@@ -260,9 +260,11 @@ struct Bench {
         std::printf("\n%8lld", static_cast<long long>(s.products[i].set_bytes >> 20));
       std::printf(" %7.1f", 1e12 * s.products[i].seconds);
     }
-    std::printf("\nns: call %.0f, layer %.0f, element %.3f, attention %.3f, of a prompt %.4f, logit %.2f\n",
-                1e9 * s.call, 1e9 * s.layer, 1e9 * s.element, 1e9 * s.attention, 1e9 * s.prompt_attention,
-                1e9 * s.logit);
+    std::printf(
+        "\nns: call %.0f, layer %.0f, element %.3f, attention %.3f, caches %.3f %.3f %.3f, of a prompt %.4f, logit "
+        "%.2f\n",
+        1e9 * s.call, 1e9 * s.layer, 1e9 * s.element, 1e9 * s.attention, 1e9 * s.cache_near, 1e9 * s.cache_shared,
+        1e9 * s.cache_far, 1e9 * s.prompt_attention, 1e9 * s.logit);
   }
 
   void walk(const Clock& clock, const BenchModel& which, Score& score) {

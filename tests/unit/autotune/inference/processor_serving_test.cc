@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autotune/calibrate/processor_constants.h"
+#include "autotune/inference/rollout_time.h"
 #include "autotune/inference/serving_forecast.h"
 #include "autotune/time/processor_place.h"
 #include "base/files/files.h"
@@ -48,14 +49,33 @@ TEST_CASE("a product costs what was timed at its rows and bytes, and what lies b
         testing::relative(2 * weight_seconds(speed, 256, small) - weight_seconds(speed, 64, small)));
 }
 
+TEST_CASE("keys and values cost what was timed of caches so large, and what lies between elsewhere") {
+  const ServingSpeed speed = testing::made_up_serving();
+  CHECK(cache_seconds(speed, 1) == speed.cache_near);
+  CHECK(cache_seconds(speed, 1 << 18) == speed.cache_near);
+  CHECK(cache_seconds(speed, 1 << 20) == testing::relative((speed.cache_near + speed.cache_shared) / 2));
+  CHECK(cache_seconds(speed, 1 << 22) == testing::relative(speed.cache_shared));
+  CHECK(cache_seconds(speed, 1e12) == speed.cache_far);
+}
+
+TEST_CASE("a head of keys and values for each head of queries costs more than one for four of them") {
+  ModelShape own = small_model();
+  own.num_key_value_heads = 4;
+  const ServingPlace place = measured_place();
+  const StepWork work{16, 4096, 0, 0, 0};
+  const double shared = serving_step_time(small_model(), {}, place, work).attention;
+  CHECK(serving_step_time(own, {}, place, work).attention > 1.5 * shared);
+}
+
 TEST_CASE("a step is the sum of its operations, each as it was timed") {
   const ServingPlace place = measured_place();
   const ServingSpeed& speed = place.processor;
   const ServingStepTime t = serving_step_time(small_model(), {}, place, {4, 100, 0, 0, 0});
   const double of_layer = 256.0 * 128 + 128 * 128 + 512.0 * 128 + 256 * 128, head = 512.0 * 128;
-  const double weight = weight_seconds(speed, 4, 2 * (2 * of_layer + head));
+  const double caches = 2.0 * 2 * 4 * 100 * 64, bytes = 2 * (2 * of_layer + head + caches);  // keys and values
+  const double weight = weight_seconds(speed, 4, bytes);
   CHECK(t.products == testing::relative((2 * of_layer + head) * weight + 9 * speed.call));
-  CHECK(t.attention == testing::relative(2 * 4 * 100 * 128 * speed.attention));
+  CHECK(t.attention == testing::relative(2 * 4 * 100 * (128 * speed.attention + 64 * cache_seconds(speed, bytes))));
   CHECK(t.streams == testing::relative(2 * (speed.layer + 4 * (8 * 128 + 3 * (256 + 256)) * speed.element)));
   CHECK(t.host == testing::relative(4 * 512 * speed.logit));
   // A piece of a prompt: no answer, one row of logits.
@@ -95,10 +115,18 @@ TEST_CASE("what a measurement timed comes through the constants, for such ranks 
   speed.serving = testing::made_up_serving();
   CHECK(!processor_serving(with(processor_constants(shipped, speed)->section), 1, Precision::bf16).known());  // 2 ranks
   speed.ranks = 1;
+  speed.rollouts = {{128, 2, 4, 2, 256, 512, 64, 12, 24, 8, 0.5, 0.25}};
   const TimeConstants constants = with(processor_constants(shipped, speed)->section);
   const ServingSpeed read = processor_serving(constants, 1, Precision::bf16);
   REQUIRE(read.known());
   CHECK(read.logit == testing::relative(speed.serving.logit).epsilon(1e-3));
+  CHECK(read.cache_far == testing::relative(speed.serving.cache_far).epsilon(1e-3));
+  const MeasuredProcessor* rank = measured_processor(constants, {1, 1, "bf16"});
+  REQUIRE(rank != nullptr);
+  const RolloutFactors factors = rollout_factors(speed.serving, speed.rollouts, false);
+  CHECK(rank->drawing == testing::relative(factors.drawing).epsilon(1e-3));
+  CHECK(rank->scoring == testing::relative(factors.scoring).epsilon(1e-3));
+  CHECK(measured_processor(constants, {1, 1, "bf16", {1, 1}}) == nullptr);
   REQUIRE(read.products.size() == speed.serving.products.size());
   for (std::size_t i = 0; i < read.products.size(); ++i)
     CHECK(read.products[i].seconds == testing::relative(speed.serving.products[i].seconds).epsilon(1e-3));

@@ -63,6 +63,35 @@ TEST_CASE("the reference reads each group's prompt once and each answer in one p
   CHECK(time_of(work).reference == testing::relative(compared));
 }
 
+TimedRollout timed_rollout(std::int64_t vocabulary) {
+  return {128, 2, 4, 2, 256, vocabulary, 64, 12, 24, 8, 0, 0};
+}
+
+TEST_CASE("rollouts that were timed say by how much more than its operations one takes") {
+  const ServingSpeed speed = testing::made_up_serving();
+  CHECK(rollout_factors(speed, {}, false).drawing == 1);
+  // As if rollouts of one model took twice their operations and those of the other eight times: four in the mean.
+  std::vector<TimedRollout> timed = {timed_rollout(512), timed_rollout(4096)};
+  for (TimedRollout& one : timed) {
+    one.generate_seconds = one.reference_seconds = 1;
+    const RolloutFactors alone = rollout_factors(speed, {&one, 1}, false);
+    one.generate_seconds = (one.vocabulary == 512 ? 2 : 8) / alone.drawing, one.reference_seconds = 3 / alone.scoring;
+  }
+  const RolloutFactors factors = rollout_factors(speed, timed, false);
+  CHECK(factors.drawing == testing::relative(4));
+  CHECK(factors.scoring == testing::relative(3));
+  CHECK(rollout_factors(speed, timed, true).drawing < factors.drawing);  // operations on more bytes take longer
+
+  ServingPlace place = drawn_place();
+  const RolloutWork work{
+      .answers = 16, .group = 8, .prompt_tokens = 100, .answer_tokens = 40, .slots = 16, .reference = true};
+  const RolloutTime before = rollout_time(drawn_model(), {}, place, work);
+  place.drawing = 1.5, place.scoring = 2;
+  const RolloutTime after = rollout_time(drawn_model(), {}, place, work);
+  CHECK(after.generate == testing::relative(1.5 * before.generate));
+  CHECK(after.reference == testing::relative(2 * before.reference));
+}
+
 TEST_CASE("weights are read in f32 and written as they are drawn with") {
   const auto parameters = static_cast<double>(drawn_model().parameter_count());
   CHECK(take_weights_time(drawn_model(), {.weights = WeightFormat::f32}, drawn_place()) ==

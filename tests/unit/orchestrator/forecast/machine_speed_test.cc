@@ -137,8 +137,7 @@ TEST_CASE("a server on processors is a use of its own: one rank with the node fo
   CHECK(processor_uses(plan, site).empty());
 }
 
-TEST_CASE(
-    "a stage that draws answers is two uses: its ranks together, those that only draw among them, and one alone") {
+TEST_CASE("a stage that draws answers is measured as it draws: its ranks together, or some beside those that train") {
   RunPlan plan;
   PlannedStage align;
   align.stage = align.kind = "align", align.dims.dp_replicate = 2;
@@ -146,11 +145,30 @@ TEST_CASE(
   plan.stages = {align};
   SiteConfig site;
   site.node.cores = 6;
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 3, "f32"}, {2, 3, "f32"}});
-  plan.stages[0].settings.find("rollout")->set("threads", 2);
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 2, "f32"}, {2, 3, "f32"}});
-  *plan.stages[0].settings.find("rollout") = *parse_json(R"({"ahead": true, "ranks": 1})");
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 2, "f32"}, {3, 2, "f32"}});
+  Value& rollout = *plan.stages[0].settings.find("rollout");
+  // Threads of all cores train, so that those that draw ahead share them.
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 3, "f32"}});
+  rollout.set("threads", 2);
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 2, "f32"}, {2, 3, "f32"}});
+  plan.stages[0].common.threads = 1;
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32", {2, 2}}});
+  rollout = *parse_json(R"({"ahead": false})");
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32"}});
+  rollout = *parse_json(R"({"ahead": true, "ranks": 1})");
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32", {1, 1}}});
+  plan.stages[0].common.nodes = 3;  // ranks that only draw have a node to themselves
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 1, "f32"}});
+}
+
+TEST_CASE("ranks that draw beside others have a file of their own, and a site's host is asked for it in these words") {
+  Machine machine;
+  machine.here.beside = {1, 2};
+  const RankUse use{2, 1, "bf16", {1, 2}};
+  const MachineSpeeds here = machine.ask(use);
+  CHECK(here.constants.find("[processor.2x1-bf16-beside-1x2]") != std::string::npos);
+  CHECK(machine.files() == std::vector<std::string>{"a-made-up-processor-2-cores-avx2-avx2-2x1-bf16-beside-1x2.json"});
+  machine.site.name = "Leonardo", machine.site.scheduler = "slurm";
+  CHECK(says(machine.ask(use), "measure --ranks 2 --threads 1 --precision bf16 --beside 1 --beside-threads 2 > "));
 }
 
 TEST_CASE("where ranks run on other hosts nothing is measured here; a file from there is read") {

@@ -129,7 +129,7 @@ TEST_CASE("on processors there is a forecast too; an unknown GPU asks for its fo
 TEST_CASE("a server on a processor that was measured is forecast from that, others by arithmetic") {
   TimeConstants measured = constants();
   MeasuredProcessor rank;
-  rank.key = measured_processor_key(1, 4, Precision::bf16), rank.serving = testing::made_up_serving();
+  rank.key = RankUse{1, 4, "bf16"}.text(), rank.serving = testing::made_up_serving();
   rank.rank = measured.gpu_named("one core of a processor").value(), rank.common = measured.processors;
   rank.rank.key = rank.key, rank.rank.measured = true;
   measured.measured_processors = {rank};

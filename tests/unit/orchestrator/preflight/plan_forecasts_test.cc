@@ -413,17 +413,71 @@ TEST_CASE(
   CHECK(twice.rollout->reference == 0);
 }
 
-TEST_CASE("a critic and a teacher are not predicted, by name") {
-  for (const char* method : {"ppo", "distill"}) {
-    RunPlan plan = plan_of(2);
-    AlignSettings settings = grpo_settings();
-    settings.method = method;
-    plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
-    SiteConfig site;
-    site.node.cores = 4;
-    const TrainingForecast none = plan_forecasts(plan, site, {}, {constants()}).back();
-    CHECK(none.problem.find(method == std::string("ppo") ? "critic" : "teacher") != std::string::npos);
-  }
+// The same with the input of that name from the pretraining, or from nowhere yet.
+TrainingForecast with_model_beside(const AlignSettings& settings, const std::string& input, bool known) {
+  RunPlan plan = plan_of(2);
+  plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
+  PlannedInput beside;
+  beside.name = input;
+  if (known) beside.stages = {"pretrain"};
+  if (!input.empty()) plan.stages.back().inputs.push_back(beside);
+  SiteConfig site;
+  site.node.cores = 4;
+  return plan_forecasts(plan, site, {}, {constants()}).back();
+}
+
+TEST_CASE("a critic adds what it expects and a step of its own, a teacher what it says, a judge what it reads") {
+  AlignSettings settings = grpo_settings();
+  const RolloutForecast alone = with_model_beside(settings, "", false).rollout.value();
+  settings.method = "ppo";
+  const TrainingForecast ppo = with_model_beside(settings, "", false);
+  REQUIRE_MESSAGE(ppo.problem.empty(), ppo.problem);
+  const RolloutForecast& with_critic = *ppo.rollout;
+  CHECK(with_critic.value > 0);
+  CHECK(with_critic.critic > with_critic.value);
+  CHECK(with_critic.critic < with_critic.train);  // it has no vocabulary
+  CHECK(ppo.seconds() == doctest::Approx(with_critic.train + with_critic.generate + with_critic.reference +
+                                         with_critic.weights + with_critic.value + with_critic.critic));
+  CHECK(forecast_text({ppo}).find("for the critic's values") != std::string::npos);
+
+  settings.method = "grpo", settings.reward.kind = "model";
+  const RolloutForecast judged = with_model_beside(settings, "reward", true).rollout.value();
+  CHECK(judged.reward > 0);
+  CHECK(judged.reward < judged.train);  // forward alone
+  CHECK(judged.seconds == doctest::Approx(alone.seconds + judged.reward));
+
+  settings.method = "distill", settings.reward.kind = "exact", settings.beta = 0;
+  const TrainingForecast taught = with_model_beside(settings, "teacher", true);
+  REQUIRE_MESSAGE(taught.problem.empty(), taught.problem);
+  CHECK(taught.rollout->reference == doctest::Approx(alone.reference));  // as a reference of that shape
+}
+
+TEST_CASE(
+    "models beside that nobody knows yet: a critic and a teacher are not predicted, a judge is left out, by name") {
+  AlignSettings settings = grpo_settings();
+  settings.method = "distill";
+  CHECK(with_model_beside(settings, "teacher", false).problem.find("teacher") != std::string::npos);
+  settings.method = "ppo", settings.ppo.critic = "reward", settings.reward.kind = "model";
+  CHECK(with_model_beside(settings, "reward", false).problem.find("critic") != std::string::npos);
+  settings.method = "grpo";
+  const TrainingForecast left_out = with_model_beside(settings, "reward", false);
+  CHECK(left_out.rollout->reward == 0);
+  CHECK(forecast_text({left_out}).find("without what judging answers takes") != std::string::npos);
+}
+
+TEST_CASE("on GPUs that hold whole replicas drawing is priced by what a server's step takes there") {
+  RunPlan plan = plan_of(8);
+  AlignSettings settings = grpo_settings();
+  settings.device = "gpu", settings.sequence_length = 2048, settings.rollout.max_new_tokens = 512;
+  settings.micro_batch_size = 1;
+  plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
+  const TrainingForecast h100 = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).back();
+  REQUIRE_MESSAGE(h100.problem.empty(), h100.problem);
+  CHECK(h100.on_gpus);
+  // At least the weights from memory for every token of an answer, 8e9 of 2 bytes at 3.35 TB/s.
+  CHECK(h100.rollout->generate > 511 * 16e9 / 3.35e12);
+  const TrainingForecast a100 = plan_forecasts(plan, gpu_site("A100"), {}, {constants()}).back();
+  CHECK(a100.rollout->generate > h100.rollout->generate);
 }
 
 TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {

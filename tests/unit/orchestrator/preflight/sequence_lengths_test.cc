@@ -99,6 +99,20 @@ TEST_CASE("lengths: answers of rollouts that a shorter default leaves no room fo
         std::string::npos);
 }
 
+TEST_CASE("lengths: where a shorter default has no room, the message names what stands before every text") {
+  LengthCase of_folder;
+  of_folder.plan("sft", "adapter = { kind = \"prompt\", virtual_tokens = 64 }\n");
+  CHECK(of_folder.said.find("adapter.virtual_tokens = 64 leave no room for a text in the model's "
+                            "max_position_embeddings = 64, which count them; use fewer") != std::string::npos);
+  of_folder.plan(
+      "align",
+      "method = \"grpo\"\nrollout = { max_new_tokens = 50 }\nreward = { kind = \"regex\", pattern = \"x\" }\n"
+      "adapter = { kind = \"prompt\", virtual_tokens = 16 }\n");
+  CHECK(of_folder.said.find("rollout.max_new_tokens = 50 leaves no room for a prompt in the model's "
+                            "max_position_embeddings = 64, of which adapter.virtual_tokens = 16 stand before it; use "
+                            "for example rollout = { max_new_tokens = 24 }") != std::string::npos);
+}
+
 }  // namespace sequence_lengths_test
 
 }  // namespace

@@ -178,7 +178,13 @@ TEST_CASE("what a row says reaches the tokens that are trained on") {
         std::vector<std::uint8_t>{0, 0, 0});
   const auto fits = static_cast<std::int64_t>(bare.ids.size()) - 1;
   CHECK(tokenize_instructions(text, encoder, fits).ok());
-  CHECK_FALSE(tokenize_instructions(text, encoder, fits, before).ok());
+  const auto too_long = tokenize_instructions(text, encoder, fits, before);
+  REQUIRE_FALSE(too_long.ok());
+  CHECK(too_long.error().message().find(
+            format("sequence_length = {}, of which 2 stand before every text; use a longer sequence_length, or fewer "
+                   "adapter.virtual_tokens",
+                   fits)) != std::string::npos);
+  CHECK(tokenize_instructions(text, encoder, 1).error().message().find("before every text") == std::string::npos);
   CHECK(tokenize_instructions(text, encoder, fits + 2, before).ok());
   // Longhaul's own form has no place for tools: the line is named.
   const auto called = parse_instructions("\n" + read_file(folder + "tools.jsonl").value(), "x").value();

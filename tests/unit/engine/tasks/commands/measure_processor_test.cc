@@ -23,7 +23,22 @@ TEST_CASE("two ranks that measure give what the contract asks for") {
   REQUIRE(read.ok());
   CHECK(read->steps.size() == speed->steps.size());
   CHECK(read->products.size() == speed->products.size());
-  CHECK(!speed->serving.known());
+  CHECK(read->serving.known());  // both draw, behind the training
+  REQUIRE(read->rollouts.size() > 1);
+  for (const TimedRollout& one : read->rollouts) CHECK(one.generate_seconds > one.reference_seconds / 100);
+}
+
+TEST_CASE("a rank that draws beside one that trains is timed with it, for as long as that trains") {
+  const SystemClock clock;
+  MeasureOptions options;
+  options.precision = "f32", options.seconds = 0, options.beside = {1, 1};
+  const auto speed = measure_processor(options, clock);
+  REQUIRE(speed.ok());
+  CHECK(speed->use() == RankUse{1, 1, "f32", {1, 1}});
+  CHECK(speed->serving.known());
+  CHECK(!speed->rollouts.empty());
+  options.beside = {1, 0};
+  CHECK(measure_processor(options, clock).error().code == ErrorCode::invalid_input);
 }
 
 TEST_CASE("a rank alone is timed as a server, too: weights of more bytes and more rows take longer") {
@@ -49,6 +64,7 @@ TEST_CASE("a rank alone is timed as a server, too: weights of more bytes and mor
   }
   CHECK(rows_show(products));
   CHECK(speed->serving.attention > 1e-13);
+  CHECK(speed->serving.cache_far > 1e-13);
   CHECK(speed->serving.logit < 1e-6);
 }
 

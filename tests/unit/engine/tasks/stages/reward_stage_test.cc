@@ -420,6 +420,8 @@ TEST_CASE("reward models: rows that make no sense are refused with their lines, 
   REQUIRE(write_file_atomic(folder.at("pairs.jsonl"), "{" + pair + "}\n").ok());
   short_rows.settings.set("sequence_length", 8);
   CHECK(says(folder.refused(short_rows), "none of 1 pairs fits into sequence_length = 8"));
+  short_rows.settings.set("adapter", *parse_json(R"({"kind": "prompt", "virtual_tokens": 3})"));
+  CHECK(says(folder.refused(short_rows), "sequence_length = 8, of which 3 stand before every text"));
   // Of pairs for align a margin is refused: nothing there uses it.
   REQUIRE(write_file_atomic(folder.at("pairs.jsonl"), "{" + pair + ", \"margin\": 1}\n").ok());
   Task align = folder.task("align", {{"model", "base"}, {"data", "pairs.jsonl"}}, R"({"sequence_length": 64})");
