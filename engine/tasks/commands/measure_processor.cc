@@ -146,7 +146,6 @@ class MeasuringRank {
         dtype_(options.precision == "bf16" ? DType::bf16 : DType::f32) {}
 
   Status measure() {
-    const std::int64_t begun = clock_.monotonic_ns();
     add_copy();
     add_call();
     for (const ProductCase& size : product_cases)
@@ -155,13 +154,14 @@ class MeasuringRank {
     for (const TimedStep& sizes : step_cases) LH_CHECK(add_step(sizes));
     // What the first time costs (compiled products, memory) is no part of any other.
     for (Timed& one : timed_) LH_CHECK(one.once());
+    const std::int64_t begun = clock_.monotonic_ns();
     for (;;) {
       for (Timed& one : timed_) LH_CHECK(time(one));
       const bool stopped = options_.stop && options_.stop->load(std::memory_order_relaxed);
       const double spent = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
       LH_TRY(const double most, largest(stopped ? 1e9 : spent));
       if (most >= 1e9) return make_error(ErrorCode::aborted, "the measurement was stopped");
-      if (most * rounds_and_one() > options_.seconds) return {};
+      if (most * with_one_more() > options_.seconds) return {};
     }
   }
 
@@ -172,10 +172,10 @@ class MeasuringRank {
   }
 
  private:
-  // A round more takes what those before took on average; set-up counts as one.
-  double rounds_and_one() const {
+  // A round more takes what those before took on average.
+  double with_one_more() const {
     const auto rounds = static_cast<double>(timed_.front().seconds.size());
-    return (rounds + 2) / (rounds + 1);
+    return (rounds + 1) / rounds;
   }
 
   Result<double> largest(double value) {

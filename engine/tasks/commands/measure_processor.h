@@ -15,7 +15,7 @@ struct MeasureOptions {
   int ranks = 1, threads = 1;  // of a rank
   std::string precision = "bf16";
   RanksBeside beside = {};                  // that draw answers while the others train; none: all draw behind it
-  double seconds = 2;                       // everything is timed at least once, and no new round begins after that
+  double seconds = 2;                       // of timing, beside what it takes to begin: everything at least once
   const std::atomic<bool>* stop = nullptr;  // borrowed; null: nobody asks
 };
 inline constexpr int measured_ranks_max = 512;
