@@ -112,6 +112,16 @@ def draw_run(draw):
     return kind, settings, parallel
 
 
+def made_small(settings, parallel):
+    """Fewer tokens, as many micro-batches as a pipeline of two keeps, and one step beside a save: no more is held then."""
+    micro, replicas = settings["micro_batch_size"], parallel.get("dp_shard", 1) * parallel.get("dp_replicate", 1)
+    batches = min(2, settings["global_batch_size"] // (micro * replicas))
+    while micro > 1 and micro * settings["sequence_length"] > 512:
+        micro //= 2
+    return settings | {"micro_batch_size": micro, "global_batch_size": micro * batches * replicas, "steps": 2,
+                       "checkpoint": settings["checkpoint"] | {"every_steps": 1}}
+
+
 def ranks_of(parallel):
     count = 1
     for name in ("tp", "cp", "pp", "dp_shard", "dp_replicate"):
@@ -195,7 +205,7 @@ def train(folder, engine, tokens, settings, parallel, environment=None):
                 if both > seen.get("both", 0):
                     seen.update(both=both, anon=now.get("RssAnon", 0), shmem=now.get("RssShmem", 0))
                 seen["hwm"], seen["file"] = now.get("VmHWM", 0), max(now.get("RssFile", 0), seen.get("file", 0))
-            time.sleep(0.004)
+            time.sleep(0.01)
         if process.poll() is None:
             for pid in [process.pid, *children(process.pid)]:
                 try:
@@ -240,8 +250,10 @@ def main():
     runs = []
     while len(runs) < arguments.runs:
         kind, settings, parallel = draw_run(draw)
-        if not arguments.small or (settings["model"]["vocab_size"] <= 8192 and ranks_of(parallel) <= 2):
+        if not arguments.small:
             runs.append((kind, settings, parallel))
+        elif settings["model"]["vocab_size"] <= 8192 and ranks_of(parallel) <= 2:
+            runs.append((kind, made_small(settings, parallel), parallel))
     print(f"{'run':>3} {'rank':>4} {'planned':>9} {'held':>9} {'error':>7} {'process':>9} {'resident':>9} {'error':>7}   MB; training")
     to_held, to_grown = [], []
     with tempfile.TemporaryDirectory(prefix="longhaul-memory-") as name:
