@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tomllib
 
-from scenario import LONGHAUL, case, events, expect, longhaul, main, processes_holding, runs, stage_status, wait_for
+from scenario import LONGHAUL, case, events, expect, knows_this_machine, longhaul, main, processes_holding, runs, stage_status, wait_for
 from tiny_inputs import write_pages, write_questions
 from trial_stages import TOKENS, claims, shape, trials_reported
 
@@ -34,6 +34,7 @@ def tune(candidates, more="", steps=10):
 
 
 def workflow(here, candidates, more="", steps=10):
+    knows_this_machine(here)
     write_pages(here / "pages", 7, pages=8)
     (here / "w.toml").write_text(TOKENS + tune(candidates, more, steps) + PRETRAIN)
 
@@ -128,6 +129,7 @@ def a_candidate_that_is_too_large_and_one_that_crashes_are_outcomes(here):
 
 @case
 def what_was_measured_here_corrects_the_next_predictions(here):
+    knows_this_machine(here)
     write_pages(here / "pages", 7, pages=8)
     two = PRETRAIN.replace("threads = 1\n", "threads = 1\nranks = 2\n").replace('parallel = "@layout"', "parallel = { dp_replicate = 2 }")
     (here / "w.toml").write_text(TOKENS + two)
@@ -182,6 +184,7 @@ def a_training_that_ended_well_is_a_measurement_too(here):
 
 @case
 def a_training_in_phases_is_tuned_in_its_longest_and_what_builds_on_it_is_forecast(here):
+    knows_this_machine(here)
     write_pages(here / "pages", 7, pages=8)
     phases = PRETRAIN.replace("steps = 8\n", "").replace("sequence_length = 64\n", "") + """
 [stage.pretrain.phase.short]
@@ -250,6 +253,7 @@ def candidates_that_hang_are_outcomes_and_the_others_go_on(here):
 
 @case
 def a_training_for_measurement_leaves_figures_alone_and_is_nobody_elses(here):
+    knows_this_machine(here)
     write_pages(here / "pages", 7, pages=8)
     (here / "w.toml").write_text(TOKENS + PRETRAIN.replace('parallel = "@layout"', "checkpoint = { at_end = false }"))
     for _ in range(2):
