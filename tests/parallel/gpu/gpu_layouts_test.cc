@@ -121,10 +121,11 @@ TEST_CASE("experts over ranks with a GPU each, beside that: ZeRO, pipelines, row
       {"ep, pp", DType::f32, 1e-4, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2, d.pp = 2; }},
       {"ep, at once", DType::f32, 1e-4, [](Dims& d, Options& o) { d.dp_shard = 2, d.ep = 2, o.overlap = false; }},
       {"ep, bf16", DType::bf16, 2e-2, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; }},
-      {"etp, bf16", DType::bf16, 2e-2, [](Dims& d, Options&) { d.tp = d.etp = 2, d.sp = true; }},
+      {"etp, bf16", DType::bf16, 2e-2,
+       [](Dims& d, Options& o) { d.tp = d.etp = 2, d.sp = true, o.global_batch = 4, o.shape.num_hidden_layers = 1; }},
       {"etp, at once, an adapter of experts", DType::f32, 1e-4,
        [](Dims& d, Options& o) {
-         d.tp = d.etp = 2, d.sp = true, o.overlap = false;
+         d.tp = d.etp = 2, d.sp = true, o.overlap = false, o.global_batch = 4, o.shape.num_hidden_layers = 1;
          o.adapter.kind = "dora", o.adapter.rank = 3, o.adapter.targets = {"w1", "w2"};
        }},
   };
