@@ -98,7 +98,7 @@ RankUse rank_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks
   const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
   if (drawing > 0 && ranks_on_node == trains + drawing)
     use.ranks = trains, use.beside = {drawing, threads};
-  else if (drawing == 0 && rollout->get_bool("ahead") && use.ranks * (use.threads + threads) <= cores)
+  else if (drawing == 0 && rollout->get_bool("ahead") && (cores <= 0 || use.ranks * (use.threads + threads) <= cores))
     use.beside = {use.ranks, threads};
   return use;
 }

@@ -79,8 +79,8 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
 // Those that a rank on cores has: `asked`, or where it is 0 what the ranks of a node leave it.
 int rank_threads(const SiteConfig& site, int asked, int ranks_on_node);
 // What is measured of a stage whose node has so many of its ranks. Ranks that only draw answers are `beside`, where all
-// of them are on one node, and so are the threads that draw them ahead, where cores are left for these; else those that
-// train also draw.
+// of them are on one node, and so are the threads that draw them ahead, where cores are left for these, or nobody knows
+// how many there are; else those that train also draw.
 RankUse rank_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);
 // And what of how it draws: the same, but where ranks that train draw with other threads.
 RankUse drawing_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);

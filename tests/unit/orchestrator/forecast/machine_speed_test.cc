@@ -152,6 +152,10 @@ TEST_CASE("a stage that draws answers is measured as it draws: its ranks togethe
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 2, "f32"}, {2, 3, "f32"}});
   plan.stages[0].common.threads = 1;
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32", {2, 2}}});
+  site.node.cores = site.cpu_slots = 0;  // nobody knows: taken for enough, as the forecast does
+  plan.stages[0].common.threads = 4;
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 4, "f32", {2, 2}}});
+  plan.stages[0].common.threads = 1, site.node.cores = 6;
   rollout = *parse_json(R"({"ahead": false})");
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32"}});
   rollout = *parse_json(R"({"ahead": true, "ranks": 1})");
