@@ -205,7 +205,7 @@ def train(folder, engine, tokens, settings, parallel, environment=None):
                 if both > seen.get("both", 0):
                     seen.update(both=both, anon=now.get("RssAnon", 0), shmem=now.get("RssShmem", 0))
                 seen["hwm"], seen["file"] = now.get("VmHWM", 0), max(now.get("RssFile", 0), seen.get("file", 0))
-            time.sleep(0.01)
+            time.sleep(0.004)
         if process.poll() is None:
             for pid in [process.pid, *children(process.pid)]:
                 try:
