@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autotune/inference/processor_serving.h"
 #include "autotune/inference/rollout_time.h"
 #include "autotune/time/processor_place.h"
+#include "autotune/time/step_time.h"
 #include "base/text/text.h"
 #include "contracts/plan/rollout_memory.h"
 #include "contracts/settings/stages/alignment.h"
@@ -22,14 +22,14 @@ struct DrawingPlan {
   double train_threads = 1, draw_threads = 1;  // of a rank
 };
 
-ServingPlace generation_place(const LayoutRequest& training, const TimeConstants& constants, int threads,
-                              Precision precision) {
+ServingPlace generation_place(const LayoutRequest& training, const TimeConstants& constants, const RankUse& use) {
   const TrainingPlace& of = training.search.place;
   ServingPlace place{
       of.cluster, of.common, constants.serving, of.framework.attention_scale, of.framework.product_memory, {}};
   if (training.on_gpus) return place;
   place.serving.step_cost = 0;  // a millisecond of other servers' Python
-  place.processor = processor_serving(constants, threads, precision);
+  if (const MeasuredProcessor* measured = measured_processor(constants, use))
+    place.processor = measured->serving, place.drawing = measured->drawing, place.scoring = measured->scoring;
   return place;
 }
 
@@ -40,13 +40,18 @@ double answers_of_rank(const AlignSettings& settings, const ParallelDims& dims) 
   return std::ceil(answers / group / dims.world_size()) * group;
 }
 
+// Bytes of a weight as it is drawn with.
+double width_of(const DrawingPlan& plan) {
+  return plan.layout.weights == WeightFormat::f32 ? 4 : 2;
+}
+
 RolloutWork work_of(const AlignSettings& settings, double answers) {
   const AnswerLengths lengths = longest_answers(settings);
   RolloutWork work;
   work.answers = answers, work.group = static_cast<double>(settings.rollout.group_size);
   work.prompt_tokens = static_cast<double>(lengths.prompt), work.answer_tokens = static_cast<double>(lengths.answer);
   work.slots = std::min(static_cast<double>(settings.rollout.slots), std::max(1.0, answers));
-  work.reference = settings.beta > 0;
+  work.reference = settings.beta > 0 || has_teacher(settings.method);
   return work;
 }
 
@@ -61,24 +66,87 @@ DrawingPlan drawing_plan(const PlannedStage& stage, const AlignSettings& setting
   const bool f32 = settings.precision != "bf16";
   plan.layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
   plan.layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
-  plan.place = generation_place(training, constants, drawing, f32 ? Precision::f32 : Precision::bf16);
+  plan.place = generation_place(training, constants, drawing_use_of(stage, site, plan.ranks_on_node));
   plan.answers = answers_of_rank(settings, stage.dims);
   return plan;
 }
 
+// The models of a stage: it trains `own`, the rest is there where its method or its reward asks for it.
+struct StageModels {
+  ModelShape own;
+  std::optional<ModelShape> teacher, critic, judge;
+};
+
+Result<StageModels> models_of(const PlannedStage& stage, const AlignSettings& settings, const ModelShape& own,
+                              const ShapesBeside& beside) {
+  const bool taught = has_teacher(settings.method), expects = has_critic(settings.method);
+  StageModels models{own, std::nullopt, std::nullopt, std::nullopt};
+  if (taught) models.teacher = beside.teacher;
+  if (settings.reward.kind == "model") models.judge = beside.reward;
+  if (expects) models.critic = settings.ppo.critic == "reward" ? beside.reward : std::optional(with_scalar_head(own));
+  if ((!taught || models.teacher) && (!expects || models.critic)) return models;
+  return make_error(ErrorCode::unsupported,
+                    format("stage {} has a {} whose shape is not known yet", stage.id(), taught ? "teacher" : "critic"),
+                    "step times are predicted where a stage of the workflow makes that model, or a folder has it");
+}
+
+// `texts` texts of `length` tokens through a whole model on one rank, so many rows at a time.
+double scored_time(const LayoutRequest& training, const ModelShape& shape, double texts, std::int64_t length,
+                   std::int64_t rows) {
+  TrainingTask task;
+  task.shape = shape, task.sequence_length = length, task.global_batch_size = rows;
+  TrainingLayout layout;
+  layout.micro_batch_size = static_cast<int>(rows);
+  layout.precision = training.layout.precision == Precision::f32 ? Precision::f32 : Precision::bf16;
+  return texts / static_cast<double>(rows) * forward_time(task, layout, training.search.place);
+}
+
+// What a rank does that draws so many answers, so often: it draws, judges where a model does, and compares.
+void draw_answers(const DrawingPlan& plan, const AlignSettings& settings, const LayoutRequest& training,
+                  const StageModels& models, double answers, double turns, RolloutForecast& f) {
+  constexpr std::int64_t judged_together = 4096;  // tokens (engine/tasks/rewards/reward_model.h)
+  const RolloutWork work = work_of(settings, answers);
+  const RolloutTime own = rollout_time(models.own, plan.layout, plan.place, work);
+  f.generate = turns * own.generate, f.reference = turns * own.reference;
+  if (models.teacher) f.reference = turns * rollout_time(*models.teacher, plan.layout, plan.place, work).reference;
+  if (!models.judge) return;
+  const std::int64_t length = settings.sequence_length + 1, rows = std::max<std::int64_t>(1, judged_together / length);
+  f.reward = turns * scored_time(training, *models.judge, answers, length, rows);
+}
+
+// On the ranks that train, which share it as the policy: what it expects of a rollout's answers, and a step of it.
+Status add_critic(const LayoutRequest& training, const AlignSettings& settings, const ModelShape& critic,
+                  double answers, RolloutForecast& f) {
+  f.value = scored_time(training, critic, answers, settings.sequence_length, settings.micro_batch_size);
+  TrainingTask task = training.search.task;
+  task.shape = critic, task.output_forwards_more = 0;
+  LH_TRY(const StepTime step, step_time(task, training.layout, training.search.place));
+  f.critic = step.seconds();
+  return {};
+}
+
 // By ranks of their own: batches of what a rank that trains would draw, or parts of these, one after the other
-// (engine/tasks/rollout_ranks/rollout_ranks.cc). The weights come in f32, from rank to rank.
-void draw_on_ranks(const DrawingPlan& plan, const AlignSettings& settings, const ModelShape& shape,
-                   RolloutForecast& f) {
+// (engine/tasks/rollout_ranks/rollout_ranks.cc). The weights come from rank to rank, on processors in f32.
+void draw_on_ranks(const DrawingPlan& plan, const AlignSettings& settings, const LayoutRequest& training,
+                   const StageModels& models, RolloutForecast& f) {
+  const ModelShape& shape = models.own;
+  const bool on_gpus = training.on_gpus;
   const double parts = std::ceil(1.0 * plan.draws / plan.trains),
                group = static_cast<double>(settings.rollout.group_size);
   const double answers = std::ceil(plan.answers / group / parts) * group;
   const double turns = std::ceil(plan.trains * parts / plan.draws);
-  const RolloutTime batch = rollout_time(shape, plan.layout, plan.place, work_of(settings, answers));
-  f.generate = turns * batch.generate, f.reference = turns * batch.reference;
-  const double bytes = 4.0 * static_cast<double>(shape.parameter_count()), rate = plan.place.cluster.nic_rate;
-  f.weights = take_weights_time(shape, plan.layout, plan.place);
+  draw_answers(plan, settings, training, models, answers, turns, f);
+  const double width = on_gpus ? width_of(plan) : 4, bytes = width * static_cast<double>(shape.parameter_count());
+  const double rate = plan.place.cluster.nic_rate;
+  f.weights = on_gpus ? 0 : take_weights_time(shape, plan.layout, plan.place);
   if (rate > 0) f.weights += std::ceil(std::log2(plan.draws + 1.0)) * bytes / rate;
+}
+
+// On GPUs whose ranks have parts of the weights: each gets all of them, as they compute.
+double gather_weights_time(const DrawingPlan& plan, const ParallelDims& dims, const ModelShape& shape) {
+  const int ranks = dims.zero == 3 ? dims.world_size() : dims.world_size() / dims.dp();
+  const double rate = group_link(plan.place.cluster, plan.place.common, ranks, 1).rate;
+  return rate > 0 ? width_of(plan) * static_cast<double>(shape.parameter_count()) / rate : 0;
 }
 
 // Of a step in which training and drawing go on beside each other for as long as both have something to do. `cores`:
@@ -89,11 +157,11 @@ double beside(const DrawingPlan& plan, double cores, double train, double draw) 
   return std::max(alone, (train * plan.train_threads + draw * plan.draw_threads) / of_rank);
 }
 
-void say_what_is_left_out(const AlignSettings& settings, std::vector<std::string>& notes) {
+void say_what_is_left_out(const AlignSettings& settings, const StageModels& models, std::vector<std::string>& notes) {
   notes.push_back(format("as if every prompt had {} tokens and every answer {}, what sequence_length and rollout allow",
                          longest_answers(settings).prompt, longest_answers(settings).answer));
   const std::string& kind = settings.reward.kind;
-  if (kind == "command" || kind == "http" || kind == "model" || kind == "tests")
+  if (kind == "command" || kind == "http" || (kind == "model" && !models.judge) || kind == "tests")
     notes.push_back(format("without what judging answers takes (reward.kind = \"{}\")", kind));
   if (settings.rollout.turns > 1) notes.emplace_back("without what the environment takes");
   if (settings.rollout.redraws > 0) notes.emplace_back("without groups that are drawn again (rollout.redraws)");
@@ -103,43 +171,42 @@ void say_what_is_left_out(const AlignSettings& settings, std::vector<std::string
 
 Result<RolloutForecast> rollout_forecast(const PlannedStage& stage, const SiteConfig& site,
                                          const TimeConstants& constants, const LayoutRequest& training,
-                                         int ranks_per_node, double train_seconds, std::vector<std::string>& notes) {
+                                         const ShapesBeside& shapes, int ranks_per_node, double train_seconds,
+                                         std::vector<std::string>& notes) {
   LH_TRY(const AlignSettings settings, align_fields().parse(stage.settings, ""));
-  if (has_critic(settings.method) || has_teacher(settings.method))
-    return make_error(ErrorCode::unsupported,
-                      format("stage {} has a {} beside the model", stage.id(),
-                             has_critic(settings.method) ? "critic that is trained" : "teacher"),
-                      "step times are predicted for grpo, rloo and reinforce++");
   const ModelShape& shape = training.search.task.shape;
+  LH_TRY(const StageModels models, models_of(stage, settings, shape, shapes));
   const DrawingPlan plan = drawing_plan(stage, settings, site, constants, training, ranks_per_node);
   const bool own_ranks = plan.draws > 0, ahead = settings.rollout.ahead;
+  const ParallelDims& dims = stage.dims;
+  const bool parts = dims.tp > 1 || dims.pp > 1 || dims.ep > 1 || dims.etp > 1 || dims.zero == 3;
   RolloutForecast f;
   f.how = own_ranks ? "ranks" : ahead ? "ahead" : "in turn";
   f.train = train_seconds, f.drawing_ranks = plan.draws;
   if (own_ranks) {
-    draw_on_ranks(plan, settings, shape, f);
+    draw_on_ranks(plan, settings, training, models, f);
   } else {
-    const RolloutTime drawn = rollout_time(shape, plan.layout, plan.place, work_of(settings, plan.answers));
-    f.generate = drawn.generate, f.reference = drawn.reference;
-    if (!training.on_gpus) f.weights = take_weights_time(shape, plan.layout, plan.place);
+    draw_answers(plan, settings, training, models, plan.answers, 1, f);
+    if (!training.on_gpus)
+      f.weights = take_weights_time(shape, plan.layout, plan.place);
+    else if (parts)
+      f.weights = gather_weights_time(plan, dims, shape);
   }
+  if (models.critic) LH_CHECK(add_critic(training, settings, *models.critic, plan.answers, f));
   const auto steps = static_cast<double>(settings.rollout.updates());
-  f.weights /= steps, f.generate /= steps, f.reference /= steps;
-  const double draw = f.generate + f.reference;
+  for (double* part : {&f.weights, &f.generate, &f.reference, &f.reward, &f.value}) *part /= steps;
+  const double draw = f.generate + f.reward + f.reference, learn = train_seconds + f.value + f.critic;
   const double cores = training.on_gpus ? 0 : site.node.cores > 0 ? site.node.cores : site.cpu_slots;
   // Ranks of their own have cores of their own, as many as each rank of the stage.
-  f.seconds = f.weights + (own_ranks ? std::max(train_seconds, draw)
-                           : ahead   ? beside(plan, cores, train_seconds, draw)
-                                     : train_seconds + draw);
-  const ParallelDims& dims = stage.dims;
-  const bool parts = dims.tp > 1 || dims.pp > 1 || dims.ep > 1 || dims.etp > 1 || dims.zero == 3;
+  f.seconds = f.weights + (own_ranks ? std::max(learn, draw) : ahead ? beside(plan, cores, learn, draw) : learn + draw);
   RolloutMemory memory = plan_rollout_memory(settings, shape,
                                              {.answers = static_cast<std::int64_t>(plan.answers),
-                                              .compares = settings.beta > 0,
+                                              .compares = settings.beta > 0 || models.teacher.has_value(),
                                               .whole_elsewhere = own_ranks || parts});
-  if (training.on_gpus) memory.weights = 0;  // the training's own
+  if (training.on_gpus) memory.arriving = 0;                         // they come as they compute
+  if (training.on_gpus && !parts && !own_ranks) memory.weights = 0;  // the training's own
   f.memory = static_cast<double>(memory.total());
-  say_what_is_left_out(settings, notes);
+  say_what_is_left_out(settings, models, notes);
   return f;
 }
 

@@ -36,8 +36,8 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
     return make_error(ErrorCode::not_found, format("site '{}' does not say what its GPUs are", site.name),
                       "write node.gpus and node.gpu into its file");
   const bool f32 = settings.precision == "f32";
-  const Precision precision = f32 ? Precision::f32 : Precision::bf16;
-  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), stage.common.threads, 1, notes, precision));
+  const RankUse use{1, rank_threads(site, stage.common.threads, 1), f32 ? "f32" : "bf16"};
+  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus(stage), use, notes));
   if (auto asked = engine_case_of_stage(stage.kind, stage.settings, model.shape, stage.dims)) {
     asked->gpu = rank.on_gpus;
     LH_CHECK(check_engine(*asked));
@@ -67,7 +67,7 @@ Result<ServingForecast> deploy_forecast(const RunPlan& plan, const PlannedStage&
   // Steps of published servers cost a millisecond of Python's time; ours goes round in microseconds.
   if (!rank.on_gpus) place.serving.step_cost = 0;
   if (!rank.on_gpus)
-    place.processor = processor_serving(constants, rank_threads(site, stage.common.threads, 1), precision);
+    place.processor = processor_serving(constants, use.threads, f32 ? Precision::f32 : Precision::bf16);
   LH_TRY(ServingForecast made, forecast_serving(model.shape, task, layout, place));
   made.device = rank.device, made.source = rank.source;
   if (!rank.on_gpus && !is_timed_there(place, layout)) made.source = ForecastSource::arithmetic;
@@ -145,6 +145,9 @@ Result<ServingTask> serving_task_of(const ServingRequest& q) {
   return task;
 }
 
+namespace {
+
+// What a stage before this one leaves beside the weights of its model; nothing where that is not known.
 AdapterLeft adapter_left_behind(const RunPlan& plan, const PlannedStage& stage) {
   const PlannedStage* at = &stage;
   for (std::size_t step = 0; step <= plan.stages.size(); ++step) {
@@ -156,6 +159,8 @@ AdapterLeft adapter_left_behind(const RunPlan& plan, const PlannedStage& stage) 
   }
   return {};
 }
+
+}  // namespace
 
 Result<ModelBehind> model_behind(const RunPlan& plan, const PlannedStage& stage) {
   ModelBehind behind;

@@ -45,18 +45,8 @@ void add_drawn_answers(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = "Layouts",
                   .name = "the methods of `align` that draw answers with tp, cp, pp, ep or ZeRO",
                   .families = {F::llama},
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true, c.dims.tp = 2; },
-                  .is_asked = [](const EngineCase& c) { return c.draws_answers && is_more_than_replicas(c.dims); },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with a method that draws answers in the layout {}: on GPUs no rank "
-                            "gathers the weights to draw with",
-                            c.dims.to_string());
-                      },
-                  .hint = "leave out tp, sp, cp, ep, pp, vp, dp_shard and zero, or use device = \"cpu\"",
-                  .keys = {"parallel", "method", "device"}});
+                  .gpu = runs("each rank has all weights while it draws, in the stage's precision"),
+                  .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true, c.dims.tp = 2; }});
 }
 
 void add_judged_texts(std::vector<EngineFeature>& rows) {
@@ -64,7 +54,7 @@ void add_judged_texts(std::vector<EngineFeature>& rows) {
   rows.push_back({.area = area,
                   .name = "`align` and `reward` with tp, pp or ZeRO",
                   .families = {F::llama, F::mixtral},
-                  .processor = runs("not with the method ppo; rollouts with an adapter: replicas, ZeRO 1 and 2"),
+                  .processor = runs("rollouts with an adapter: not with ZeRO 3"),
                   .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; }});
   add(rows, area, "`align` with ZeRO 3", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = 2, c.dims.zero = 3; });
@@ -78,14 +68,12 @@ void add_judged_texts(std::vector<EngineFeature>& rows) {
       [](EngineCase& c) { c.kind = "reward", c.dims.pp = 2; });
   add(rows, area, "`align` and `reward` with cp, ep or etp", {F::llama, F::mixtral},
       [](EngineCase& c) { c.kind = "align", c.dims.cp = 2; });
-  rows.back().processor = runs("not with the method ppo");
   add(rows, area, "`align` with `cp_attention = \"a2a\"`", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.dims.cp = 2, c.cp_attention = "a2a"; });
   add(rows, area, "`align` with experts over replicas (`ep`)", {F::mixtral},
       [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = c.dims.ep = 2; });
   add(rows, area, "`align` with an expert split over ranks (`etp`)", {F::mixtral},
       [](EngineCase& c) { c.kind = "align", c.dims.tp = c.dims.etp = 2, c.dims.sp = true; });
-  rows.back().gpu = none;
   add(rows, area, "`reward` with cp", {F::llama, F::gpt2, F::mixtral},
       [](EngineCase& c) { c.kind = "reward", c.dims.cp = 2; });
   add(rows, area, "`reward` with experts over the ranks of a micro-batch (`ep`)", {F::mixtral},
@@ -97,18 +85,8 @@ void add_drawing_ranks(std::vector<EngineFeature>& rows) {
                   .name = "ranks of `align` that only draw answers (`rollout.ranks`)",
                   .families = {F::llama, F::gpt2, F::mixtral},
                   .processor = runs("beside any layout that draws ahead (`rollout.ahead`)"),
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.kind = "align", c.rollout_ranks = 1; },
-                  .is_asked = [](const EngineCase& c) { return c.rollout_ranks > 0; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with rollout.ranks = {}: ranks that only draw answers compute on "
-                            "processors",
-                            c.rollout_ranks);
-                      },
-                  .hint = "leave rollout.ranks out, or use device = \"cpu\"",
-                  .keys = {"rollout.ranks", "rollout", "device"}});
+                  .gpu = runs("the same, with a GPU each, and all weights on it"),
+                  .ask = [](EngineCase& c) { c.kind = "align", c.rollout_ranks = 1; }});
 }
 
 void add_other_stages(std::vector<EngineFeature>& rows) {
@@ -211,21 +189,8 @@ void add_experts(std::vector<EngineFeature>& rows) {
       [](EngineCase& c) { c.dims.dp_shard = c.dims.ep = 2; });
   add(rows, area, "experts over the ranks of a micro-batch (`ep` within tp and cp)", {F::mixtral},
       [](EngineCase& c) { c.dims.tp = c.dims.ep = 2, c.dims.sp = true; });
-  rows.push_back({.area = area,
-                  .name = "an expert split over ranks (`etp`)",
-                  .families = {F::mixtral, F::experts},
-                  .gpu = refused,
-                  .ask = [](EngineCase& c) { c.dims.tp = c.dims.etp = 2, c.dims.sp = true; },
-                  .is_asked = [](const EngineCase& c) { return c.shape.is_moe() && c.dims.etp > 1; },
-                  .refusal =
-                      [](const EngineCase& c) {
-                        return format(
-                            "device = \"gpu\" with etp = {} in the layout {}: on GPUs an expert is not split "
-                            "over ranks",
-                            c.dims.etp, c.dims.to_string());
-                      },
-                  .hint = "use etp = 1 and a larger ep, or device = \"cpu\"",
-                  .keys = {"parallel.etp", "device"}});
+  add(rows, area, "an expert split over ranks (`etp`)", {F::mixtral, F::experts},
+      [](EngineCase& c) { c.dims.tp = c.dims.etp = 2, c.dims.sp = true; });
   add(rows, area, "a capacity that drops tokens (`moe.capacity_factor`)", {F::mixtral},
       [](EngineCase& c) { c.moe.capacity_factor = 1; });
   add(rows, area, "`moe.balance = \"sinkhorn\"`", {F::mixtral}, [](EngineCase& c) { c.moe.balance = "sinkhorn"; });

@@ -41,18 +41,18 @@ TextStep AnswerText::prompt_step(int slot, std::int64_t budget) {
 
 // All rows where tokens may be guessed, also when none is: those of one pass lie in one place.
 TextStep AnswerText::decode_step(int slot, std::int64_t draft_max) {
-  asked_ = {last_.token};
-  if (!draft_) return {slot, asked_, TextStep::Logits::last, draw()};
+  step_.asked = {last_.token};
+  if (!draft_) return {slot, step_.asked, TextStep::Logits::last, draw()};
   const std::int64_t left = request_.max_tokens - usage_.completion_tokens - 1;
   const std::vector<std::int32_t> draft = draft_->next(std::min(draft_max, left));
-  asked_.insert(asked_.end(), draft.begin(), draft.end());
+  step_.asked.insert(step_.asked.end(), draft.begin(), draft.end());
   std::optional<TokenDraw> drawn = draw();
   if (drawn) {
-    drawn_.resize(asked_.size()), drawn_logprobs_.resize(asked_.size());
-    drawn->tokens = drawn_.data();
-    if (drawn->logprob) drawn->logprob = drawn_logprobs_.data();
+    step_.drawn.resize(step_.asked.size()), step_.drawn_logprobs.resize(step_.asked.size());
+    drawn->tokens = step_.drawn.data();
+    if (drawn->logprob) drawn->logprob = step_.drawn_logprobs.data();
   }
-  return {slot, asked_, TextStep::Logits::all, drawn};
+  return {slot, step_.asked, TextStep::Logits::all, drawn};
 }
 
 // The next token is drawn by the model, where it draws and says what is asked for: no log-probabilities, or its own
@@ -66,7 +66,7 @@ std::optional<TokenDraw> AnswerText::draw() {
 }
 
 std::optional<FinishReason> AnswerText::take(const TextStep& step, std::span<float> logits, std::int32_t drawn) {
-  rejected_ = 0;
+  step_.rejected = 0;
   if (prompt_done_ && step.wanted == TextStep::Logits::all) return take_drafted(step, logits);
   if (step.wanted == TextStep::Logits::all) take_prompt_logprobs(step, logits);
   if (prompt_done_) {
@@ -125,7 +125,7 @@ std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::
     const auto reason = step.draw ? take_drawn(row) : draw_token(logits.subspan(row * vocabulary, vocabulary));
     const bool guessed = right < drafted && step.tokens[static_cast<std::size_t>(right) + 1] == last_.token;
     if (guessed) ++usage_.accepted_tokens;
-    rejected_ = drafted - right - (guessed ? 1 : 0);
+    step_.rejected = drafted - right - (guessed ? 1 : 0);
     if (reason) return reason;
     if (guessed) continue;
     draft_->judge(drafted, right);
@@ -134,8 +134,8 @@ std::optional<FinishReason> AnswerText::take_drafted(const TextStep& step, std::
 }
 
 std::optional<FinishReason> AnswerText::take_drawn(std::size_t row) {
-  if (!request_.logprobs) return take_token(drawn_[row], {});
-  return take_token(drawn_[row], {{drawn_[row], drawn_logprobs_[row]}, {}});
+  if (!request_.logprobs) return take_token(step_.drawn[row], {});
+  return take_token(step_.drawn[row], {{step_.drawn[row], step_.drawn_logprobs[row]}, {}});
 }
 
 std::optional<FinishReason> AnswerText::draw_token(std::span<float> logits) {

@@ -41,13 +41,21 @@ class AnswerText {
   std::optional<FinishReason> take(const TextStep& step, std::span<float> logits, std::int32_t drawn);
 
   // Tokens at the end of the last step that the model has to forget: guessed, and not drawn.
-  std::int64_t rejected() const { return rejected_; }
+  std::int64_t rejected() const { return step_.rejected; }
 
   // What was held back as a possible stop text or half a character is text after all.
   void release_rest();
   void end(FinishReason reason, const std::string& error) { listener_->on_end(reason, usage_, error); }
 
  private:
+  // Of one step.
+  struct GuessedTokens {
+    std::vector<std::int32_t> asked;     // the last token, and those guessed behind it
+    std::vector<std::int32_t> drawn;     // behind each of them, where the model draws
+    std::vector<double> drawn_logprobs;  // of these
+    std::int64_t rejected = 0;           // guessed, and not drawn
+  };
+
   void remember_prompt();
   std::optional<TokenDraw> draw();
   void take_prompt_logprobs(const TextStep& step, std::span<const float> logits);
@@ -69,10 +77,7 @@ class AnswerText {
   bool prompt_done_ = false;
   TokenLogprob last_{-1, 0};            // token; its log-probability where the model has drawn both
   std::optional<AdaptiveDraft> draft_;  // where tokens are guessed
-  std::vector<std::int32_t> asked_;     // of the step: the last token, and those guessed behind it
-  std::vector<std::int32_t> drawn_;     // behind each of them, where the model draws
-  std::vector<double> drawn_logprobs_;
-  std::int64_t rejected_ = 0;
+  GuessedTokens step_;
   TokenHistory history_;
   GenerationUsage usage_;
   Utf8Gate gate_;

@@ -15,8 +15,9 @@ double seconds_since(std::int64_t start_ns, std::int64_t now_ns) {
 
 // Of logits that a step gives back.
 std::size_t rows_of(const TextStep& step) {
+  if (step.draw) return 0;
   if (step.wanted == TextStep::Logits::all) return step.tokens.size();
-  return step.wanted == TextStep::Logits::last && !step.draw ? 1 : 0;
+  return step.wanted == TextStep::Logits::last ? 1 : 0;
 }
 
 }  // namespace
@@ -173,8 +174,8 @@ bool Generator::reads_prompt(Sequence& sequence) {
     if (other.get() == &sequence) return true;  // those behind it wait for this one
     if (other->answer.request().prompt != prompt) continue;
     if (other->answer.prompt_read() < shared) return false;
-    model_.copy_beginning(other->slot, sequence.slot, shared);
-    answer.begin_behind(shared);
+    if (const std::int64_t copied = model_.copy_beginning(other->slot, sequence.slot, shared); copied > 0)
+      answer.begin_behind(copied);
     return true;
   }
   return true;

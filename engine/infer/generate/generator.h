@@ -12,7 +12,7 @@
 //   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
 //
 // Requests with the same prompt that wait for the same step read it once, where the model copies
-// (TextModel::copy_beginning): the first reads it, the others take what it has and read the last token. Where the model
+// (TextModel::copy_beginning): the first reads it, the others take what it has and read the rest. Where the model
 // keeps texts (TextModel::held), a request whose prompt goes on from a text that has ended begins in its slot and reads
 // what is behind it.
 //
@@ -107,7 +107,7 @@ class Generator {
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);
   std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
   // Whether its prompt is to be read now: not while another text with the same prompt reads it. Where that has read it,
-  // it is copied, all but the last token.
+  // it is copied, all but the last token, as far as the model copies it.
   bool reads_prompt(Sequence& sequence);
   // Gives each answer what the model has computed for it, and adds up what they got; of those that end now, why.
   std::vector<std::optional<FinishReason>> take_step(std::span<const TextStep> steps, const std::vector<Sequence*>& who,

@@ -2,32 +2,40 @@
 
 #include <algorithm>
 
+#include "engine/infer/generate/generator.h"
+
 namespace longhaul {
 
 RolloutModel::RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape,
                            TextModelInfo info)
     : context_(context), tokenizer_(tokenizer), shape_(shape), info_(std::move(info)) {
   info_.vocabulary = shape.vocab_size;
-  info_.draws = info_.draws_logprobs = context.device() != nullptr;
-  info_.copies = info_.forgets = !info_.draws;
+  info_.draws = info_.draws_logprobs = info_.draws_each = context.device() != nullptr;
+  info_.copies = info_.forgets = true;
 }
 
-InferenceLoad RolloutModel::load_for(std::int64_t slots, std::int64_t context_length) {
+InferenceLoad RolloutModel::load_for(std::int64_t slots, std::int64_t context_length, std::int64_t before,
+                                     std::int64_t draft_tokens) {
   InferenceLoad load;
-  load.in_pages = true, load.sequences = load.logits_rows = slots, load.context_length = context_length;
-  load.tokens_max = std::max(slots, std::min(prefill_tokens, slots * context_length));
+  load.in_pages = true, load.sequences = slots, load.context_length = before + context_length;
+  load.guessed_rows =
+      std::min(slots * draft_tokens, std::max<std::int64_t>(0, GeneratorLimits().decode_tokens - slots));
+  load.logits_rows = load.decode_rows();
+  load.tokens_max = std::max({load.decode_rows(), before, std::min(prefill_tokens, slots * context_length)});
   return load;
 }
 
-void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t context_length, bool keeps) {
+void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t context_length, bool keeps,
+                         std::int64_t draft_tokens) {
   end();
   info_.slots = slots, info_.keeps = keeps;
   held_.resize(static_cast<std::size_t>(slots));
   model_.emplace(shape_, std::move(weights));
   LH_ASSERT(model_->device() == context_.device(), "weights on another device than what computes with them");
   if (model_->device() != nullptr) {
-    pool_ = model_->make_pool(slots * KvPool::pages_for(context_length));
-    model_->take_scratch(context_, load_for(slots, context_length), *pool_);
+    const InferenceLoad load = load_for(slots, context_length, shape_.virtual_tokens, draft_tokens);
+    pool_ = model_->make_pool(slots * KvPool::pages_for(load.context_length));
+    model_->take_scratch(context_, load, *pool_);
   }
   for (int slot = 0; slot < slots; ++slot)
     caches_.push_back(pool_ ? KvCache(*pool_) : model_->make_cache(context_length));
@@ -56,10 +64,14 @@ void RolloutModel::reset(int slot) {
   if (draws_) draws_->reset(slot);
 }
 
-void RolloutModel::copy_beginning(int from, int to, std::int64_t tokens) {
+// What stands before a text comes with it, or is read with it where no whole page of the text does.
+std::int64_t RolloutModel::copy_beginning(int from, int to, std::int64_t tokens) {
   const auto source = static_cast<std::size_t>(from), target = static_cast<std::size_t>(to);
-  caches_[target].copy_beginning(caches_[source], tokens + shape_.virtual_tokens);
-  held_[target].assign(held_[source].begin(), held_[source].begin() + tokens);
+  const std::int64_t before = shape_.virtual_tokens;
+  const std::int64_t copied = caches_[target].copy_beginning(caches_[source], tokens + before) - before;
+  if (copied <= 0) return caches_[target].truncate(0), 0;
+  held_[target].assign(held_[source].begin(), held_[source].begin() + copied);
+  return copied;
 }
 
 void RolloutModel::forget_last(int slot, std::int64_t tokens) {

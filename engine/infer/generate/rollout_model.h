@@ -4,8 +4,8 @@
 // On a device (the context's, where the weights lie) keys and values lie in pages of one pool, for as many tokens as
 // all slots may hold, tokens and their log-probabilities are drawn there, and nothing but these comes to the host.
 // Pool, scratch memory and the steps that were recorded (decode_graphs.h) begin and end with the weights: no recording
-// outlives the addresses in it. There every prompt is read for itself (info().copies), and no tokens are guessed
-// (info().forgets).
+// outlives the addresses in it. Answers to one prompt hold the pages that it fills together. Guessed tokens
+// are rows of a step like those of other answers, and a token is drawn behind each (info().draws_each).
 #pragma once
 
 #include <memory>
@@ -26,11 +26,14 @@ class RolloutModel final : public TextModel {
   RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape, TextModelInfo info);
 
   // With room for `context_length` tokens in each of `slots` caches, both at most those of info(). `keeps`: caches keep
-  // their texts, for conversations that go on (TextModel::held).
-  void begin(InferenceWeights weights, int slots, std::int64_t context_length, bool keeps = false);
+  // their texts, for conversations that go on (TextModel::held). `draft_tokens`: AnswerBatchOptions.
+  void begin(InferenceWeights weights, int slots, std::int64_t context_length, bool keeps = false,
+             std::int64_t draft_tokens = 0);
   void end();
-  // What that takes on a device, where prompts are read in steps of at most `prefill_tokens`.
-  static InferenceLoad load_for(std::int64_t slots, std::int64_t context_length);
+  // What that takes on a device, where prompts are read in steps of at most `prefill_tokens`. `before`: tokens that
+  // stand before each text (ModelShape::virtual_tokens), for which there is room beside.
+  static InferenceLoad load_for(std::int64_t slots, std::int64_t context_length, std::int64_t before,
+                                std::int64_t draft_tokens);
   static constexpr std::int64_t prefill_tokens = 1024;  // AnswerBatchOptions
 
   const TextModelInfo& info() const override { return info_; }
@@ -39,10 +42,10 @@ class RolloutModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
                                                 const Value& tools) const override;
   std::string token_bytes(std::int32_t token) const override;
-  void copy_beginning(int from, int to, std::int64_t tokens) override;
+  std::int64_t copy_beginning(int from, int to, std::int64_t tokens) override;
   void forget_last(int slot, std::int64_t tokens) override;
   bool reserve(int slot, std::int64_t tokens) override {
-    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens);
+    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens + shape_.virtual_tokens);
   }
   void reset(int slot) override;
   std::span<const std::int32_t> held(int slot) const override { return held_[static_cast<std::size_t>(slot)]; }

@@ -22,6 +22,7 @@ struct TextModelInfo {
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
   bool draws = false;                    // it draws tokens itself: TextStep::draw
   bool draws_logprobs = false;           // and says how likely they were: TokenDraw::logprob
+  bool draws_each = false;               // also behind each token of a step: TokenDraw::tokens
   bool marks_tool_calls = false;         // calls of tools stand between <tool_call> and </tool_call>
   bool copies = false;                   // copy_beginning() is there
   bool forgets = false;                  // forget_last() is there
@@ -42,6 +43,10 @@ struct TokenDraw {
   std::uint64_t position = 0;
   // Where the token's log-probability by the model itself goes (TokenLogprob); null: nobody asks for it.
   double* logprob = nullptr;
+  // With Logits::all a token is drawn behind each token of the step, as if those before it were right: of `position`,
+  // the next one, and so on, without penalties. They go here, and their log-probabilities to `logprob`: as many as the
+  // step has tokens. Else null.
+  std::int32_t* tokens = nullptr;
 };
 
 // Part of one forward step: `tokens` are appended to the sequence held in `slot`.
@@ -50,8 +55,8 @@ struct TextStep {
   int slot = 0;
   std::span<const std::int32_t> tokens;
   Logits wanted = Logits::last;
-  // With Logits::last, where the model draws: the token comes back instead of logits. An answer's draws are all here or
-  // none.
+  // With Logits::last, where the model draws: the token comes back instead of logits; with Logits::all, where it draws
+  // behind each token, TokenDraw::tokens do. An answer's draws are all here or none.
   std::optional<TokenDraw> draw = std::nullopt;
 };
 
@@ -79,10 +84,11 @@ class TextModel {
   virtual CachePages pages() const { return {}; }
 
   // Where info().copies: the first `tokens` of what slot `from` holds, into slot `to`, which is empty, so that texts
-  // that begin alike are read once.
-  virtual void copy_beginning([[maybe_unused]] int from, [[maybe_unused]] int to,
-                              [[maybe_unused]] std::int64_t tokens) {
+  // that begin alike are read once. How many it holds then, which may be fewer, comes back.
+  virtual std::int64_t copy_beginning([[maybe_unused]] int from, [[maybe_unused]] int to,
+                                      [[maybe_unused]] std::int64_t tokens) {
     LH_ASSERT(false, "this model copies no beginnings");
+    return 0;
   }
   // Where info().forgets: the last `tokens` of what the slot holds are forgotten.
   virtual void forget_last([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) {
@@ -96,7 +102,7 @@ class TextModel {
 
   // Sequences; one thread at a time. reset() empties a slot and takes its room back; forward() appends to the slots
   // named in `steps` (each at most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and
-  // `drawn` with a token for each step, -1 where none was to be drawn.
+  // `drawn` with a token for each step, -1 where none was to be drawn, or several.
   virtual void reset(int slot) = 0;
   virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
                          std::vector<std::int32_t>& drawn) = 0;

@@ -56,8 +56,7 @@ class AdaptedWeights final : public WeightSource {
   // weights are gathered over them, as ParameterStore::connect says, until disconnect().
   void connect(Mesh& mesh, bool overlap, std::function<void()> before_large);
   void disconnect() { base_.disconnect(); }
-  void settle() const { base_.settle(); }
-  void poll() const { base_.poll(); }
+  UnitGather* gather() const { return base_.gather(); }  // of the base's weights
   // Where a backward of the model writes so that `trained` gets the adapter's gradients.
   GradientTarget target(GradientTarget trained);
   // Flat ranges of the adapter's gradient of which each rank of a tp group has an addend; of experts, of an etp group.

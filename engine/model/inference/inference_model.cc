@@ -288,8 +288,7 @@ Status InferenceModel::score(const ComputeContext& context, const SequenceStep& 
 
 void InferenceModel::begin(const ComputeContext& context, std::span<const SequenceStep> steps,
                            std::span<const SampleRow> draws) {
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    steps[i].cache->hold(tokens_ahead(steps, i) + static_cast<std::int64_t>(steps[i].tokens.size()));
+  hold_room(steps);
   table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
   scratch_.reserve(shape_, weights_.dtype, table_.tokens(), weights_.memory.get());
 }

@@ -33,6 +33,11 @@ std::int64_t tokens_ahead(std::span<const SequenceStep> steps, std::size_t step)
   return tokens;
 }
 
+void hold_room(std::span<const SequenceStep> steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    steps[i].cache->hold(tokens_ahead(steps, i) + static_cast<std::int64_t>(steps[i].tokens.size()));
+}
+
 std::int64_t decode_room(std::int64_t longest) {
   constexpr std::int64_t least = 256;
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, least))));

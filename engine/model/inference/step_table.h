@@ -22,6 +22,8 @@ struct SequenceStep {
 
 // Of the neighbours before a step that share its cache.
 std::int64_t tokens_ahead(std::span<const SequenceStep> steps, std::size_t step);
+// Each step's cache gets room for the step's tokens.
+void hold_room(std::span<const SequenceStep> steps);
 
 // The longest sequence of a pass, rounded up to a power of two, at least 256: what is as large as the longest sequence
 // (page tables, recorded steps) has few sizes.

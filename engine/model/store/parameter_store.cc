@@ -36,6 +36,11 @@ ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAcc
     whole_ = Tensor(compute, Shape{layout_.flat_size()}, account_of(memory, MemoryCategory::gathered_weights));
 }
 
+Device* ParameterStore::device() const {
+  if (codes_) return codes_->device();
+  return frozen_ ? own_weights().device() : master_.device();
+}
+
 ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
   return vector(begin, rows * columns).reshaped(Shape{rows, columns});
 }
@@ -113,10 +118,10 @@ void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
 
 void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
   if (shares())
-    gather_ = std::make_unique<UnitGather>(codes_ ? codes_->units() : layout_.units(),
-                                           codes_ ? codes_->owned() : layout_.owned(), mesh, share(), whole_.view(),
-                                           device(), overlap, std::move(before_large),
-                                           account_of(memory_, MemoryCategory::gathered_weights));
+    gather_ = std::make_unique<UnitGather>(
+        codes_ ? GatheredUnits{codes_->units(), codes_->owned()} : GatheredUnits{layout_.units(), layout_.owned()},
+        mesh, share(), whole_.view(), device(), overlap, std::move(before_large),
+        account_of(memory_, MemoryCategory::gathered_weights));
 }
 
 void ParameterStore::shares_changed() {

@@ -44,10 +44,7 @@ class ParameterStore {
   std::span<float> masters() { return master_.span<float>(); }
   std::span<const float> masters() const { return master_.span<float>(); }
   // Where masters and weights lie; null: the host's memory.
-  Device* device() const {
-    if (codes_) return codes_->device();
-    return frozen_ ? own_weights().device() : master_.device();
-  }
+  Device* device() const;
   // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
   View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
   // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were
@@ -83,14 +80,8 @@ class ParameterStore {
   bool is_connected() const { return layout_.place().dims.zero < 3 || gather_ != nullptr; }
   // The optimizer has changed masters and compute_copy().
   void shares_changed();
-  // Gathers that are under way are waited for.
-  void settle() const {
-    if (gather_) gather_->finish();
-  }
-  // Lets gathers that are under way go on.
-  void poll() const {
-    if (gather_) gather_->poll();
-  }
+  // Gathers weights from other ranks: finish() waits for what is under way, poll() lets it go on. Null: nothing does.
+  UnitGather* gather() const { return gather_.get(); }
   // What went wrong between the ranks; nothing of the weights is of use then.
   Status status() const {
     if (adapted_) LH_CHECK(adapted_->status());

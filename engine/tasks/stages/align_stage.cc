@@ -6,7 +6,6 @@
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/label_stage.h"
 #include "engine/tasks/stages/reference_scores.h"
 #include "engine/tasks/stages/rollout_stage.h"
@@ -18,14 +17,14 @@ namespace {
 
 Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, const std::vector<std::string>& names,
                                         const ChatEncoder& encoder, const AlignSettings& settings) {
-  const std::int64_t room = settings.sequence_length - settings.adapter.tokens_before();
+  const TextRoom room(settings.sequence_length, settings.adapter.tokens_before());
   LH_TRY(const std::string path, run.task.input_path(input));
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file, settings.ignore));
   LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, room));
   if (pairs.too_long > 0)
     run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out",
-                                      pairs.too_long, file, settings.sequence_length));
+                                      pairs.too_long, file, room.text()));
   return pairs;
 }
 
@@ -38,18 +37,6 @@ Result<std::vector<double>> pair_references(TaskRun& run, TrainingStage& stage, 
   return reference_scores(run, stage, answers);
 }
 
-// A reference that is scored by the model's folder, as on processors, does not know the codes below an adapter.
-Status refuse_coded_reference(const TaskRun& run, const AlignSettings& settings) {
-  const bool coded = settings.adapter.on() && settings.adapter.base_weights != "full";
-  const bool by_folder = run.gpu == nullptr && computes_with_others(run.mesh.dims());
-  if (!coded || !align_method(settings.method).reference || !by_folder) return {};
-  return make_error(ErrorCode::unsupported,
-                    format("method = \"{}\" with adapter.base_weights = \"{}\" in the layout {}: the reference is "
-                           "scored by the weights of the model's folder, which are not those codes",
-                           settings.method, settings.adapter.base_weights, run.mesh.dims().to_string()),
-                    "use replicas, zero = 1 or 2, or adapter.base_weights = \"full\"");
-}
-
 }  // namespace
 
 Status run_align(TaskRun& run) {
@@ -58,7 +45,6 @@ Status run_align(TaskRun& run) {
   if (learns_from_rollouts(settings.method)) return run_rollouts(run, settings);
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));
-  LH_CHECK(refuse_coded_reference(run, settings));
   if (align_method(settings.method).labels) return run_labels(run, settings);
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text/text.h"
+#include "contracts/model/parameter_layout.h"
 #include "contracts/plan/memory_plan.h"
 #include "engine/infer/generate/rollout_model.h"
 #include "engine/model/inference/inference_memory.h"
@@ -9,6 +11,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/training_stage.h"
 #include "engine/tasks/rewards/reward_model.h"
+#include "engine/tasks/rollouts/whole_weights.h"
 
 namespace longhaul {
 namespace {
@@ -21,48 +24,83 @@ InferenceLoad scoring_load(std::int64_t length) {
   return load;
 }
 
-// As RewardModel::load() makes it.
+// Weights that are brought together (engine/tasks/rollouts/whole_weights.h), and the largest part of a matrix whose
+// columns are split.
+std::int64_t gathered_bytes(const ModelShape& shape, DType dtype, const ParallelDims& dims) {
+  std::int64_t part = 0;
+  for (const ParameterSpec& p : parameter_list(shape))
+    if (p.tp_dim == 1 && dims.tp > 1) part = std::max(part, p.shape[0] * ((p.shape[1] + dims.tp - 1) / dims.tp));
+  return (ParameterLayout(shape).flat_size() + part) * dtype_bytes(dtype);
+}
+
+// Which is sent through a copy (engine/tasks/rollout_ranks/rollout_messages.h).
+std::int64_t largest_parameter(const ModelShape& shape) {
+  std::int64_t largest = 0;
+  for (const ParameterSpec& p : parameter_list(shape)) largest = std::max(largest, p.elements());
+  return largest;
+}
+
+// As RewardModel::load() makes it for texts of so many tokens, behind what stands before each of them.
 std::int64_t judge_bytes(const ModelShape& shape, DType dtype, std::int64_t length) {
   Activations::Sizes sizes;
   sizes.shape = shape, sizes.dtype = dtype, sizes.training = false;
-  sizes.tokens_max = sizes.rows_max = std::max(length, judged_at_once);
+  sizes.tokens_max = sizes.rows_max = std::max(length + shape.virtual_tokens, judged_at_once);
   return shape.parameter_count() * dtype_bytes(dtype) + Activations::bytes_for(sizes);
 }
 
 // A training of all its weights (engine/tasks/rollouts/critic.h), whose checkpoints are not staged.
-Result<std::int64_t> critic_bytes(const AlignSettings& settings, const ModelShape& shape, const ParallelDims& dims) {
+Result<std::int64_t> critic_bytes(const AlignSettings& settings, const ModelShape& shape, const WeightsHere& here) {
   TrainingStageSettings critic(settings, settings);
   critic.adapter = {}, critic.checkpoint.asynchronous = false;
   critic.checkpoint.local_every_steps = critic.checkpoint.snapshot_every = 0;
   TrainingOutline o;
-  LH_CHECK(take_settings(critic, dims, o));
+  LH_CHECK(take_settings(critic, here.dims, o));
   o.shape = with_scalar_head(shape), o.sequence_length = settings.sequence_length, o.padding = true;
-  LH_TRY(const MemoryPlan plan, plan_training_memory(o, RankCoordinates()));
+  LH_TRY(const MemoryPlan plan, plan_training_memory(o, here.at));
   return plan.bytes.total() - plan.bytes[MemoryCategory::process];
 }
 
 }  // namespace
 
 Result<std::int64_t> plan_answer_memory(const AlignSettings& settings, const ModelShape& shape, DType dtype,
-                                        const ParallelDims& dims, const ModelsBeside& beside) {
+                                        const WeightsHere& here, const ModelsBeside& beside) {
   const std::int64_t length = settings.sequence_length + 1;
-  InferenceMemory drawn = plan_inference_memory(shape, dtype, RolloutModel::load_for(settings.rollout.slots, length));
-  if (!settings.adapter.on()) drawn.weights = 0;
-  std::int64_t bytes = drawn.total();
+  const std::int64_t before = shape.virtual_tokens;  // which sequence_length counts
+  InferenceMemory drawn = plan_inference_memory(
+      shape, dtype,
+      RolloutModel::load_for(settings.rollout.slots, length - before, before, settings.rollout.guesses()));
+  if (here.takes || holds_parts(here.dims))
+    drawn.weights = gathered_bytes(shape, dtype, here.dims) + weights_always_copied(shape, dtype);
+  else if (!settings.adapter.on())
+    drawn.weights = weights_always_copied(shape, dtype);
+  std::int64_t bytes = drawn.total() + (here.sends ? largest_parameter(shape) * dtype_bytes(dtype) : 0);
   if (!beside.reference.empty()) {
     LH_TRY(const HfConfig config, load_model_config(beside.reference));
     bytes += plan_inference_memory(config.shape, dtype, scoring_load(length)).total();
   }
   if (!beside.judge.empty()) {
     LH_TRY(const HfConfig config, load_any_model_config(beside.judge));
-    bytes += judge_bytes(config.shape, dtype, length);
+    bytes += judge_bytes(config.shape, dtype, length - before);
   }
   if (!beside.critic.empty()) {
     LH_TRY(const HfConfig config, load_any_model_config(beside.critic));
-    LH_TRY(const std::int64_t trained, critic_bytes(settings, config.shape, dims));
+    LH_TRY(const std::int64_t trained, critic_bytes(settings, config.shape, here));
     bytes += trained;
   }
   return bytes;
+}
+
+Status check_drawing_memory(std::int64_t bytes, const Device& device) {
+  const auto text = [](std::int64_t of) { return human_bytes(static_cast<double>(of)); };
+  const std::int64_t free = device.free_bytes();
+  if (bytes + gpu_allowance <= free) return {};
+  return make_error(
+      ErrorCode::unavailable,
+      format("too little memory on {}: a rank that only draws needs {}, and {} are free (weights, caches and scratch "
+             "memory, and the models that compare and judge, {}; {} for the driver, libraries and single operations)",
+             device.name(), text(bytes + gpu_allowance), text(free), text(bytes), text(gpu_allowance)),
+      "use fewer rollout.slots, a shorter sequence_length, or a larger GPU; if another process holds a part "
+      "(nvidia-smi), end it");
 }
 
 }  // namespace longhaul

@@ -25,14 +25,15 @@ Result<TokenizedPrompts> read_prompt_file(TaskRun& run, const std::string& input
   LH_TRY(const std::string file, find_data_file(path, names));
   LH_TRY(std::vector<PromptExample> examples, read_prompts(file, needs_answer, settings.ignore));
   // A row of sequence_length holds a token less than prompt and answer have together: the last is a target only.
-  const std::int64_t together = settings.sequence_length + 1 - settings.adapter.tokens_before();
+  const std::int64_t before = settings.adapter.tokens_before();
   LH_TRY(TokenizedPrompts prompts,
-         tokenize_prompts(std::move(examples), encoder, together - settings.rollout.max_new_tokens));
+         tokenize_prompts(std::move(examples), encoder,
+                          {settings.sequence_length + 1, before, settings.rollout.max_new_tokens}));
   if (prompts.too_long > 0)
-    run.events.message("warn",
-                       format("{} prompts of {} leave no room for an answer of {} tokens in sequence_length = "
-                              "{} and were left out",
-                              prompts.too_long, file, settings.rollout.max_new_tokens, settings.sequence_length));
+    run.events.message("warn", format("{} prompts of {} leave no room for an answer of {} tokens in sequence_length = "
+                                      "{} and were left out",
+                                      prompts.too_long, file, settings.rollout.max_new_tokens,
+                                      TextRoom(settings.sequence_length, before).text()));
   return prompts;
 }
 
@@ -45,9 +46,6 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
     return refuse("with a model that has experts is not part of this version",
                   "use a dense model, or method = \"grpo\"");
   const ParallelDims& dims = run.mesh.dims();
-  if (has_critic(settings.method) && !is_only_replicas(dims))
-    return refuse(format("trains its critic in replicas, and the layout is {}", dims.to_string()),
-                  "leave out tp, sp, pp, vp, dp_shard and zero, or use method = \"grpo\"");
   if (settings.adapter.on() && dims.zero == 3)
     return refuse(format("with adapter.kind = \"{}\" in the layout {}: the weights that an adapter makes are not "
                          "gathered from ranks of ZeRO 3 in this version",
@@ -149,8 +147,8 @@ Result<std::int64_t> answer_bytes_of(const TaskRun& run, const AlignSettings& se
     LH_TRY(beside.judge, run.task.input_path("reward"));
   }
   if (has_critic(settings.method)) beside.critic = settings.ppo.critic == "reward" ? beside.judge : model;
-  return plan_answer_memory(settings, drawn_shape(settings, shape), Rollouts::dtype_of(settings), run.mesh.dims(),
-                            beside);
+  const WeightsHere here{run.mesh.dims(), run.mesh.at(), settings.rollout.ranks > 0 && !run.draws(), run.draws()};
+  return plan_answer_memory(settings, drawn_shape(settings, shape), Rollouts::dtype_of(settings), here, beside);
 }
 
 // On a rank that trains, with `ranks`, or on one that draws, with `drawing`.
@@ -179,6 +177,10 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
                                                   encoder, settings, needs_answer));
   std::string judge_folder;
   if (drawing) {
+    if (run.gpu) {
+      LH_TRY(const std::int64_t bytes, answer_bytes_of(run, settings, config.shape, model, reference));
+      LH_CHECK(check_drawing_memory(bytes, run.gpu->device()));
+    }
     LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
     LH_TRY(const std::unique_ptr<RolloutWorker> worker,
            Rollouts::make_worker(run, settings, {tokenizer, encoder}, drawn_shape(settings, config.shape), model,

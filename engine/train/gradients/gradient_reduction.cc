@@ -34,12 +34,16 @@ void GradientReduction::disconnect() {
 }
 
 void GradientReduction::settle() {
-  store_.settle();
-  if (options_.adapted) options_.adapted->settle();
+  if (store_.gather()) store_.gather()->finish();
+  settle_adapted();
+}
+
+void GradientReduction::settle_adapted() {
+  if (options_.adapted && options_.adapted->gather()) options_.adapted->gather()->finish();
 }
 
 Result<std::span<float>> GradientReduction::finish() {
-  if (options_.adapted) options_.adapted->settle();  // nothing changes the base, which would
+  settle_adapted();  // nothing changes the base, which would
   return sum_->finish(context_);
 }
 
@@ -50,8 +54,8 @@ void GradientReduction::begin(int micro_batches) {
 
 void GradientReduction::poll() {
   sum_->poll();
-  store_.poll();
-  if (options_.adapted) options_.adapted->poll();
+  if (store_.gather()) store_.gather()->poll();
+  if (options_.adapted && options_.adapted->gather()) options_.adapted->gather()->poll();
 }
 
 // Of all but experts, which the ranks of a cp group may hold different ones of.

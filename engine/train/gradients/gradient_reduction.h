@@ -48,6 +48,7 @@ class GradientReduction {
 
  private:
   void settle();
+  void settle_adapted();
   Status sum_over_context(std::span<float> gradient);
   Status sum_over(CollectiveGroup& ranks, const std::vector<FlatRange>& ranges, std::span<float> gradient);
 

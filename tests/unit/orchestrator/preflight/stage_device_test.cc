@@ -251,7 +251,7 @@ TEST_CASE("a host's own GPUs are taken where each rank has one") {
   CHECK(decide_all(pretrain_stage, here, engine_with(EngineCuda::none, true)).device("pretrain") == "cpu");
 }
 
-TEST_CASE("what is not there on GPUs is refused where auto means them, and models with experts are evaluated without") {
+TEST_CASE("what is not there on GPUs is refused where auto means them; models with experts are evaluated on them") {
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
   CHECK(device_text_has(decide_all(pretrain_stage + "optimizer = { offload = \"host\" }\n", site, engine).problems,
@@ -261,17 +261,16 @@ TEST_CASE("what is not there on GPUs is refused where auto means them, and model
   const std::string experts = replace_all(pretrain_stage, "model = { ",
                                           "model = { architecture = \"mixtral\", num_local_experts = 4, "
                                           "num_experts_per_tok = 2, vocab_size = 300, ");
-  CHECK(device_text_has(
-      decide_all(experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", site, engine)
-          .problems,
-      "etp = 2"));
+  const DecidedPlan split =
+      decide_all(experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", site, engine);
+  CHECK(split.problems == "");
+  CHECK(split.device("pretrain") == "gpu");
   const DecidedPlan plan = decide_all(
       experts + "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@pretrain\", tokens = \"tokens\" }\n", site,
       engine);
   CHECK(plan.problems == "");
   CHECK(plan.device("pretrain") == "gpu");
-  CHECK(plan.device("measure") == "cpu");
-  CHECK(device_text_has(plan.stage("measure").device_why, "experts"));
+  CHECK(plan.device("measure") == "gpu");
 }
 
 // For each row of the table that runs on processors and is refused on GPUs: a workflow that asks for it without a word
@@ -297,38 +296,18 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
            format("rollout = {{ max_new_tokens = 16{} }}\n", rollout);
   };
   const std::vector<AskedOnGpu> asked = {
-      {"the methods of `align` that draw answers with tp, cp, pp, ep or ZeRO",
-       replace_all(chat, "kind = \"sft\"", "kind = \"align\"") +
-           "method = \"grpo\"\nreward = { kind = \"exact\" }\nrollout = { max_new_tokens = 16 }\nranks = 2\n"
-           "parallel = { tp = 2 }\n",
-       "a method that draws answers in the layout"},
-      {"ranks of `align` that only draw answers (`rollout.ranks`)",
-       replace_all(chat, "kind = \"sft\"", "kind = \"align\"") +
-           "method = \"grpo\"\nreward = { kind = \"exact\" }\nranks = 2\n"
-           "rollout = { ahead = true, ranks = 1, max_new_tokens = 16 }\n",
-       "rollout.ranks = 1"},
-      {"answers of models with experts", draws(chat_behind(experts), ""), "answers of a model with experts"},
-      {"answers with `adapter.kind = \"prompt\"`, `\"p-tuning\"` and `\"prefix\"`",
-       draws(chat, "") + "adapter = { kind = \"prompt\" }\n", "drawn with on processors only"},
-      {"answers ahead (`rollout.ahead`)", draws(chat, ", ahead = true"), "with rollout.ahead"},
-      {"guessed tokens (`rollout.speculate`)", draws(chat, ", speculate = \"ngram\""), "with rollout.speculate"},
+      {"answers ahead by the ranks that train (`rollout.ahead` without `rollout.ranks`)", draws(chat, ", ahead = true"),
+       "with rollout.ahead and without rollout.ranks"},
       {"heads of more than 256 elements", wide_heads, "264"},
       {"`optimizer.offload = \"host\"`", pretrain_stage + "optimizer = { offload = \"host\" }\n", "offload = \"host\""},
       {"`optimizer.offload = \"node_local\"`",
        pretrain_stage + "optimizer = { offload = \"node_local\", offload_dir = \"/x\" }\n", "offload = \"node_local\""},
       {"`corruption.check = \"replay\"`", pretrain_stage + "corruption = { check = \"replay\" }\n", "replay"},
-      {"an expert split over ranks (`etp`)",
-       experts + "ranks = 4\nparallel = { tp = 2, ep = 2, etp = 2, dp_replicate = 2 }\n", "etp = 2"},
-      {"models with experts",
-       experts + "[stage.serve]\nkind = \"deploy\"\ndevice = \"gpu\"\ninputs = { model = \"@pretrain\" }\n", ""},
-      {"embeddings, or keys and values, before every text (`adapter.kind = \"prompt\"`, `\"prefix\"`)", chat,
-       ""},  // the test below
   };
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
   for (const AskedOnGpu& one : asked) {
     CAPTURE(one.feature);
-    if (one.says.empty()) continue;  // auto answers those on processors: the test above
     CHECK(device_text_has(decide_all(one.stages, site, engine).problems, one.says));
     CHECK(decide_all(one.stages, device_site("name = \"here\"\n"), engine_with(EngineCuda::none)).problems == "");
   }
@@ -343,7 +322,7 @@ TEST_CASE("all that the table of features refuses on GPUs is refused where auto 
   }
 }
 
-TEST_CASE("a model with embeddings before every text is evaluated on processors, one with layers behind others not") {
+TEST_CASE("a model with embeddings before every text, or with layers behind others, is evaluated on GPUs, too") {
   const std::string tuned =
       replace_all(pretrain_stage, "[stage.pretrain]\n",
                   "[stage.pretrain]\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n") +
@@ -351,13 +330,13 @@ TEST_CASE("a model with embeddings before every text is evaluated on processors,
       "adapter = { kind = \"prompt\" }\ndevice = \"cpu\"\njob = { gpus_per_node = 0 }\n";
   const Site site = device_site(devices_gpu_site);
   const EngineDevices engine = engine_with(EngineCuda::built_in);
-  for (const auto& [kind, device] : {std::pair{"prompt", "cpu"}, {"bottleneck", "gpu"}}) {
+  for (const char* kind : {"prompt", "bottleneck"}) {
     const DecidedPlan measured =
         decide_all(replace_all(tuned, "\"prompt\"", format("\"{}\"", kind)) +
                        "[stage.measure]\nkind = \"evaluate\"\ninputs = { model = \"@chat\", tokens = \"tokens\" }\n",
                    site, engine);
     CHECK(measured.problems == "");
-    CHECK(measured.device("measure") == device);
+    CHECK(measured.device("measure") == "gpu");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "base/digest/philox.h"
 #include "base/system/clock.h"
@@ -22,14 +23,17 @@ constexpr std::int64_t rollout_room = 40;  // tokens of a prompt and its answer
 
 // A training's weights, and what draws with them.
 struct RolloutSide {
-  explicit RolloutSide(bool on_gpu, DType dtype = DType::f32)
+  // `change`: of the folder's shape, whose weights are then random ones.
+  explicit RolloutSide(bool on_gpu, DType dtype = DType::f32, const std::function<void(ModelShape&)>& change = {})
       : gpu(on_gpu ? testing::open_test_gpu() : nullptr),
         context(gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1)),
         tokenizer(Tokenizer::load(rollout_folder + "/tokenizer.json").value()),
         shape(load_model_config(rollout_folder).value().shape) {
     if (gpu) memory.place_on(gpu->device());
+    if (change) change(shape);
     store.emplace(shape, dtype, &memory);
-    REQUIRE(load_model_weights(context, rollout_folder, *store).ok());
+    if (change) initialize_parameters(context, *store, 4);
+    if (!change) REQUIRE(load_model_weights(context, rollout_folder, *store).ok());
     TextModelInfo info;
     info.slots = 3, info.context_length = rollout_room, info.end_tokens = {1};
     model.emplace(context, tokenizer, shape, info);
@@ -45,7 +49,7 @@ struct RolloutSide {
     return inference_weights_of(context, *store, std::move(empty)).value();
   }
 
-  std::vector<GeneratedAnswer> answers() {
+  std::vector<GeneratedAnswer> answers(std::size_t count = 10, std::int64_t tokens = 10, std::int64_t drafts = 0) {
     std::vector<std::vector<std::int32_t>> prompts;
     PhiloxSequence draw(5, 1);
     for (std::size_t i = 0; i < 5; ++i) {
@@ -53,13 +57,13 @@ struct RolloutSide {
       for (std::size_t t = 0; t < 1 + 5 * i; ++t) prompts[i].push_back(static_cast<std::int32_t>(draw.next_below(320)));
     }
     std::vector<AnswerRequest> requests;
-    for (std::size_t i = 0; i < 10; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       AnswerRequest& request = requests.emplace_back(AnswerRequest{prompts[i % 5], {}});
       request.sampling.temperature = i < 5 ? 0 : 1, request.sampling.seed = 3, request.sampling.stream = i;
     }
     AnswerBatchOptions options;
-    options.max_tokens = 10, options.prefill_tokens = 12;
-    model->begin(weights(), 3, rollout_room);
+    options.max_tokens = tokens, options.prefill_tokens = 12, options.draft_tokens = drafts;
+    model->begin(weights(), 3, rollout_room, false, drafts);
     auto given = generate_answers(*model, clock, requests, options);
     model->end();
     REQUIRE_MESSAGE(given.ok(), (given.ok() ? "" : given.error().message()));
@@ -97,7 +101,7 @@ TEST_CASE("answers of a model in training: a GPU draws the processor's, with the
   const MemoryAccount& account = there.memory.of(MemoryCategory::answers);
   CHECK(account.bytes_now == 0);  // given back
   CHECK(account.bytes_peak > 0);
-  const InferenceLoad load = RolloutModel::load_for(3, rollout_room);
+  const InferenceLoad load = RolloutModel::load_for(3, rollout_room, 0, 0);
   const InferenceMemory planned = plan_inference_memory(there.shape, DType::f32, load);
   CHECK(account.bytes_peak <= planned.caches + planned.scratch);  // and no copy of the weights
   CHECK(there.memory.now()[MemoryCategory::master] == of_weights);
@@ -108,6 +112,74 @@ TEST_CASE("answers of a model in training: a GPU draws the processor's, with the
   const std::vector<GeneratedAnswer> second = host.answers();
   CHECK(second.front().tokens != first.front().tokens);
   check_same_answers(there.answers(), second);
+}
+
+TEST_CASE("tokens that are guessed on a GPU change no answer, and as many are right as on the processor") {
+  RolloutSide host(false), there(true);
+  const std::vector<GeneratedAnswer> expected = host.answers(3, 24, 3), found = there.answers(3, 24, 3);
+  check_same_answers(found, expected);
+  check_same_answers(found, there.answers(3, 24));
+  std::int64_t accepted = 0, rejected = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    CHECK(found[i].drafted == expected[i].drafted);
+    CHECK(found[i].accepted == expected[i].accepted);
+    CHECK(found[i].decode_steps == expected[i].decode_steps);
+    accepted += found[i].accepted, rejected += found[i].drafted - found[i].accepted;
+  }
+  CHECK(accepted > 0);
+  CHECK(rejected > 0);
+  const MemoryAccount& account = there.memory.of(MemoryCategory::answers);
+  const InferenceMemory planned =
+      plan_inference_memory(there.shape, DType::f32, RolloutModel::load_for(3, rollout_room, 0, 3));
+  CHECK(account.bytes_peak <= planned.caches + planned.scratch);
+}
+
+TEST_CASE("answers behind what stands before every text, and of experts: a GPU draws the processor's, in pages") {
+  const std::function<void(ModelShape&)> changes[] = {
+      [](ModelShape& s) { s.virtual_tokens = 18; },  // more than a page
+      [](ModelShape& s) { s.virtual_tokens = 5, s.virtual_keys = true; },
+      [](ModelShape& s) {
+        s.architecture = "mixtral", s.num_local_experts = 4, s.num_experts_per_tok = 2;
+        s.moe_intermediate_size = s.intermediate_size, s.router_bias = true;
+      }};
+  for (const auto& change : changes) {
+    RolloutSide host(false, DType::f32, change), there(true, DType::f32, change);
+    CAPTURE(there.shape.virtual_tokens);
+    check_same_answers(there.answers(6, 4), host.answers(6, 4));
+    const MemoryAccount& account = there.memory.of(MemoryCategory::answers);
+    CHECK(account.bytes_now == 0);
+    const InferenceLoad load = RolloutModel::load_for(3, rollout_room, there.shape.virtual_tokens, 0);
+    const InferenceMemory planned = plan_inference_memory(there.shape, DType::f32, load);
+    CHECK(account.bytes_peak <= weights_always_copied(there.shape, DType::f32) + planned.caches + planned.scratch);
+  }
+}
+
+TEST_CASE("answers to one prompt on a GPU hold the pages that it fills together, and are those of a processor") {
+  std::vector<std::int32_t> prompt;
+  PhiloxSequence draw(5, 2);
+  for (int t = 0; t < 21; ++t) prompt.push_back(static_cast<std::int32_t>(draw.next_below(320)));
+  for (const int before : {0, 3}) {
+    CAPTURE(before);
+    const auto change = [&](ModelShape& shape) { shape.virtual_tokens = before; };
+    std::vector<std::vector<GeneratedAnswer>> sides;
+    for (const bool on_gpu : {false, true}) {
+      RolloutSide side(on_gpu, DType::f32, change);
+      std::vector<AnswerRequest> requests(6, AnswerRequest{prompt, {}});
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        requests[i].sampling.temperature = 1, requests[i].sampling.seed = 3, requests[i].sampling.stream = i;
+      AnswerBatchOptions options;
+      options.max_tokens = 12, options.prefill_tokens = 12;
+      side.model->begin(side.weights(), 3, rollout_room);
+      auto given = generate_answers(*side.model, side.clock, requests, options);
+      side.model->end();
+      REQUIRE_MESSAGE(given.ok(), (given.ok() ? "" : given.error().message()));
+      sides.push_back(std::move(*given));
+    }
+    check_same_answers(sides[1], sides[0]);
+    CHECK(sides[1][0].read == 21);
+    for (std::size_t i = 1; i < 3; ++i) CHECK(sides[1][i].read == 21 + before - 16);  // behind the first page
+  }
 }
 
 TEST_CASE("weights of a training on a GPU are borrowed where they compute in the type that is asked for, else copied") {
