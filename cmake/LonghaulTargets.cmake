@@ -33,6 +33,12 @@ function(longhaul_always_optimized target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
 endfunction()
 
+# longhaul_decides(target): what decides, asks and writes, and computes nothing that anybody waits for, is a third less to
+# compile at -O1. In every build, so that what is tested is what is installed.
+function(longhaul_decides target)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()
+
 function(longhaul_options target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno)
