@@ -28,13 +28,13 @@ import subprocess
 import sys
 import time
 
-from mutate_build import Bench, Broken, BuildFolder, program_of
+from mutate_build import COMPILER, Bench, Broken, BuildFolder, program_of
+from mutate_groups import decided, groups_of
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
 WORK = CHECKOUT / "build" / "mutate"
 CHOSEN = CHECKOUT / "tests" / "mutants" / "chosen.json"
 EQUIVALENT = CHECKOUT / "tests" / "mutants" / "equivalent.json"
-COMPILER = "the compiler"
 
 # Which programs of tests cover a file, the quickest and likeliest first: the longest matching row says it. After a colon stand
 # the files whose cases are wanted, where not all are.
@@ -296,49 +296,67 @@ class Outcomes:
         return len(survivors)
 
 
-def play(args, build, mutants, outcomes):
-    """Each mutant on one of `args.jobs` benches; those that the compiler refuses do not count."""
-    started = time.monotonic()
-    benches = queue.SimpleQueue()
-    for number in range(args.jobs):
-        benches.put(Bench(build, number))
+class Benches:
+    """`jobs` benches, lent to whatever is tried; what cannot be tried is said and counted."""
 
-    def one(mutant):
-        bench, from_s = benches.get(), time.monotonic()
+    def __init__(self, build, jobs, outcomes):
+        self.jobs, self.outcomes, self.free = jobs, outcomes, queue.SimpleQueue()
+        for number in range(jobs):
+            self.free.put(Bench(build, number))
+
+    def lent(self, what, place):
+        """(what(bench), seconds); what() is None where it could not be tried."""
+        bench, from_s = self.free.get(), time.monotonic()
         try:
-            before = (CHECKOUT / mutant.file).read_text()
-            found = bench.noticed_by(mutant.file, before, changed_text(mutant, before), mutant.tests)
+            return what(bench), time.monotonic() - from_s
         except Broken as error:
-            found = None
-            print(f"could not be tried: {mutant.place()}: {error}", file=sys.stderr, flush=True)
+            self.outcomes.not_tried += 1
+            print(f"could not be tried: {place}: {error}", file=sys.stderr, flush=True)
+            return None, 0
         finally:
-            benches.put(bench)
-        return mutant, found, time.monotonic() - from_s
+            self.free.put(bench)
+
+    def close(self):
+        for _ in range(self.jobs):
+            self.free.get().close()
+
+
+def play(args, build, mutants, outcomes):
+    """The tests nearest to each mutant first; those that they do not notice are decided together by the whole programs."""
+    started, benches, left, too_late = time.monotonic(), Benches(build, args.jobs, outcomes), [], 0
+
+    def near(mutant):
+        if args.minutes and time.monotonic() - started > 60 * args.minutes:
+            return mutant, None, None
+        before = (CHECKOUT / mutant.file).read_text()
+        found, took_s = benches.lent(
+            lambda bench: bench.near(mutant.file, before, changed_text(mutant, before), mutant.tests), mutant.place())
+        return mutant, found, took_s
+
+    def group(members):
+        texts = [(one, (CHECKOUT / one.file).read_text()) for one in members]
+        return benches.lent(lambda bench: decided(bench, [(one, text, changed_text(one, text)) for one, text in texts]),
+                            ", ".join(one.place() for one in members))
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        running, mutants, over = set(), iter(mutants), False
-        while True:
-            while not over and len(running) < args.jobs:
-                if args.minutes and time.monotonic() - started > 60 * args.minutes:
-                    print(f"{args.minutes:g} minutes are over")
-                    over = True
-                elif (mutant := next(mutants, None)) is None:
-                    over = True
-                else:
-                    running.add(pool.submit(one, mutant))
-            if not running:
-                break
-            done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-            for future in done:
-                mutant, found, took_s = future.result()
-                if found is None:
-                    outcomes.not_tried += 1
-                    continue
+        for mutant, found, took_s in pool.map(near, mutants):
+            too_late += took_s is None
+            if found is None:
+                continue
+            if found or args.near:
                 outcomes.add(mutant, found)
-                print(f"{len(outcomes.rows):4d} {took_s:5.0f} s  {mutant.place()}: {mutant.what}: "
-                      f"{'noticed by ' + found if found else 'SURVIVED'}", flush=True)
-    for _ in range(args.jobs):
-        benches.get().close()
+            else:
+                left.append(mutant)
+            print(f"{len(outcomes.rows) + len(left):4d} {took_s:5.0f} s  {mutant.place()}: {mutant.what}: "
+                  f"{'noticed by ' + found if found else 'not noticed by the tests beside it'}", flush=True)
+        for rows, took_s in pool.map(group, groups_of(left)):
+            print(f"     {took_s:5.0f} s  {len(rows or [])} mutants together", flush=True)
+            for mutant, found in rows or []:
+                outcomes.add(mutant, found)
+                print(f"                {mutant.place()}: {mutant.what}: {'noticed by ' + found if found else 'SURVIVED'}", flush=True)
+    if too_late:
+        print(f"{args.minutes:g} minutes are over; {too_late} were not begun")
+    benches.close()
 
 
 def main():
@@ -353,6 +371,8 @@ def main():
     parse.add_argument("--again", type=pathlib.Path)
     parse.add_argument("--build", type=pathlib.Path, default=CHECKOUT / "build" / "release")
     parse.add_argument("--as-built", action="store_true", help="the programs are up to date: nothing is built first")
+    parse.add_argument("--near", action="store_true",
+                       help="only the tests nearest to each mutant; --again decides those that they do not notice")
     parse.add_argument("--jobs", type=int, default=os.cpu_count())
     parse.add_argument("--tried", type=pathlib.Path)
     args = parse.parse_args()

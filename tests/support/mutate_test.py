@@ -6,18 +6,52 @@ import json
 import pathlib
 import sys
 import tempfile
+import threading
 import unittest
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "scripts"))
 import mutate  # noqa: E402
 import mutate_build  # noqa: E402
+import mutate_groups  # noqa: E402
 
 FILE = "resiliency/retry_policy.cc"
 
 
 def changes(line, after=""):
     return [(one.what, one.new.strip()) for one in mutate.mutants_of(FILE, [line, after], {1})]
+
+
+class FakeBench:
+    """What mutate_groups asks of a bench, where it is known by file which cases fail."""
+
+    def __init__(self, failing):
+        self.failing, self.whole_runs, self.number, self.build, self.log, self.together = failing, 0, 0, self, None, []
+
+    def objects_with(self, program, texts):
+        self.together = list(texts)
+        return {"batch.o": "new.o"}
+
+    def link(self, program, made, name, log):
+        return name
+
+    def limit_s(self, program, arguments):
+        return 1
+
+    def run_tests(self, program, binary, arguments, limit_s=None):
+        self.whole_runs += not arguments
+        return 1 if self.output() else 0
+
+    def output(self):
+        cases = [case for file in self.together for case in sorted(self.failing[file])]
+        return "".join(f"TEST CASE:  {case}\n\nx.cc:1: ERROR: CHECK( a ) is NOT correct!\n" for case in cases)
+
+    def of_cases(self, program, file, before, after, cases):
+        return next((f"{program}: {case}" for case in cases if case in self.failing[file]), "")
+
+    def whole(self, file, after, tests, cases=()):
+        self.whole_runs += 1
+        return next((f"{tests[0]}: {case}" for case in self.failing[file]), "")
 
 
 class Mutate(unittest.TestCase):
@@ -69,7 +103,7 @@ class Mutate(unittest.TestCase):
             self.assertEqual(mutate.again(path), [])
             self.assertEqual(len(json.loads(path.read_text())), 2)
 
-    def test_the_first_failing_case_is_read_from_doctest(self):
+    def test_failing_cases_are_read_from_doctest(self):
         output = """[doctest] doctest version is "2.4.9"
 ===============================================================================
 /x/a_test.cc:12:
@@ -84,10 +118,35 @@ TEST CASE:  steps [of two], and a comma
 
 /x/a_test.cc:33: ERROR: CHECK( a == b ) is NOT correct!
 """
-        name = mutate_build.failed_case(output)
-        self.assertEqual(name, "steps [of two], and a comma")
+        name = "steps [of two], and a comma"
+        self.assertEqual(mutate_build.failed_cases(output), [name])
         self.assertEqual(mutate_build.case_filter(name), "--test-case=steps ?of two?? and a comma")
-        self.assertEqual(mutate_build.failed_case("terminate called"), "")
+        self.assertEqual(mutate_build.case_filter(name, "next"), "--test-case=steps ?of two?? and a comma,next")
+        self.assertEqual(mutate_build.failed_cases("terminate called"), [])
+
+    def test_the_nearest_tests_include_the_header_or_lie_in_its_folder(self):
+        folder = mutate_build.BuildFolder.__new__(mutate_build.BuildFolder)
+        folder.checkout, folder.lock, folder.texts = CHECKOUT, threading.Lock(), {}
+        own, beside = folder.nearest(FILE)
+        self.assertIn("tests/unit/resiliency/suspect_nodes_test.cc", own)
+        self.assertNotIn("tests/unit/resiliency/suspect_nodes_test.cc", beside)
+        self.assertTrue(beside and all(one.startswith("tests/unit/resiliency/") for one in beside))
+
+    def test_a_group_has_one_error_of_a_file_and_the_same_tests(self):
+        def one(file, line, tests="unit_resiliency"):
+            return mutate.Mutant(file, line, "a", "b", "", [tests])
+        a, b, other = one("a.cc", 1), one("b.cc", 1), one("a.cc", 2)
+        elsewhere, header, second_header = one("c.cc", 1, "unit_worker"), one("a.h", 1), one("b.h", 1)
+        groups = mutate_groups.groups_of([a, b, other, elsewhere, header, second_header])
+        self.assertEqual(groups, [[a, b], [other], [elsewhere], [header], [second_header]])
+
+    def test_cases_that_fail_together_are_tried_with_each_error_alone(self):
+        seen = {"a.cc": {"one"}, "b.cc": {"two"}, "c.cc": set()}
+        bench = FakeBench(seen)
+        members = [(mutate.Mutant(file, 1, "a", "b", "", ["unit_x"]), "a", "b") for file in seen]
+        found = {mutant.file: by for mutant, by in mutate_groups.decided(bench, members)}
+        self.assertEqual(found, {"a.cc": "unit_x: one", "b.cc": "unit_x: two", "c.cc": ""})
+        self.assertEqual(bench.whole_runs, 2)  # all three, then the one that is left
 
     def test_chosen_mutants_have_one_place(self):
         for number, one in enumerate(json.loads(mutate.CHOSEN.read_text()), 1):

@@ -78,13 +78,15 @@ TEST_CASE("the first to die is the culprit; those that launchers kill afterwards
 }
 
 TEST_CASE("the log of the rank that ended says why, and so does its host's memory") {
-  const FaultRecord by_log = verdict_in_any_order({
-      killed_by(3, "n0", SIGABRT, 1000),
-      from_log(3, "n0", "terminate called after throwing an instance of 'my::Error'", 1000),
-      killed_by(1, "n0", SIGKILL, 1200),
-  });
-  CHECK(by_log.fault == FaultClass::exception);
-  CHECK(by_log.rank == 3);
+  for (const int rank : {0, 3}) {
+    const FaultRecord by_log = verdict_in_any_order({
+        killed_by(rank, "n0", SIGABRT, 1000),
+        from_log(rank, "n0", "terminate called after throwing an instance of 'my::Error'", 1000),
+        killed_by(1, "n0", SIGKILL, 1200),
+    });
+    CHECK(by_log.fault == FaultClass::exception);
+    CHECK(by_log.rank == rank);
+  }
   const Observation memory{ObservationSource::health, FaultClass::out_of_memory, -1, "n0", "1 OOM kill", 1700};
   const FaultRecord by_memory = verdict_in_any_order({killed_by(3, "n0", SIGKILL, 1000), memory});
   CHECK(by_memory.fault == FaultClass::out_of_memory);

@@ -144,6 +144,21 @@ TEST_CASE("pages that differ in their digits alone are near-duplicates where dig
   CHECK(find_near_duplicates({one, other}, settings, 1)[1] == 0);
 }
 
+TEST_CASE("a number below zero is another word than the number, with either minus, but not where digits are ignored") {
+  DedupSettings settings;
+  const auto signature = [&](std::string_view text) { return minhash_signature(text, settings); };
+  const std::string_view below = "at -5 today we went outside";
+  CHECK(signature(below) != signature("at 5 today we went outside"));
+  CHECK(signature(below) == signature("at \xE2\x88\x92"
+                                      "5 today we went outside"));
+  CHECK(signature("-5 was read") != signature("5 was read"));
+  CHECK(signature("-5 was read") == signature("\xE2\x88\x92"
+                                              "5 was read"));
+  CHECK(signature("on pages 1-5 of it") == signature("on pages 1 5 of it"));
+  settings.ignore_digits = true;
+  CHECK(signature(below) == signature("at 5 today we went outside"));
+}
+
 TEST_CASE("Chinese and Japanese near-duplicates are found as well") {
   std::mt19937 random(3);
   std::string text;

@@ -187,3 +187,38 @@ TEST_CASE("a blend that cannot be is refused by the name of its source") {
   CHECK(message({tagged_part("a", 1, 1, 5), tagged_part("b", 1, 2, 0)}).find("b is shorter than one sample") !=
         std::string::npos);
 }
+
+namespace {
+
+// Token t of sample k is 10 k + t; its second document begins at token k.
+class TwoDocuments final : public SampleSource {
+ public:
+  std::int64_t sequence_length() const override { return 4; }
+  std::int64_t samples_per_epoch() const override { return 4; }
+  std::int64_t size() const override { return 4; }
+  void read(std::int64_t k, std::span<std::int32_t> out) const override {
+    for (std::size_t t = 0; t < out.size(); ++t)
+      out[t] = static_cast<std::int32_t>(10 * k) + static_cast<std::int32_t>(t);
+  }
+  void document_begins(std::int64_t k, std::span<std::int32_t> out) const override {
+    for (std::size_t t = 0; t < out.size(); ++t)
+      out[t] = static_cast<std::int64_t>(t) < k ? 0 : static_cast<std::int32_t>(k);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a batch has every sample of its stride, with its own documents and no target beyond the end of one") {
+  const Batch batch = TwoDocuments().batch(1, 2, 2, true).value();
+  CHECK(batch.samples == 2);
+  CHECK(batch.sequence_length == 4);
+  CHECK(batch.inputs == std::vector<std::int32_t>{10, 11, 12, 13, 30, 31, 32, 33});
+  CHECK(batch.targets == std::vector<std::int32_t>{11, 12, 13, 14, 31, 32, 33, 34});
+  CHECK(batch.document_begin == std::vector<std::int32_t>{0, 1, 1, 1, 0, 0, 0, 3});
+  CHECK(batch.loss_mask == std::vector<std::uint8_t>{0, 1, 1, 1, 1, 1, 0, 1});
+  const Batch plain = TwoDocuments().batch(1, 2, 2).value();
+  CHECK(plain.inputs == batch.inputs);
+  CHECK(plain.document_begin.empty());
+  CHECK(plain.loss_mask == std::vector<std::uint8_t>(8, 1));
+  CHECK_FALSE(TwoDocuments().batch(2, 2, 2).ok());
+}

@@ -48,6 +48,22 @@ TEST_CASE("hand-written matchers cut exactly as their patterns") {
   }
 }
 
+TEST_CASE("a text that is the beginning of a longer one is cut as if nothing stood behind it") {
+  for (const auto pattern : {PretokenizerPattern::gpt2, PretokenizerPattern::llama3}) {
+    CAPTURE(to_string(pattern));
+    const Pretokenizer fast = Pretokenizer::create({pattern_text(pattern)}).value();
+    for (const std::string_view longer : {"it's", "they're", "we'll", "'\xC5\xBF"})
+      for (std::size_t size = 1; size < longer.size(); ++size) {
+        if ((static_cast<unsigned char>(longer[size]) & 0xC0) == 0x80) continue;  // within a character
+        std::vector<std::uint32_t> cut, whole;
+        PatternBudget budget(2 * size);
+        REQUIRE(fast.split(longer.substr(0, size), budget, cut).ok());
+        REQUIRE(fast.split(std::string(longer.substr(0, size)), budget, whole).ok());
+        CHECK(cut == whole);
+      }
+  }
+}
+
 TEST_CASE("code points that came after PCRE2's tables are letters and digits") {
   const auto& classes = code_point_classes();
   CHECK(classes['a'] == class_letter);

@@ -51,6 +51,18 @@ TEST_CASE("repetition penalty divides positive and multiplies negative logits, o
   CHECK(logits == std::vector<float>{1, -4, 2, -2, 2});
 }
 
+TEST_CASE("a penalty of a token outside of the vocabulary changes nothing, beside the logits either") {
+  const std::vector<float> before = {3, 1, 2, 4};
+  std::vector<float> all = before;
+  TokenHistory history;
+  history.add_output(-1);
+  history.add_output(2);
+  SamplingParameters p;
+  p.presence_penalty = 1;
+  apply_penalties(std::span<float>(all).subspan(1, 2), history, p);  // a vocabulary of two
+  CHECK(all == before);
+}
+
 TEST_CASE("presence and frequency penalties count the answer only") {
   std::vector<float> logits = {0, 0, 0};
   TokenHistory history;
@@ -219,6 +231,30 @@ TEST_CASE("parameters out of bounds are refused by name") {
   CHECK(refused([](auto& p) { p.top_k = -1; }) == "top_k");
   CHECK(refused([](auto& p) { p.repetition_penalty = 0; }) == "repet");
   CHECK(refused([](auto&) {}) == "");
+}
+
+TEST_CASE("every sampling parameter is taken from its least to its largest value and refused beyond them") {
+  struct Bounds {
+    double SamplingParameters::* parameter;
+    double least, largest;
+  };
+  using P = SamplingParameters;
+  for (const Bounds& one : {Bounds{&P::temperature, 0, 2},
+                            {&P::top_p, 0, 1},
+                            {&P::repetition_penalty, 0.01, 100},
+                            {&P::presence_penalty, -2, 2},
+                            {&P::frequency_penalty, -2, 2}}) {
+    const auto taken = [&](double value) {
+      P p;
+      p.*one.parameter = value;
+      return check_sampling(p).ok();
+    };
+    CAPTURE(one.largest);
+    CHECK(taken(one.least));
+    CHECK(taken(one.largest));
+    CHECK_FALSE(taken(one.least - 1e-9));
+    CHECK_FALSE(taken(one.largest + 1e-9));
+  }
 }
 
 }  // namespace longhaul

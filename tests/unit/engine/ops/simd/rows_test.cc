@@ -278,6 +278,27 @@ TEST_CASE("adamw follows the paper over several steps and writes the compute cop
   }
 }
 
+TEST_CASE("adamw updates one weight as it does many, and copies them, in whatever blocks threads take them") {
+  for (const Index n : {Index{1}, Index{20'000}})
+    for (const int threads : {1, 2})
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        CAPTURE(n);
+        CAPTURE(threads);
+        CAPTURE(dtype_name(dtype));
+        std::vector<float> p(static_cast<std::size_t>(n), 1.0F), m(p.size()), v(p.size());
+        const std::vector<float> g(p.size(), 0.5F);
+        Tensor copy(dtype, {n});
+        adamw_update(ComputeContext(threads), {1e-2, 0.9, 0.95, 1e-8, 0, 1, 1.0F}, p, m, v, g, copy);
+        // Of the first step the corrected moments are g and g^2: each weight goes back by the rate.
+        int wrong = 0;
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          const bool copied = dtype == DType::f32 ? copy.span<float>()[i] == p[i] : copy.span<bf16>()[i] == bf16(p[i]);
+          wrong += !copied || std::abs(p[i] - 0.99F) > 1e-6F;
+        }
+        CHECK(wrong == 0);
+      }
+}
+
 TEST_CASE("flat arrays: sums, norms with the same bits for every thread count, casts, finite or not") {
   const Index n = 200'003;
   const Values x = random_values(DType::f32, n, 8);

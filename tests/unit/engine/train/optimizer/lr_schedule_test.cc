@@ -63,6 +63,17 @@ double steepest(const OptimizerSettings& s, std::int64_t asked_warmup, std::int6
 
 }  // namespace
 
+TEST_CASE("a decay of one step is the last step alone") {
+  OptimizerSettings s;
+  s.lr = 1e-3, s.lr_min_ratio = 0.1, s.warmup_steps = 0;
+  s.lr_schedule = "wsd", s.lr_decay_steps = 1, s.lr_decay_shape = "linear";
+  CHECK(learning_rate(s, 19, 20) == 1e-3);
+  CHECK(learning_rate(s, 20, 20) == doctest::Approx(1e-4));
+  s.lr_decay_steps = 0;  // a tenth of nine steps is none, and one is taken
+  CHECK(learning_rate(s, 8, 9) == 1e-3);
+  CHECK(learning_rate(s, 9, 9) == doctest::Approx(1e-4));
+}
+
 TEST_CASE("every schedule, with and without warm-up, gives the reference's rates") {
   const Value golden = learning_rate_golden();
   REQUIRE(golden.size() == 24);

@@ -73,6 +73,7 @@ TEST_CASE("a spike is judged against the steps before it, once half a window was
   SpikeGuard by_ratio(spikes_of("skip", 0, 2));
   for (int i = 0; i < 100; ++i) by_ratio.accept(i < 50 ? 100.0 : 3.0, 1);
   CHECK(by_ratio.problem(5.9, 1).empty());  // the window knows nothing of the first fifty
+  CHECK(by_ratio.problem(6.0, 1).empty());  // as much as is allowed
   CHECK(by_ratio.problem(6.1, 1).find("2.03 times 3, the mean of 8 steps") != std::string::npos);
   CHECK(SpikeGuard(spikes_of("skip")).problem(1e30, 1e30).empty());
 }
@@ -111,6 +112,12 @@ TEST_CASE("stop: the error names step, loss, gradient and the first bad micro-ba
   CHECK(message.find("step 3: the loss is nan (loss nan, gradient norm nan, the first such micro-batch is 1, from "
                      "sample 10 on)") != std::string::npos);
   CHECK(training.setup.trainer.progress().step == 2);
+  GuardedTraining behind_a_rollback(spikes_of("stop"), 19);
+  behind_a_rollback.setup.trainer.skipped_samples() = 8;
+  const auto later = behind_a_rollback.loop->run(nullptr);
+  REQUIRE_FALSE(later.ok());
+  CHECK(later.error().message().find("step 3: ") != std::string::npos);
+  CHECK(later.error().message().find("from sample 18 on)") != std::string::npos);
 }
 
 TEST_CASE("skip: the update is left out, the data is used up, everything else goes on") {

@@ -169,4 +169,26 @@ max_wall = "1h"
   for (const std::string& change : changes) CHECK_MESSAGE(change.find("classes.cpu") == std::string::npos, change);
 }
 
+TEST_CASE("a limit is compared where the site's file and the cluster both say it, and where they differ") {
+  const Site site = probed_site("scheduler = \"slurm\"\nmax_submitted = 500\nslurmd_timeout = \"5min\"\n");
+  const Site silent = probed_site("scheduler = \"slurm\"\n");
+  ClusterFacts facts = probed_cluster();
+  CHECK(changes_of(compare_site(site, facts)).empty());  // the cluster says neither
+  facts.configuration.max_job_count = 500, facts.configuration.slurmd_timeout_s = 300;
+  CHECK(changes_of(compare_site(site, facts)).empty());
+  facts.configuration.max_job_count = 400, facts.configuration.slurmd_timeout_s = 600;
+  CHECK(changes_of(compare_site(site, facts)) ==
+        std::vector<std::string>{"max_submitted: 500 / 400; write fewer: it is what the whole cluster may hold",
+                                 "slurmd_timeout: 5min / 10min; write \"10min\""});
+  CHECK(changes_of(compare_site(silent, facts)).empty());
+}
+
+TEST_CASE("a partition that holds no nodes has a class without a largest number of them") {
+  ClusterFacts facts = probed_cluster();
+  facts.partitions.front().nodes_total = 0;
+  CHECK(probed_site_text("tiny", facts).find("max_nodes = 0") == std::string::npos);
+  facts.partitions.front().nodes_total = 1;
+  CHECK(probed_site_text("tiny", facts).find("max_nodes = 1\n") != std::string::npos);
+}
+
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "base/value/json.h"
 #include "contracts/settings/stages/inference.h"
 #include "contracts/settings/training/feature_table.h"
 #include "orchestrator/workflow/layout/layout_check.h"
@@ -98,6 +99,20 @@ TEST_CASE("every row of the table of features: the planner refuses what the engi
   MESSAGE(accepted << " rows accepted, " << refused << " refused");
   CHECK(accepted > 150);
   CHECK(refused > 40);
+}
+
+TEST_CASE("answers are drawn by deploy and sample, and by evaluate where it has prompts") {
+  const auto generates = [](const char* kind, const char* settings) {
+    const Value value = parse_json(settings, "settings").value();
+    return engine_case_of_stage(kind, value, {}, ParallelDims())->generates;
+  };
+  const char* prompts = R"({"prompts": ["a.jsonl"]})";
+  CHECK(generates("deploy", "{}"));
+  CHECK(generates("sample", "{}"));
+  CHECK(generates("evaluate", prompts));
+  for (const char* none : {"{}", R"({"prompts": []})", R"({"prompts": "a.jsonl"})"})
+    CHECK_FALSE(generates("evaluate", none));
+  CHECK_FALSE(generates("quantize", prompts));
 }
 
 std::string problems_of(const std::string& stages) {

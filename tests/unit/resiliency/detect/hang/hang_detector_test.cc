@@ -124,6 +124,10 @@ TEST_CASE("slow steps are suspected before three of them are over") {
   CHECK(rig.found.empty());
   CHECK(rig.detector.limits().seconds(HangLevel::suspect, "micro_batch") == doctest::Approx(10));
   CHECK(rig.detector.limits().seconds(HangLevel::act, "micro_batch") == doctest::Approx(5 * 3.9).epsilon(0.1));
+  // A few slow ones between others are not the median.
+  hang_rig::Rig mixed(2, hang_rig::quick());
+  mixed.steps(8), mixed.steps(3, 1'000), mixed.steps(3);
+  CHECK(mixed.detector.limits().step_s() == doctest::Approx(0.2));
 }
 
 TEST_CASE("the first steps have the start-up timeout and teach nothing") {
@@ -362,6 +366,9 @@ TEST_CASE("learned times are the longest stay, wear off by half, and survive a f
 
 TEST_CASE("timeouts of hangs that are no times are reported at once, with a remedy each") {
   CHECK(judge_timeouts(HangTimeouts{}).empty());
+  HangTimeouts at_once;  // suspected and acted upon
+  at_once.sections = {{"a", 2, 2, false}};
+  CHECK(judge_timeouts(at_once).empty());
   HangTimeouts wrong;
   wrong.factor = 0.5, wrong.act_s = 1, wrong.suspect_s = 3, wrong.startup_s = -1;
   wrong.sections = {{"a", 3, 2, false}, {"a", 0, 0, false}};

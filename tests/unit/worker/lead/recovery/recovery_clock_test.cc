@@ -79,3 +79,17 @@ TEST_CASE("recovery: a second fault on the way back belongs to the same time") {
   CHECK(event->total_s == doctest::Approx(1.4));
   CHECK(event->lost_steps == 7);
 }
+
+TEST_CASE("recovery: a training that begins anew is loaded once it is in its step 0") {
+  RecoveryClock clock;
+  clock.fault(1'000, 0, 3);
+  clock.stopped(1'000);
+  clock.launched(2, 2);
+  CHECK(!clock.look(2'000, ranks_at(-1)));
+  CHECK(!clock.look(2'500, ranks_at(0)));
+  const auto event = clock.look(2'700, ranks_at(1));
+  REQUIRE(event);
+  CHECK(event->load_s == doctest::Approx(0.5));
+  CHECK(event->first_step_s == doctest::Approx(0.2));
+  CHECK(event->lost_steps == 3);
+}
