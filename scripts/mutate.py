@@ -353,7 +353,8 @@ def play(args, build, mutants, outcomes):
             print(f"     {took_s:5.0f} s  {len(rows or [])} mutants together", flush=True)
             for mutant, found in rows or []:
                 outcomes.add(mutant, found)
-                print(f"                {mutant.place()}: {mutant.what}: {'noticed by ' + found if found else 'SURVIVED'}", flush=True)
+                print(f"                {mutant.place()}: {mutant.what}: "
+                      f"{'noticed by ' + found if found else 'SURVIVED'}", flush=True)
     if too_late:
         print(f"{args.minutes:g} minutes are over; {too_late} were not begun")
     benches.close()

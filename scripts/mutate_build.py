@@ -2,10 +2,11 @@
 program is linked with it, run and judged. Nothing of the build folder is written but bin/mutant_*; copies of its objects,
 without what debuggers need, lie in build/mutate, so that a build may go on beside.
 
-A source is first compiled alone, which takes a twentieth of the time of its batch, and stands before the old batch at the link:
-its functions replace the old ones, but where the old batch has them inlined. So tests that fail by it have noticed the error, if
-they pass with the same source without it. Only the tests nearest to the source are run so: those that include its header and those
-of its folder, where they are quick. What they do not notice is decided by whole programs (scripts/mutate_groups.py).
+A source is first compiled alone, which takes a twentieth of the time of its batch, and stands before the old batch at the
+link: its functions replace the old ones, but where the old batch has them inlined. So tests that fail by it have noticed the
+error, if they pass with the same source without it. Only the tests nearest to the source are run so: those of its name, those
+that include its header and those of its folder, where they are quick. What they do not notice is decided by whole programs
+(scripts/mutate_groups.py).
 """
 import hashlib
 import json
@@ -25,9 +26,9 @@ COMPILE_LIMIT_S, LINK_LIMIT_S = 900, 300
 LEAST_LIMIT_S, SPREAD, MOST_BEYOND_S = 90, 8, 600
 NEAR_S = 60  # tests of a source's folder that take longer are left to the run of the whole program
 COMPILER = "the compiler"
-HEADERS = ["algorithm", "array", "atomic", "chrono", "cmath", "condition_variable", "cstdint", "cstring", "functional", "limits",
-           "map", "memory", "mutex", "numeric", "optional", "set", "span", "string", "string_view", "thread", "tuple",
-           "unordered_map", "unordered_set", "utility", "variant", "vector"]
+HEADERS = ["algorithm", "array", "atomic", "chrono", "cmath", "condition_variable", "cstdint", "cstring", "functional",
+           "limits", "map", "memory", "mutex", "numeric", "optional", "set", "span", "string", "string_view", "thread",
+           "tuple", "unordered_map", "unordered_set", "utility", "variant", "vector"]
 DID_NOT_END = "it did not end"
 # Warnings that the compiler guesses from what it inlines: another batch, other guesses.
 GUESSES_OFF = ["-Wno-" + one for one in ("restrict", "maybe-uninitialized", "array-bounds", "stringop-overflow", "stringop-overread")]
@@ -171,8 +172,8 @@ class BuildFolder:
         with self.lock:
             if not header.with_suffix(".h.gch").exists():
                 header.write_text("".join(f"#include <{name}>\n" for name in HEADERS))
-                run([*flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"], COMPILE_LIMIT_S, self.work / "headers.log",
-                    cwd=self.folder)
+                run([*flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"], COMPILE_LIMIT_S,
+                    self.work / "headers.log", cwd=self.folder)
         return ["-include", str(header)]
 
     def link(self, program, made, name, log):
@@ -202,14 +203,15 @@ class BuildFolder:
             (self.work / "usual_s.json").write_text(json.dumps(measured, indent=0))
 
     def nearest(self, file):
-        """Lists of files of tests: those that include the source's header or have its name, then the others of its folder."""
+        """Lists of files of tests: those of the source's name, others that include its header, and others of its folder."""
         tests, stem = self.checkout / "tests" / "unit", pathlib.Path(file).stem
         with self.lock:
             if not self.texts:
                 self.texts = {str(path.relative_to(self.checkout)): path.read_text() for path in tests.rglob("*_test.cc")}
-        own = {path for path, text in self.texts.items() if f'/{stem}.h"' in text or pathlib.Path(path).name.startswith(stem + "_")}
+        own = {path for path in self.texts if pathlib.Path(path).name.startswith(stem + "_")}
+        including = {path for path, text in self.texts.items() if f'/{stem}.h"' in text} - own
         beside = {path for path in self.texts if os.path.dirname(path) == f"tests/unit/{os.path.dirname(file)}"}
-        return [sorted(files) for files in (own, beside - own) if files]
+        return [sorted(files) for files in (own, including, beside - own - including) if files]
 
     def limit_s(self, program, arguments):
         usual = self.usual_s.get((program, tuple(arguments)), 0)
@@ -404,7 +406,8 @@ class Bench:
             binary = self.build.link(program, made, f"mutant_{self.number}_{program}", self.log)
             near = [f"--source-file=*/tests/unit/{os.path.dirname(file)}/*", "--abort-after=1"]
             case = self.play(program, binary, near) if file.endswith(".h") and not cases else ""
-            case = case or self.play(program, binary, [*([case_filter(*cases)] if cases else files_filter(test)), "--abort-after=1"])
+            wanted = [case_filter(*cases)] if cases else files_filter(test)
+            case = case or self.play(program, binary, [*wanted, "--abort-after=1"])
             if case == "":
                 continue
             if case == DID_NOT_END:

@@ -1,8 +1,8 @@
 """Mutants that the tests nearest to them do not notice, decided together: all that is made of their files is compiled anew with
-every one of them in its place, and a whole program of tests is run once for the group instead of once for each. The cases that
-fail are run again with each mutant by itself, which says whose they are; those that were noticed leave the group, and the rest is
-run again, until nothing fails any more. An error that hides another within a group can only make the share of those that are
-noticed look smaller.
+every one of them in its place, and a whole program of tests is run once for the group instead of once for each. The cases
+that fail are run again with each mutant by itself, which says whose they are; those that were noticed leave the group, and the
+rest is run again, until nothing fails any more. An error that hides another within a group can only make the share of those
+that are noticed look smaller.
 """
 import sys
 
@@ -54,13 +54,15 @@ def seen_by(bench, test, members):
     failed = failed_cases(bench.output())
     if ended is None or not failed:  # it says nothing of whose fault it was
         return by_place([(mutant, bench.whole(mutant.file, after, [test])) for mutant, _, after in members])
-    noticed = by_place([(mutant, bench.of_cases(program, mutant.file, before, after, failed)) for mutant, before, after in members])
+    noticed = by_place([(mutant, bench.of_cases(program, mutant.file, before, after, failed))
+                        for mutant, before, after in members])
     if not noticed and bench.run_tests(program, binary, [case_filter(*failed)]) == 0:
         return {}  # the machine was too busy for them
     if not noticed:  # what the others of its batch have inlined is not in a source that is compiled alone
         noticed = by_place([(mutant, tried_whole(bench, test, mutant, after, failed)) for mutant, _, after in members])
     if not noticed:
-        print(f"{program}: fails with {len(members)} mutants together and with none alone: {', '.join(failed)}", file=sys.stderr)
+        print(f"{program}: fails with {len(members)} mutants together and with none alone: {', '.join(failed)}",
+              file=sys.stderr)
     return noticed
 
 

@@ -124,11 +124,12 @@ TEST CASE:  steps [of two], and a comma
         self.assertEqual(mutate_build.case_filter(name, "next"), "--test-case=steps ?of two?? and a comma,next")
         self.assertEqual(mutate_build.failed_cases("terminate called"), [])
 
-    def test_the_nearest_tests_include_the_header_or_lie_in_its_folder(self):
+    def test_the_nearest_tests_have_the_name_include_the_header_or_lie_in_the_folder(self):
         folder = mutate_build.BuildFolder.__new__(mutate_build.BuildFolder)
         folder.checkout, folder.lock, folder.texts = CHECKOUT, threading.Lock(), {}
-        own, beside = folder.nearest(FILE)
-        self.assertIn("tests/unit/resiliency/suspect_nodes_test.cc", own)
+        own, including, beside = folder.nearest(FILE)
+        self.assertEqual(own, ["tests/unit/resiliency/retry_policy_test.cc"])
+        self.assertIn("tests/unit/resiliency/suspect_nodes_test.cc", including)
         self.assertNotIn("tests/unit/resiliency/suspect_nodes_test.cc", beside)
         self.assertTrue(beside and all(one.startswith("tests/unit/resiliency/") for one in beside))
 

@@ -58,6 +58,12 @@ TEST_CASE("evidence that comes out of order counts from the newest fault all the
   const std::vector<NodeEvidence> evidence = {node_failed("n1", 9000), node_failed("n1", 1000)};
   CHECK(suspects_at(evidence, 9000 + 2 * suspicion_hour - 1) == "n1");
   CHECK(suspects_at(evidence, 9000 + 2 * suspicion_hour) == "");
+  // Of two at one time the one that was heard of last is told.
+  std::vector<NodeEvidence> at_once = {node_failed("n1", 1000), node_failed("n1", 1000)};
+  at_once[1].what = "node_fail of q";
+  const auto suspects = suspect_nodes(at_once, 1000, suspicion_hour);
+  REQUIRE(suspects.size() == 1);
+  CHECK(suspects[0].evidence == "node_fail of q");
 }
 
 TEST_CASE("only what is surely the machine's fault accuses a node at once, and only a node that is known") {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/text/text.h"
+#include "contracts/layout/axis_ranks.h"
 
 namespace longhaul {
 namespace {
@@ -171,6 +172,21 @@ TEST_CASE("parallel dims: experts that cannot be assigned so are refused with th
         "ep(8) * etp(1) = 8 does not divide tp(2) * cp(1) * dp(6) = 12; use a smaller ep or etp, or more replicas");
   CHECK(refusal_of_experts(DimsOf{.dp_shard = 6, .dp_replicate = 2, .ep = 4}) ==
         "ep(4) * etp(1) = 4 takes 4 replicas, dp_shard(6): one must divide the other; use dp_shard = 4");
+}
+
+TEST_CASE("parallel dims: the ranks along an axis have every other coordinate in common") {
+  const ParallelDims dims = DimsOf{.tp = 2, .cp = 3, .dp_shard = 2, .pp = 2};
+  const RankCoordinates at = coordinates_of(dims, 5);
+  using Ranks = std::vector<int>;
+  CHECK(ranks_along(dims, at, &RankCoordinates::tp) == Ranks{4, 5});
+  CHECK(ranks_along(dims, at, &RankCoordinates::cp) == Ranks{1, 3, 5});
+  CHECK(ranks_along(dims, at, &RankCoordinates::dp_shard) == Ranks{5, 11});
+  CHECK(ranks_along(dims, at, &RankCoordinates::pp) == Ranks{5, 17});
+  const ParallelDims experts = DimsOf{.tp = 4, .pp = 2, .ep = 2, .etp = 2};
+  const RankCoordinates here = coordinates_of(experts, 5);  // in the second stage, which has experts of its own
+  CHECK(expert_ranks_along(experts, here, {&ExpertCoordinates::ep}) == Ranks{5, 7});
+  CHECK(expert_ranks_along(experts, here, {&ExpertCoordinates::etp}) == Ranks{4, 5});
+  CHECK(expert_ranks_along(experts, here, {&ExpertCoordinates::ep, &ExpertCoordinates::etp}) == Ranks{4, 5, 6, 7});
 }
 
 }  // namespace longhaul

@@ -28,6 +28,7 @@ struct Disk {
   std::set<FileId> bytes;                         // files
   std::map<FileId, std::set<std::string>> names;  // folders, with what was in them when they were synced
   std::vector<std::string> early;                 // files beside a manifest that was named before they were on the disk
+  std::vector<std::string> removed;               // names of files, in their order
 };
 Disk& disk() {
   static Disk one;
@@ -69,10 +70,15 @@ void is_named(const std::string& from, const std::string& to) {
   }
 }
 
+void is_removed(const std::string& path) {
+  const std::lock_guard lock(disk().mutex);
+  if (disk().watched) disk().removed.push_back(file_name(path));
+}
+
 // The test's own life on the disk.
 struct Watched {
   Watched() {
-    disk().bytes.clear(), disk().names.clear(), disk().early.clear();
+    disk().bytes.clear(), disk().names.clear(), disk().early.clear(), disk().removed.clear();
     disk().watched = true;
   }
   ~Watched() { disk().watched = false; }
@@ -109,6 +115,14 @@ extern "C" int fsync(int fd) {
 extern "C" int rename(const char* from, const char* to) noexcept {
   power_loss::is_named(from, to);
   return power_loss::next_of<int (*)(const char*, const char*)>("rename")(from, to);
+}
+extern "C" int remove(const char* path) noexcept {
+  power_loss::is_removed(path);
+  return power_loss::next_of<int (*)(const char*)>("remove")(path);
+}
+extern "C" int unlinkat(int folder, const char* name, int flags) noexcept {
+  power_loss::is_removed(name);
+  return power_loss::next_of<int (*)(int, const char*, int)>("unlinkat")(folder, name, flags);
 }
 
 TEST_CASE("power loss: what was published as a checkpoint is found again whole, what was not may be gone") {
@@ -154,4 +168,19 @@ TEST_CASE("power loss: whatever lies beside the shards is on the disk before the
   REQUIRE(saved.ok());
   CHECK(power_loss::disk().early == std::vector<std::string>{});
   CHECK(power_loss::Watched::lose_power(saved->path) == std::vector<std::string>{});
+}
+
+TEST_CASE("power loss: of a checkpoint that is removed the manifest goes first: half of one never looks whole") {
+  const CheckpointFolder folder;
+  const SystemClock clock;
+  const CheckpointStore checkpoints(clock, folder.path + "/state", 3);
+  const std::string old = checkpoints.path_of(3);
+  REQUIRE(make_directories(old).ok());
+  for (int rank = 0; rank < 20; ++rank)
+    REQUIRE(write_file_renamed(join_path(old, checkpoints.shard_name(rank, 20)), "a shard").ok());
+  REQUIRE(write_file_renamed(join_path(old, checkpoint_manifest_name), "{}").ok());
+  const power_loss::Watched watched;
+  REQUIRE(checkpoints.prepare(old).ok());
+  REQUIRE(power_loss::disk().removed.size() > 20);
+  CHECK(power_loss::disk().removed.front() == checkpoint_manifest_name);
 }

@@ -107,6 +107,15 @@ TEST_CASE("copies: offers and plans say the same after their journey, and what i
     CHECK(back->front().entries[i].flat_end == offer.entries[i].flat_end);
     CHECK(back->front().entries[i].xxh3 == offer.entries[i].xxh3);
   }
+  ShareOffer few_digits = offer;  // digests may be small numbers
+  for (std::size_t i = 0; i < few_digits.entries.size(); ++i)
+    few_digits.entries[i].xxh3 = i, few_digits.entries[i].is_bf16 = i % 2 == 0;
+  const auto small = offers_from_text(offers_to_text({few_digits}), 4);
+  REQUIRE(small.ok());
+  for (std::size_t i = 0; i < few_digits.entries.size(); ++i) {
+    CHECK(small->front().entries[i].xxh3 == i);
+    CHECK(small->front().entries[i].is_bf16 == (i % 2 == 0));
+  }
   for (std::size_t cut : {std::size_t{1}, text.size() / 2, text.size() - 3})
     if (const auto torn = offers_from_text(text.substr(0, cut), 0); torn.ok()) CHECK(offers_to_text(*torn) != text);
   CHECK_FALSE(offers_from_text("0 1 own - head 99999999999 1", 0).ok());

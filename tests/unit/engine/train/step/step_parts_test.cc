@@ -10,6 +10,7 @@
 #include "engine/train/step/group_sums.h"
 #include "engine/train/step/pipeline_executor.h"
 #include "engine/train/step/step_schedule.h"
+#include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;
 
@@ -136,4 +137,25 @@ TEST_CASE("of two ranks that stand by their results nobody is accused") {
   const SilentCorruption found = corruption_of(5, 4, {judge_digests(5, digests, {0, 1})});
   CHECK_FALSE(found.decided);
   CHECK(found.what.find("there is no third rank") != std::string::npos);
+}
+
+TEST_CASE("ranks that share a sequence add up what they computed of it, and take the largest of what is largest") {
+  ParallelDims dims;
+  dims.cp = 2;
+  std::vector<GroupSums> seen(2);
+  test::on_threads(dims, [&](int rank, Mesh& mesh) {
+    ObjectiveSums mine;
+    mine.loss = rank + 1, mine.count = 4, mine.tokens = 8, mine.computed = 16, mine.extra[0] = 2;
+    mine.largest = rank == 0 ? 5 : 3;
+    const auto sums = sum_over_group(mesh, {mine}, 1);
+    if (sums.ok()) seen[static_cast<std::size_t>(rank)] = *sums;
+  });
+  for (const GroupSums& of_rank : seen) {
+    CHECK(of_rank.sums.loss == 3);
+    CHECK(of_rank.sums.count == 8);
+    CHECK(of_rank.sums.tokens == 16);
+    CHECK(of_rank.sums.computed == 32);
+    CHECK(of_rank.sums.extra[0] == 4);
+    CHECK(of_rank.sums.largest == 5);
+  }
 }

@@ -2,13 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include "engine/comm/tree_sum.h"
 #include "engine/train/gradients/gradient_tree.h"
 #include "engine/train/optimizer/lr_schedule.h"
+#include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
@@ -160,6 +164,38 @@ TEST_CASE("a tiny batch is learnt by heart") {
   double last = first;
   for (int i = 0; i < 59; ++i) last = setup.trainer.step()->loss;
   CHECK(last < 0.3);
+}
+
+TEST_CASE("what a step says that it has waited is a part of its own time") {
+  test::TrainingSetup setup(8, 20);
+  const SystemClock clock;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t begun = clock.monotonic_ns();
+    const auto report = setup.trainer.step();
+    REQUIRE(report.ok());
+    CHECK(report->waited_s >= 0);
+    CHECK(report->waited_s <= 1e-9 * static_cast<double>(clock.monotonic_ns() - begun));
+  }
+}
+
+TEST_CASE("a step says what it has waited for a rank that was late, and the next step says no more of it") {
+  ParallelDims dims;
+  dims.dp_replicate = 2;
+  bool told = false;
+  for (int trial = 0; trial < 5 && !told; ++trial) {  // another program may keep a thread from its core
+    double first = 0, second = 0;
+    test::on_threads(dims, [&](int rank, Mesh& mesh) {
+      test::TrainingSetup setup(8, 20, 2, &mesh);
+      bool late = rank == 1;
+      setup.trainer.hooks.on_micro_batch = [&](std::int64_t, int) {
+        if (std::exchange(late, false)) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      };
+      const auto one = setup.trainer.step(), next = setup.trainer.step();
+      if (rank == 0 && one.ok() && next.ok()) first = one->waited_s, second = next->waited_s;
+    });
+    told = first > 0.15 && second < first;
+  }
+  CHECK(told);
 }
 
 TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradient") {

@@ -59,3 +59,14 @@ TEST_CASE("desync watch: counts that differ from look to look are ranks on their
     CHECK(!watch.observe(now += 500, ranks));
   }
 }
+
+TEST_CASE("desync watch: what was seen once and is gone at the next look begins anew") {
+  DesyncWatch watch;
+  auto in_step = out_of_step(5'000);
+  for (RankObservation& rank : in_step) rank.beat.communicators[0] = {"dp", 7, 6};
+  std::int64_t now = 1'000;
+  CHECK(!watch.observe(now += 500, out_of_step(5'000)));
+  CHECK(!watch.observe(now += 500, in_step));
+  CHECK(!watch.observe(now += 500, out_of_step(5'000)));
+  CHECK(watch.observe(now += 500, out_of_step(5'000)));
+}

@@ -54,6 +54,7 @@ TEST_CASE("of a falling, noisy loss only spikes are reported, once each") {
 
 TEST_CASE("what is not a number is reported at once, and a new level is accepted in the end") {
   LossWatch watch;
+  CHECK(watch.median() == 0);  // nothing was seen
   CHECK(watch.observe(0, NAN) == LossVerdict::not_finite);
   CHECK(watch.observe(1, INFINITY) == LossVerdict::not_finite);
   for (int step = 0; step < 30; ++step) CHECK(watch.observe(step, 2 + 0.001 * (step % 5)) == LossVerdict::fine);

@@ -35,13 +35,17 @@ TEST_CASE("the launchers of other releases say it in their own way") {
   put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
   put_log(scratch, "rank-1.log", "");
   const std::string ruler(74, '-');
-  put_log(scratch, "mpirun.log",
-          ruler + "\nprterun noticed that process rank 1 with PID 15500 on node a exited on\nsignal 9 (Killed).\n" +
-              ruler + "\n");
+  const std::string box =
+      ruler + "\nprterun noticed that process rank 1 with PID 15500 on node a exited on\nsignal 9 (Killed).\n" + ruler +
+      "\n";
   const std::vector<RankLog> ranks = {{0, "a", 0}, {1, "a", 0}};
-  FailureLines said = failure_lines_of_ranks(scratch.path(), ranks);
-  CHECK(said.rank == 1);
-  CHECK(said.text == "prterun noticed that process rank 1 with PID 15500 on node a exited on signal 9 (Killed).");
+  FailureLines said;
+  for (const char* before : {"", "Warning: Permanently added 'a' (ED25519) to the list of known hosts.\n"}) {
+    put_log(scratch, "mpirun.log", before + box);
+    said = failure_lines_of_ranks(scratch.path(), ranks);
+    CHECK(said.rank == 1);
+    CHECK(said.text == "prterun noticed that process rank 1 with PID 15500 on node a exited on signal 9 (Killed).");
+  }
   put_log(scratch, "rank-0.log", "");
   put_log(scratch, "mpirun.log",
           "[mpiexec@a] match_arg (utils/args/args.c:163): unrecognized argument mca\n"
