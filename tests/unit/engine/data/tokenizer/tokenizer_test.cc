@@ -151,7 +151,9 @@ TEST_CASE("what is not byte-level BPE is refused by field") {
     REQUIRE_FALSE(result.ok());
     CHECK(result.error().code == ErrorCode::unsupported);
     CHECK(result.error().message().find(field) != std::string::npos);
-    CHECK(result.error().message().find("changed.json") != std::string::npos);
+    REQUIRE(result.error().where);
+    CHECK(result.error().where->file.str().find("changed.json") != std::string::npos);
+    CHECK(result.error().where->line == 0);  // the field says where
   };
   refused(with_change("normalizer", typed("Lowercase")), "normalizer.type");
   refused(with_change("pre_tokenizer", typed("Metaspace")), "pre_tokenizer.type");
