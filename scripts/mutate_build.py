@@ -195,6 +195,14 @@ class BuildFolder:
             raise Broken(f"{program} could not be linked: {log}")
         return output
 
+    def nearest_of(self, file, tests):
+        """The same by the programs that have them."""
+        for files in self.nearest(file):
+            for program in map(program_of, tests):
+                own = [one for one in files if any(f"/{program}.dir/" in built for built in self.objects_of.get(one, []))]
+                if own:
+                    yield program, own
+
     def remember(self, program, arguments, seconds):
         """In a file as well, since tests of a folder are timed once, not in each stretch of mutants."""
         with self.lock:
@@ -329,6 +337,15 @@ class Bench:
         more = [*self.build.headers_first(built), "-O1"]  # half of the time of -O2
         return str(made) if self.build.compile(built, source, made, self.log, more) == 0 else None
 
+    def singles(self, texts):
+        """Objects of (file, text), each compiled alone, by names of their own; those that the compiler refuses are left out."""
+        made = {}
+        for number, (file, text) in enumerate(texts):
+            one = self.single(file, text, f"with{number}") if file.endswith(".cc") else None
+            if one:
+                made[f"alone{number}"] = one
+        return made
+
     def single_without(self, file, text):
         """The source alone without any error, compiled once for each state of its batch."""
         state = (self.build.folder / self.build.objects_of[file][0]).stat().st_mtime_ns
@@ -361,12 +378,15 @@ class Bench:
         made = self.single(file, after, "with")
         if made is None:  # or the source cannot be compiled by itself
             return COMPILER if self.single_without(file, before) else ""
-        program = program_of(tests[0])
-        binary = self.build.link(program, {"alone": made}, f"mutant_{self.number}_{program}", self.log)
-        for files in self.build.nearest(file):
+        binaries = {}
+        for program, files in self.build.nearest_of(file, tests):
             chosen = ["--source-file=" + ",".join(f"*/{one}" for one in files), "--abort-after=1"]
             if self.is_slow(program, chosen):
                 continue
+            if program not in binaries:
+                name = f"mutant_{self.number}_{program}"
+                binaries[program] = self.build.link(program, {"alone": made}, name, self.log)
+            binary = binaries[program]
             case = self.play_once(program, binary, chosen, NEAR_S)
             if case == DID_NOT_END:
                 self.usual(program, chosen, NEAR_S)

@@ -32,6 +32,9 @@ class FakeBench:
         self.together = list(texts)
         return {"batch.o": "new.o"}
 
+    def singles(self, texts):
+        return self.objects_with("", dict(texts))
+
     def link(self, program, made, name, log):
         return name
 
@@ -147,7 +150,8 @@ TEST CASE:  steps [of two], and a comma
         members = [(mutate.Mutant(file, 1, "a", "b", "", ["unit_x"]), "a", "b") for file in seen]
         found = {mutant.file: by for mutant, by in mutate_groups.decided(bench, members)}
         self.assertEqual(found, {"a.cc": "unit_x: one", "b.cc": "unit_x: two", "c.cc": ""})
-        self.assertEqual(bench.whole_runs, 2)  # all three, then the one that is left
+        # Of files compiled alone all three and then the one that is left, which is then compiled with its batch.
+        self.assertEqual(bench.whole_runs, 3)
 
     def test_chosen_mutants_have_one_place(self):
         for number, one in enumerate(json.loads(mutate.CHOSEN.read_text()), 1):

@@ -53,6 +53,8 @@ TEST_CASE("tell: arguments become orders, and nonsense says which orders there a
   REQUIRE(set.ok());
   CHECK(set->size() == 2);
   CHECK((*set)[0].get_number("value") == 2.5e-4);
+  CHECK(parse_order_arguments({"stop-after", "1"}, "").ok());
+  CHECK(parse_order_arguments({"set", "checkpoint_interval=1"}, "").ok());
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{},
                                              {"chekpoint"},

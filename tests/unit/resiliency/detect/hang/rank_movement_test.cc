@@ -29,6 +29,9 @@ TEST_CASE("a rank stands still since it moved, without the time in which nothing
   seen.beat.step = 2, seen.idle_ms = 0;
   movement.observe(13'000, {seen}, limits);
   CHECK(movement.idle_s(13'000, seen) == 0);
+  seen.rank = 1, seen.idle_ms = 500, seen.silent_ms = 3'000;  // its page as it was 3 s ago
+  movement.observe(20'000, {seen}, limits);
+  CHECK(movement.moved_ms(1) == 16'500);
 }
 
 TEST_CASE("a wait for a file system counts only as long as it lasts") {
