@@ -58,7 +58,7 @@ TEST_CASE("evidence that comes out of order counts from the newest fault all the
   const std::vector<NodeEvidence> evidence = {node_failed("n1", 9000), node_failed("n1", 1000)};
   CHECK(suspects_at(evidence, 9000 + 2 * suspicion_hour - 1) == "n1");
   CHECK(suspects_at(evidence, 9000 + 2 * suspicion_hour) == "");
-  // Of two at one time the one that was heard of last is told.
+  // Of two at one time the one that came last is reported.
   std::vector<NodeEvidence> at_once = {node_failed("n1", 1000), node_failed("n1", 1000)};
   at_once[1].what = "node_fail of q";
   const auto suspects = suspect_nodes(at_once, 1000, suspicion_hour);

@@ -181,8 +181,8 @@ TEST_CASE("what a step says that it has waited is a part of its own time") {
 TEST_CASE("a step says what it has waited for a rank that was late, and the next step says no more of it") {
   ParallelDims dims;
   dims.dp_replicate = 2;
-  bool told = false;
-  for (int trial = 0; trial < 5 && !told; ++trial) {  // another program may keep a thread from its core
+  bool reported = false;
+  for (int trial = 0; trial < 5 && !reported; ++trial) {  // another program may keep a thread from its core
     double first = 0, second = 0;
     test::on_threads(dims, [&](int rank, Mesh& mesh) {
       test::TrainingSetup setup(8, 20, 2, &mesh);
@@ -193,9 +193,9 @@ TEST_CASE("a step says what it has waited for a rank that was late, and the next
       const auto one = setup.trainer.step(), next = setup.trainer.step();
       if (rank == 0 && one.ok() && next.ok()) first = one->waited_s, second = next->waited_s;
     });
-    told = first > 0.15 && second < first;
+    reported = first > 0.15 && second < first;
   }
-  CHECK(told);
+  CHECK(reported);
 }
 
 TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradient") {
