@@ -61,9 +61,6 @@ def gpus_and_what_is_not_there_for_them(here):
             f"w.toml:{FIRST + 1}:", 'optimizer.offload = "node_local"', "stay in their memory")
     refused(here, pretrain(device='"gpu"', corruption='{ check = "replay" }'), f"w.toml:{FIRST + 1}:",
             "corruption.check", "processors only")
-    experts = MODEL.replace("{ ", '{ architecture = "mixtral", num_local_experts = 4, ')
-    refused(here, pretrain(device='"gpu"', ranks=2, parallel="{ tp = 2, etp = 2 }") + experts,
-            f"w.toml:{FIRST + 2}:28:", "etp = 2", "an expert is not split over ranks", "use etp = 1", 'device = "cpu"')
     refused(here, pretrain(communicator='"mpi"', device='"gpu"'), f"w.toml:{FIRST}:", "communicator", "nccl, staged")
 
 

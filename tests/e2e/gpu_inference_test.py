@@ -150,7 +150,7 @@ def learns_from_answers(here, base, aligned):
 
     said = stage(GPU[0], here / "ahead", "align", sources,
                  {**settings, "device": "gpu", "rollout": {**settings["rollout"], "ahead": True}}, code=5)
-    expect("answers ahead are refused by name", "rollout.ahead: a GPU does what one thread asks for" in said, said)
+    expect("answers ahead are refused by name", "rollout.ahead and without rollout.ranks: a GPU does what one thread asks for" in said, said)
 
     few = {**settings, "steps": 2}
     compare("the same with an adapter", on_both(here, "align", sources, {**few, "adapter": {"kind": "lora", "rank": 4}}))

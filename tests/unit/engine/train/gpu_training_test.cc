@@ -158,7 +158,8 @@ TEST_CASE("weights in few bits are widened on a GPU to the bits that a processor
         test::TrainingSetup setup(4, 1, 2, nullptr, type, 8, options);
         const FlatRange all{0, setup.frozen->layout().flat_size()};
         Tensor there(type, Shape{all.size()}, &setup.memory.of(MemoryCategory::gathered_weights));
-        setup.frozen->widen(setup.context, all, there);
+        for (const ShardUnit& unit : setup.frozen->layout().units())
+          setup.frozen->widen(setup.context, unit.flat, there.view().rows(unit.flat.begin, unit.flat.end));
         Tensor values(type, Shape{all.size()});
         copy_out(setup.context, there, values);
         const auto* const bytes = static_cast<const char*>(values.view().data());
