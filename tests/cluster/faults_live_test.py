@@ -45,9 +45,11 @@ BOARD = Board()
 class Training:
     """A run whose stage `s` trains; its events as they come, with the time at which a line was seen."""
 
+    seen, seen_of, seen_bytes = [], None, 0  # what was read of which file so far
+
     def __init__(self, cluster, runs, name, more="", nodes=2, faults=False, in_process=True, requeue="yes",
-                 runs_dir=None, text=None):
-        self.cluster = cluster
+                 runs_dir=None, text=None, paced=True):
+        self.cluster, self.paced = cluster, paced
         self.torn_lines = False  # a disk without room leaves parts of lines, which readers pass over
         # One that comes to its end must not be found done by the next one: only those that are cancelled are together.
         runs_dir = runs_dir or (None if text else runs.together)
@@ -60,14 +62,27 @@ class Training:
             self.begin(runs, f"anew-{name}", text, runs_dir)
 
     def begin(self, runs, name, text, runs_dir):
-        self.run = runs.start(name, text, runs_dir=runs_dir)
+        self.run = runs.start(name, text, *(runs.paced() if self.paced else ()), runs_dir=runs_dir)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
 
     def events(self, kind=None):
-        lines = self.file.read_text().splitlines() if self.file.exists() else []
-        found = [self.parsed(line) for line in lines if line.endswith("}")]
-        return [e for e in found if e and kind in (None, e["kind"])]
+        self.read_new_lines()
+        return [e for e in self.seen if kind in (None, e["kind"])]
+
+    def read_new_lines(self):
+        """Lines are appended, and asked for many times: each is parsed once."""
+        if self.seen_of != self.file:
+            self.seen, self.seen_of, self.seen_bytes = [], self.file, 0
+        if not self.file.exists():
+            return
+        with open(self.file, "rb") as file:
+            file.seek(self.seen_bytes)
+            text = file.read()
+        whole = text[:text.rfind(b"\n") + 1]
+        self.seen_bytes += len(whole)
+        found = [self.parsed(line) for line in whole.decode(errors="replace").splitlines() if line.endswith("}")]
+        self.seen += [e for e in found if e]
 
     def parsed(self, line):
         try:
@@ -437,7 +452,7 @@ def agent_killed(cluster, runs, times):
 
 def shrunk(cluster, runs, times):
     """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
-    steps = 900
+    steps = 200  # of 20 ms and more
     def text(resiliency):
         return (pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1))
     whole = runs.start("whole", TOKENS + text(""))
@@ -484,7 +499,7 @@ def processes_of(run, host):
 def grown_back(cluster, runs, times):
     """A host that has frozen is lost, and the training shrinks; it thaws, and all replicas work again, to the very weights of a
     training that nothing happened to. Slurm's own processes of that host live on: else Slurm takes it out of the job."""
-    steps = 1500
+    steps = 450  # of 20 ms and more: it still trains when the host is there again
 
     def text(resiliency):
         return pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1)

@@ -72,8 +72,8 @@ class InjectedTraining(Training):
 
     def __init__(self, cluster, runs, name, more="", site="test-cluster"):
         self.cluster = cluster
-        self.run = runs.start(name, TOKENS + pretrain(f'resiliency = {{ spares = 1, health_interval = "1s" }}\n{more}', faults=True), site=site,
-                              runs_dir=runs.together)
+        self.run = runs.start(name, TOKENS + pretrain(f'resiliency = {{ spares = 1, health_interval = "1s" }}\n{more}', faults=True),
+                              *runs.paced(), site=site, runs_dir=runs.together)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
         launched = self.events("launched")[0]

@@ -16,7 +16,7 @@ from faults_live_test import Training, boot, pretrain
 from restart_cases import expect_restart
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
-EVERY, COPY_EVERY = 300, 10  # steps between checkpoints, and between copies
+EVERY, COPY_EVERY = 100, 10  # steps between checkpoints, and between copies
 MEMORY = "/dev/shm"
 
 

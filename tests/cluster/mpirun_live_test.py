@@ -20,7 +20,7 @@ class MpirunTraining(Training):
         site = runs.folder / "mpirun-cluster.toml"
         site.write_text(SITE)
         self.cluster = cluster
-        self.run = runs.start(name, TOKENS + pretrain(more, faults=True), site=site, runs_dir=runs.together)
+        self.run = runs.start(name, TOKENS + pretrain(more, faults=True), *runs.paced(), site=site, runs_dir=runs.together)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 60)
 

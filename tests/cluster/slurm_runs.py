@@ -91,6 +91,13 @@ class Runs:
         self.started.append(Run(self, made[-1], process))
         return self.started[-1]
 
+    def paced(self, ms=20):
+        """Options of a run whose ranks train until something happens to them: they wait so long before each step, for the cores
+        would be full of steps that no case looks at."""
+        plan = self.folder / f"pace-{ms}.plan"
+        plan.write_text(f"engine_step_begin delay_ms={ms} always\n")
+        return ["--worker-fault-plan", plan]
+
     def end_all(self):
         """No process of ours drives a run any more."""
         for run in self.started:

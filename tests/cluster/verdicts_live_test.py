@@ -17,7 +17,7 @@ from restart_cases import expect_before, expect_kept, expect_restart, lasts
 from slurm_cluster import PROGRAM, ClusterError, wait_for
 from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
 
-LEMON_STEPS = 500
+LEMON_STEPS = 200
 
 # Says its steps over the text socket, and fails at step 7, whenever it is started.
 MISTAKE = """
@@ -243,7 +243,7 @@ def straggler_swapped(cluster, runs):
 
 
 def straggler_tried(cluster, runs, number):
-    training = Training(cluster, runs, f"straggler-{number}", 'resiliency = { spares = 1, on_straggler = "swap" }\n')
+    training = Training(cluster, runs, f"straggler-{number}", 'resiliency = { spares = 1, on_straggler = "swap" }\n', paced=False)
     ranks = training.ranks(1)
     lead = training.events("launched")[0]["host"]
     victim, host = next((pid, host) for pid, host in sorted(ranks.items()) if host != lead)
@@ -274,7 +274,7 @@ def straggler_tried(cluster, runs, number):
 def interval_online(cluster, runs):
     """The interval between checkpoints that is chosen while the training runs is the one that ranks on other hosts keep, also
     after a restart. (With so short a stall and two hosts it is far longer than the 20 steps that the stage asks for.)"""
-    training = Training(cluster, runs, "interval-online", 'resiliency = { checkpoint_interval = "online" }\n')
+    training = Training(cluster, runs, "interval-online", 'resiliency = { checkpoint_interval = "online" }\n', paced=False)
 
     def newest():
         return max([e["step"] for e in training.events("metric") if "loss" in e], default=0)
