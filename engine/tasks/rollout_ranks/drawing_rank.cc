@@ -59,7 +59,7 @@ Status DrawingRank::draw(RolloutWorker& worker, const ModelShape& shape, DType d
     if (order.tasks.empty()) return failed.ok() ? Status(order.training).with_context("the ranks that train") : failed;
     auto store = run_.gpu ? std::make_unique<ParameterStore>(ParameterStore::frozen(shape, dtype, memory.get(), {}))
                           : std::make_unique<ParameterStore>(shape, DType::f32);
-    LH_CHECK(take_weights(*store, ranks_));
+    LH_CHECK(take_weights(run_.compute, *store, ranks_));
     const Result<RolloutReply> drawn = answer(worker, order, std::move(store), dtype, prompts);
     if (!drawn.ok()) failed = drawn.error();
     LH_CHECK(reply(drawn));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "base/text/text.h"
 #include "engine/core/tensor/transfer.h"
@@ -86,36 +87,70 @@ std::span<std::byte> bytes_of_view(View view) {
   return {static_cast<std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
 }
 
-Status send_from_device(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
-                        MemoryAccount* memory) {
-  std::int64_t largest = 0;
-  for (const FlatParameter& p : store.layout().parameters()) largest = std::max(largest, p.end - p.begin);
-  Tensor copy(store.compute_dtype(), {largest}, memory);
-  for (const FlatParameter& p : store.layout().parameters()) {
-    const View values = copy.view().rows(0, p.end - p.begin);
-    copy_within(context, store.vector(p.begin, p.end - p.begin), values);
-    LH_CHECK(ranks.broadcast(bytes_of_view(values), 0));
+// Parameters that go in one message, and their elements.
+struct WeightMessage {
+  std::span<const FlatParameter> parameters;
+  std::int64_t elements = 0;
+};
+
+// The same on both sides, wherever the parameters lie: their sizes decide.
+std::vector<WeightMessage> messages_of(const ParameterStore& store, std::int64_t together) {
+  const std::int64_t most = store.device() ? 0 : together;
+  const std::span<const FlatParameter> all = store.layout().parameters();
+  std::vector<WeightMessage> messages;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::int64_t elements = all[i].end - all[i].begin;
+    if (messages.empty() || messages.back().elements + elements > most) messages.push_back({all.subspan(i, 0), 0});
+    WeightMessage& last = messages.back();
+    last = {{last.parameters.data(), last.parameters.size() + 1}, last.elements + elements};
   }
-  return {};
+  return messages;
+}
+
+std::int64_t largest_of(const std::vector<WeightMessage>& messages) {
+  std::int64_t largest = 0;
+  for (const WeightMessage& message : messages) largest = std::max(largest, message.elements);
+  return largest;
 }
 
 }  // namespace
 
 Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
-                    MemoryAccount* memory) {
-  if (store.device()) return send_from_device(context, store, ranks, memory);
-  for (const FlatParameter& p : store.layout().parameters()) {
-    Tensor values(DType::f32, {p.end - p.begin}, memory);
-    cast(context, store.vector(p.begin, p.end - p.begin), values);
-    LH_CHECK(ranks.broadcast(values.span<float>(), 0));
+                    MemoryAccount* memory, std::int64_t together) {
+  const std::vector<WeightMessage> messages = messages_of(store, together);
+  Tensor copy(store.device() ? store.compute_dtype() : DType::f32, {largest_of(messages)}, memory);
+  for (const WeightMessage& message : messages) {
+    std::int64_t at = 0;
+    for (const FlatParameter& p : message.parameters) {
+      const std::int64_t begin = std::exchange(at, at + p.end - p.begin);
+      const ConstView weights = store.vector(p.begin, p.end - p.begin);
+      if (store.device())
+        copy_within(context, weights, copy.view().rows(begin, at));
+      else
+        cast(context, weights, copy.view().rows(begin, at));
+    }
+    LH_CHECK(ranks.broadcast(bytes_of_view(copy.view().rows(0, message.elements)), 0));
   }
   return {};
 }
 
-Status take_weights(ParameterStore& store, CollectiveGroup& ranks) {
+Status take_weights(const ComputeContext& context, ParameterStore& store, CollectiveGroup& ranks,
+                    std::int64_t together) {
   const View weights = store.device() ? store.frozen_weights() : View(store.masters());
-  for (const FlatParameter& p : store.layout().parameters())
-    LH_CHECK(ranks.broadcast(bytes_of_view(weights.rows(p.begin, p.end)), 0));
+  for (const WeightMessage& message : messages_of(store, together)) {
+    if (message.parameters.size() == 1) {
+      const FlatParameter& p = message.parameters.front();
+      LH_CHECK(ranks.broadcast(bytes_of_view(weights.rows(p.begin, p.end)), 0));
+      continue;
+    }
+    Tensor copy(weights.dtype(), {message.elements});
+    LH_CHECK(ranks.broadcast(bytes_of_view(copy.view()), 0));
+    std::int64_t at = 0;
+    for (const FlatParameter& p : message.parameters) {
+      const std::int64_t begin = std::exchange(at, at + p.end - p.begin);
+      cast(context, copy.view().rows(begin, at), weights.rows(p.begin, p.end));
+    }
+  }
   return {};
 }
 

@@ -39,12 +39,19 @@ struct RolloutReply {
 std::string pack_reply(const Result<RolloutReply>& reply);
 Result<RolloutReply> unpack_reply(std::string_view bytes);
 
-// From rank 0 of the group: all weights of a whole store as they compute there, a parameter at a time: on processors in
-// f32, on devices in the type that computes, through a copy of one parameter, which `memory` counts (null: the host).
-// Collective; the error is the transport's.
+// Elements of parameters that go in one message on processors: a rank that waits for one on a core that others use,
+// too, gets that core some milliseconds late, once for each message.
+inline constexpr std::int64_t weights_together = 4 << 20;
+
+// From rank 0 of the group: all weights of a whole store as they compute there: on processors in f32, as many
+// parameters at a time as have `together` elements, one at least; on devices in the type that computes, one at a time.
+// They go through a copy of a message, which `memory` counts (null: the host). Collective; the error is the
+// transport's.
 Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
-                    MemoryAccount* memory);
-// On the others, into a whole store: the masters of one that computes in f32, or on a device one that nobody trains.
-Status take_weights(ParameterStore& store, CollectiveGroup& ranks);
+                    MemoryAccount* memory, std::int64_t together = weights_together);
+// On the others, with the same `together`, into a whole store: the masters of one that computes in f32, or on a device
+// one that nobody trains. Several parameters of a message come in a copy of it.
+Status take_weights(const ComputeContext& context, ParameterStore& store, CollectiveGroup& ranks,
+                    std::int64_t together = weights_together);
 
 }  // namespace longhaul

@@ -1,6 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <thread>
 
+#include "engine/comm/threads_communicator.h"
+#include "engine/ops/pointwise/elementwise.h"
 #include "engine/tasks/rollout_ranks/rollout_messages.h"
 #include "tests/unit/engine/tasks/stages/rollout_folder.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
@@ -32,6 +37,24 @@ void check_same_steps(const std::vector<Value>& some, const std::vector<Value>& 
       CAPTURE(name);
       CHECK(std::abs(some[i].get_number(name) - others[i].get_number(name)) <= tolerance);
     }
+}
+
+// Both ranks do it at the same time, as threads, and both succeed.
+void on_two_ranks(const std::function<Status(CollectiveGroup&)>& work) {
+  const SystemClock clock;
+  const ThreadsWorld world(2);
+  CommOptions options;
+  options.clock = &clock;
+  std::vector<Status> ends(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Communicator> communicator = world.communicator(rank, 1, options);
+      CollectiveGroup ranks(*communicator, 20'000);
+      ends[static_cast<std::size_t>(rank)] = work(ranks);
+    });
+  for (std::thread& thread : threads) thread.join();
+  check_all_well(ends);
 }
 
 }  // namespace
@@ -88,6 +111,32 @@ TEST_CASE("ranks that only draw: one that cannot ends the stage with its name, a
     REQUIRE(!one.ok());
     CHECK_MESSAGE(speaks_of(one, "rollout.ranks = 1, and the launch has 0 ranks beside"), one.error().message());
   }
+}
+
+TEST_CASE("ranks that only draw: weights come out as they went in, however many go in one message") {
+  ModelShape shape;
+  shape.hidden_size = 8, shape.num_hidden_layers = 2, shape.num_attention_heads = 2, shape.intermediate_size = 12;
+  shape.vocab_size = 20, shape.max_position_embeddings = 16;
+  shape = resolve_shape(shape).value();
+  const ComputeContext context(1);
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t together : {std::int64_t{0}, std::int64_t{150}, weights_together}) {
+      CAPTURE(together);
+      ParameterStore sent(shape, dtype), taken(shape, DType::f32);
+      initialize_parameters(context, sent, 3);
+      sent.refresh_compute_copy(context);
+      on_two_ranks([&](CollectiveGroup& ranks) {
+        return ranks.is_first() ? send_weights(context, sent, ranks, nullptr, together)
+                                : take_weights(context, taken, ranks, together);
+      });
+      for (const FlatParameter& p : sent.layout().parameters()) {
+        CAPTURE(p.spec.name);
+        std::vector<float> computes(static_cast<std::size_t>(p.end - p.begin));
+        cast(context, sent.vector(p.begin, p.end - p.begin), computes);
+        const std::span<const float> came = taken.vector(p.begin, p.end - p.begin).span<float>();
+        CHECK(std::ranges::equal(came, computes));
+      }
+    }
 }
 
 TEST_CASE("ranks that only draw: orders and replies come out as they went in") {
