@@ -93,9 +93,27 @@ RolloutFactors rollout_factors(const ServingSpeed& speed, std::span<const TimedR
   return {std::exp(drawing / count), std::exp(scoring / count)};
 }
 
+double seconds_beside(const SharedSeconds& mine, const SharedSeconds& other) {
+  if (mine.beside <= other.beside) return mine.beside;
+  const double left = 1 - other.beside / mine.beside;
+  return other.beside + left * std::min(mine.alone, mine.beside);
+}
+
 double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place) {
   const double written = layout.weights == WeightFormat::f32 ? 4 : 2, rate = place.cluster.gpu.memory_rate;
   return rate > 0 ? static_cast<double>(shape.parameter_count()) * (4 + written) / rate : 0;
+}
+
+double tree_hops(int receivers) {
+  return std::ceil(std::log2(receivers + 1.0));
+}
+
+double hand_over_time(const ModelShape& shape, const ServingPlace& place, int receivers, bool one_node) {
+  const double bytes = 4 * static_cast<double>(shape.parameter_count());
+  const double memory_rate = place.cluster.gpu.memory_rate, card_rate = place.cluster.nic_rate;
+  const double copy = memory_rate > 0 ? 2 * bytes / memory_rate : 0;  // read and written
+  const double sent = one_node ? 2 * copy : card_rate > 0 ? bytes / card_rate : 0;
+  return 2 * copy + tree_hops(receivers) * sent;
 }
 
 }  // namespace longhaul

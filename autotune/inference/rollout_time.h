@@ -38,7 +38,27 @@ struct RolloutFactors {
 };
 RolloutFactors rollout_factors(const ServingSpeed& speed, std::span<const TimedRollout> timed, bool f32);
 
+// Seconds that a piece of work takes by itself, and that it would take if another one went on beside it all the time.
+struct SharedSeconds {
+  double alone = 0, beside = 0;
+};
+
+// When `mine` is done if `other` begins at the same time: both are as slow as beside each other until the first of them
+// is done, and what is left of the second goes on as fast as alone. Each has a constant rate in either case, so that of
+// `mine` the share 1 - other.beside / mine.beside is left when `other` ends. Nothing is slower alone than with another
+// one beside it: an `alone` that is larger than `beside` counts as that. The step that waits for both takes the larger
+// of the two.
+double seconds_beside(const SharedSeconds& mine, const SharedSeconds& other);
+
 // To take over weights that are there in f32 as they are drawn with: each is read and written once.
 double take_weights_time(const ModelShape& shape, const ServingLayout& layout, const ServingPlace& place);
+
+// Messages that follow each other on the longest way down a binary tree from one rank to `receivers` others.
+double tree_hops(int receivers);
+
+// To hand weights in f32 to `receivers` other ranks on processors (engine/tasks/rollout_ranks/rollout_messages.h): each
+// is copied into a message and out of one, and between two ranks of a node copied twice, into memory that they share
+// and out of it; between nodes it goes over a network card.
+double hand_over_time(const ModelShape& shape, const ServingPlace& place, int receivers, bool one_node);
 
 }  // namespace longhaul

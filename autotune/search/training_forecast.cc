@@ -41,6 +41,7 @@ Result<TrainingForecast> forecast_training(const SearchRequest& q, const Trainin
 void add_rollout(TrainingForecast& f, const RolloutForecast& rollout) {
   const double longer = rollout.seconds / f.time.seconds(), ranks = f.layout.dims.world_size();
   const double more = longer * (ranks + rollout.drawing_ranks) / ranks;
+  f.low *= rollout.alone / f.time.seconds();
   f.high *= longer, f.tokens_per_second /= longer, f.utilisation /= longer;
   f.gpu_hours *= more, f.energy_kwh *= more;
   f.rollout = rollout;

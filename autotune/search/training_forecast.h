@@ -12,13 +12,15 @@
 namespace longhaul {
 
 // Of a training that learns from its own answers: what a step has beside its training. Each part is of the rank that
-// takes longest, a rollout's shared out over the steps that learn from it.
+// takes longest, a rollout's shared out over the steps that learn from it. Where parts go on beside each other they slow
+// each other down for as long as both do, and their times are those in the step.
 struct RolloutForecast {
   std::string how;  // who draws: "in turn" with the steps, "ahead" by a thread beside them, "ranks" of their own
   double weights = 0, generate = 0, reference = 0;  // seconds: to hand the weights over, to draw, to compare
   double reward = 0;                                // of a reward model, to judge; 0: there is none
   double value = 0, critic = 0;                     // of a critic: to expect what answers are worth, and its own step
-  double train = 0;                                 // of the step alone
+  double train = 0;                                 // of the training
+  double alone = 0;                                 // of the training, if nothing went on beside it
   double seconds = 0;                               // of a step with all of it, as far as it lies beside each other
   double memory = 0;  // bytes: of one that only draws all that it holds, of others what they hold beside the training
   int drawing_ranks = 0;

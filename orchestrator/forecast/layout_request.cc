@@ -109,6 +109,10 @@ RankUse drawing_use_of(const PlannedStage& stage, const SiteConfig& site, int ra
   return use;
 }
 
+UsesAlone uses_alone(const RankUse& use) {
+  return {{use.ranks, use.threads, use.precision, {}}, {use.beside.ranks, use.beside.threads, use.precision, {}}};
+}
+
 Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus,
                              const RankUse& use, std::vector<std::string>& notes) {
   RankPlace rank;

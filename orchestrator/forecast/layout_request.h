@@ -84,6 +84,12 @@ int rank_threads(const SiteConfig& site, int asked, int ranks_on_node);
 RankUse rank_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);
 // And what of how it draws: the same, but where ranks that train draw with other threads.
 RankUse drawing_use_of(const PlannedStage& stage, const SiteConfig& site, int ranks_on_node);
+// Of a use with ranks beside it: those that train, and those that draw, while the others do nothing. A training and the
+// answers that are drawn beside it seldom end together.
+struct UsesAlone {
+  RankUse trains, draws;
+};
+UsesAlone uses_alone(const RankUse& use);
 
 // The cluster that a site's GPUs are. not_found as above.
 Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes);

@@ -187,6 +187,10 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
     RankUse use = rank_use_of(stage, site, on_node);
     uses.insert(use);
     if (generates_its_rows(stage)) uses.insert(drawing_use_of(stage, site, on_node));
+    if (use.beside.ranks > 0) {
+      const UsesAlone alone = uses_alone(use);
+      uses.insert(alone.trains), uses.insert(alone.draws);
+    }
     if (tuned && trains) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
   };
   for (const PlannedStage& stage : plan.stages) {

@@ -130,31 +130,103 @@ Status add_critic(const LayoutRequest& training, const AlignSettings& settings, 
 void draw_on_ranks(const DrawingPlan& plan, const AlignSettings& settings, const LayoutRequest& training,
                    const StageModels& models, RolloutForecast& f) {
   const ModelShape& shape = models.own;
-  const bool on_gpus = training.on_gpus;
   const double parts = std::ceil(1.0 * plan.draws / plan.trains),
                group = static_cast<double>(settings.rollout.group_size);
   const double answers = std::ceil(plan.answers / group / parts) * group;
   const double turns = std::ceil(plan.trains * parts / plan.draws);
   draw_answers(plan, settings, training, models, answers, turns, f);
-  const double width = on_gpus ? width_of(plan) : 4, bytes = width * static_cast<double>(shape.parameter_count());
+  if (!training.on_gpus) {
+    const bool one_node = plan.ranks_on_node == plan.trains + plan.draws;
+    f.weights =
+        hand_over_time(shape, plan.place, plan.draws, one_node) + take_weights_time(shape, plan.layout, plan.place);
+    return;
+  }
+  const double bytes = width_of(plan) * static_cast<double>(shape.parameter_count());
   const double rate = plan.place.cluster.nic_rate;
-  f.weights = on_gpus ? 0 : take_weights_time(shape, plan.layout, plan.place);
-  if (rate > 0) f.weights += std::ceil(std::log2(plan.draws + 1.0)) * bytes / rate;
+  if (rate > 0) f.weights = tree_hops(plan.draws) * bytes / rate;
 }
 
-// On GPUs whose ranks have parts of the weights: each gets all of them, as they compute.
-double gather_weights_time(const DrawingPlan& plan, const ParallelDims& dims, const ModelShape& shape) {
+bool has_parts(const ParallelDims& dims) {
+  return dims.tp > 1 || dims.pp > 1 || dims.ep > 1 || dims.etp > 1 || dims.zero == 3;
+}
+
+// Ranks that have parts of the weights: each gets all of them, on GPUs as they compute, on processors in f32.
+double gather_weights_time(const DrawingPlan& plan, bool on_gpus, const ParallelDims& dims, const ModelShape& shape) {
   const int ranks = dims.zero == 3 ? dims.world_size() : dims.world_size() / dims.dp();
   const double rate = group_link(plan.place.cluster, plan.place.common, ranks, 1).rate;
-  return rate > 0 ? width_of(plan) * static_cast<double>(shape.parameter_count()) / rate : 0;
+  const double width = on_gpus ? width_of(plan) : 4;
+  return rate > 0 ? width * static_cast<double>(shape.parameter_count()) / rate : 0;
 }
 
-// Of a step in which training and drawing go on beside each other for as long as both have something to do. `cores`:
-// of a node, which its ranks share; 0: not known, and enough.
-double beside(const DrawingPlan& plan, double cores, double train, double draw) {
-  const double alone = std::max(train, draw), of_rank = cores / plan.ranks_on_node;
-  if (cores <= 0) return alone;
-  return std::max(alone, (train * plan.train_threads + draw * plan.draw_threads) / of_rank);
+double learning(const RolloutForecast& f) {
+  return f.train + f.value + f.critic;
+}
+
+double drawing(const RolloutForecast& f) {
+  return f.generate + f.reward + f.reference;
+}
+
+// Where a stage trains and draws, and what its training takes there.
+struct StepPlace {
+  DrawingPlan plan;
+  LayoutRequest training;
+  double train_seconds = 0;
+};
+
+// The parts of a step, each as fast as ranks are there, whatever goes on beside it.
+Result<RolloutForecast> parts_of_step(const StepPlace& at, const AlignSettings& settings, const StageModels& models,
+                                      const ParallelDims& dims) {
+  const DrawingPlan& plan = at.plan;
+  RolloutForecast f;
+  f.train = at.train_seconds;
+  if (plan.draws > 0) {
+    draw_on_ranks(plan, settings, at.training, models, f);
+  } else {
+    draw_answers(plan, settings, at.training, models, plan.answers, 1, f);
+    if (!at.training.on_gpus) f.weights = take_weights_time(models.own, plan.layout, plan.place);
+  }
+  if (has_parts(dims)) f.weights += gather_weights_time(plan, at.training.on_gpus, dims, models.own);
+  if (models.critic) LH_CHECK(add_critic(at.training, settings, *models.critic, plan.answers, f));
+  const auto steps = static_cast<double>(settings.rollout.updates());
+  for (double* part : {&f.weights, &f.generate, &f.reference, &f.reward, &f.value}) *part /= steps;
+  return f;
+}
+
+// The same ranks while what they have beside them does nothing: as they were measured then, if both were. GPUs are
+// shared by none.
+Result<StepPlace> place_alone(StepPlace at, const RankUse& use, const TimeConstants& constants) {
+  const UsesAlone alone = uses_alone(use);
+  if (at.training.on_gpus || use.beside.ranks == 0 || !measured_processor(constants, alone.trains) ||
+      !measured_processor(constants, alone.draws))
+    return at;
+  SearchRequest& search = at.training.search;
+  LH_TRY(const StepTime beside, step_time(search.task, at.training.layout, search.place));
+  const double disk = search.place.moment_seconds;
+  LH_TRY(search.place,
+         processor_place(constants, use.threads, use.ranks, use.precision == "f32" ? Precision::f32 : Precision::bf16));
+  search.place.moment_seconds = disk;
+  LH_TRY(const StepTime by_itself, step_time(search.task, at.training.layout, search.place));
+  at.train_seconds *= by_itself.seconds() / beside.seconds();
+  at.plan.place = generation_place(at.training, constants, alone.draws);
+  return at;
+}
+
+// By how much less of a core each thread has where those that draw ahead share the cores of a node with those that
+// train, and these are too few; 1: they are enough, or nobody knows how many (0).
+double shared_cores(const DrawingPlan& plan, double cores) {
+  if (cores <= 0) return 1;
+  return std::max(1.0, plan.ranks_on_node * (plan.train_threads + plan.draw_threads) / cores);
+}
+
+// The parts as long as they take where training and drawing begin together and go on beside each other: `slower` each
+// while both do, then as `alone`.
+void put_beside(const RolloutForecast& alone, double slower, RolloutForecast& f) {
+  const SharedSeconds learn{learning(alone), slower * learning(f)}, draw{drawing(alone), slower * drawing(f)};
+  const double learnt = seconds_beside(learn, draw), drawn = seconds_beside(draw, learn);
+  if (const double before = learning(f); before > 0)
+    for (double* part : {&f.train, &f.value, &f.critic}) *part *= learnt / before;
+  if (const double before = drawing(f); before > 0)
+    for (double* part : {&f.generate, &f.reward, &f.reference}) *part *= drawn / before;
 }
 
 void say_what_is_left_out(const AlignSettings& settings, const StageModels& models, std::vector<std::string>& notes) {
@@ -176,29 +248,22 @@ Result<RolloutForecast> rollout_forecast(const PlannedStage& stage, const SiteCo
   LH_TRY(const AlignSettings settings, align_fields().parse(stage.settings, ""));
   const ModelShape& shape = training.search.task.shape;
   LH_TRY(const StageModels models, models_of(stage, settings, shape, shapes));
-  const DrawingPlan plan = drawing_plan(stage, settings, site, constants, training, ranks_per_node);
+  const StepPlace at{drawing_plan(stage, settings, site, constants, training, ranks_per_node), training, train_seconds};
+  const DrawingPlan& plan = at.plan;
   const bool own_ranks = plan.draws > 0, ahead = settings.rollout.ahead;
-  const ParallelDims& dims = stage.dims;
-  const bool parts = dims.tp > 1 || dims.pp > 1 || dims.ep > 1 || dims.etp > 1 || dims.zero == 3;
-  RolloutForecast f;
+  LH_TRY(RolloutForecast f, parts_of_step(at, settings, models, stage.dims));
   f.how = own_ranks ? "ranks" : ahead ? "ahead" : "in turn";
-  f.train = train_seconds, f.drawing_ranks = plan.draws;
-  if (own_ranks) {
-    draw_on_ranks(plan, settings, training, models, f);
-  } else {
-    draw_answers(plan, settings, training, models, plan.answers, 1, f);
-    if (!training.on_gpus)
-      f.weights = take_weights_time(shape, plan.layout, plan.place);
-    else if (parts)
-      f.weights = gather_weights_time(plan, dims, shape);
+  f.drawing_ranks = plan.draws, f.alone = train_seconds;
+  if (own_ranks || ahead) {
+    LH_TRY(const StepPlace by_itself, place_alone(at, rank_use_of(stage, site, plan.ranks_on_node), constants));
+    LH_TRY(const RolloutForecast alone, parts_of_step(by_itself, settings, models, stage.dims));
+    const double cores = training.on_gpus ? 0 : site.node.cores > 0 ? site.node.cores : site.cpu_slots;
+    f.alone = alone.train;
+    // Ranks of their own have cores of their own, as many as each rank of the stage.
+    put_beside(alone, own_ranks ? 1 : shared_cores(plan, cores), f);
   }
-  if (models.critic) LH_CHECK(add_critic(training, settings, *models.critic, plan.answers, f));
-  const auto steps = static_cast<double>(settings.rollout.updates());
-  for (double* part : {&f.weights, &f.generate, &f.reference, &f.reward, &f.value}) *part /= steps;
-  const double draw = f.generate + f.reward + f.reference, learn = train_seconds + f.value + f.critic;
-  const double cores = training.on_gpus ? 0 : site.node.cores > 0 ? site.node.cores : site.cpu_slots;
-  // Ranks of their own have cores of their own, as many as each rank of the stage.
-  f.seconds = f.weights + (own_ranks ? std::max(learn, draw) : ahead ? beside(plan, cores, learn, draw) : learn + draw);
+  f.seconds = f.weights + (own_ranks || ahead ? std::max(learning(f), drawing(f)) : learning(f) + drawing(f));
+  const bool parts = has_parts(stage.dims);
   RolloutMemory memory = plan_rollout_memory(settings, shape,
                                              {.answers = static_cast<std::int64_t>(plan.answers),
                                               .compares = settings.beta > 0 || models.teacher.has_value(),

@@ -8,7 +8,8 @@
 
 namespace longhaul {
 
-// `training`: of the steps alone, as layout_request_of_rollouts() has it, which take `train_seconds`. As if every
+// `training`: of the steps without their answers, as layout_request_of_rollouts() has it, which take `train_seconds`
+// where those are drawn beside them all the time, if they are. As if every
 // prompt were as long as sequence_length allows and every answer as long as the settings do; what that leaves out is
 // said in `notes`. `shapes`: the models that it takes beside its own. unsupported: a critic or a teacher whose shape
 // nobody knows yet.

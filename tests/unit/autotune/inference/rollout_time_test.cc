@@ -92,6 +92,25 @@ TEST_CASE("rollouts that were timed say by how much more than its operations one
   CHECK(after.reference == testing::relative(2 * before.reference));
 }
 
+TEST_CASE("of two that begin together each is slowed down until the first is done, and the rest goes on as alone") {
+  // After 1.5 s the second is done and the first half done: its other half takes half of 2 s.
+  CHECK(seconds_beside({2, 3}, {1, 1.5}) == testing::relative(2.5));
+  CHECK(seconds_beside({1, 1.5}, {2, 3}) == testing::relative(1.5));
+  // Two threads on one core: as long as one behind the other.
+  CHECK(seconds_beside({2, 4}, {1, 2}) == testing::relative(3));
+  CHECK(seconds_beside({2, 3}, {1.8, 3}) == testing::relative(3));  // both end together
+}
+
+TEST_CASE("work that does not slow down what is beside it takes its own time, and so does work beside nothing") {
+  CHECK(seconds_beside({4, 4}, {1, 1}) == 4);
+  CHECK(seconds_beside({1, 1}, {4, 4}) == 1);
+  CHECK(seconds_beside({2, 3}, {0, 0}) == 2);
+  CHECK(seconds_beside({0, 0}, {2, 3}) == 0);
+  CHECK(seconds_beside({0, 0}, {0, 0}) == 0);
+  // What was slower alone, since others were on the machine at that moment: as beside.
+  CHECK(seconds_beside({5, 3}, {1, 1}) == testing::relative(3));
+}
+
 TEST_CASE("weights are read in f32 and written as they are drawn with") {
   const auto parameters = static_cast<double>(drawn_model().parameter_count());
   CHECK(take_weights_time(drawn_model(), {.weights = WeightFormat::f32}, drawn_place()) ==
@@ -99,6 +118,17 @@ TEST_CASE("weights are read in f32 and written as they are drawn with") {
   CHECK(take_weights_time(drawn_model(), {.weights = WeightFormat::bf16}, drawn_place()) ==
         testing::relative(6 * parameters / 1e9));
   CHECK(take_weights_time(drawn_model(), {}, {}) == 0);  // nobody knows the memory
+}
+
+TEST_CASE("weights for other ranks are copied into messages and out of them, and go down a tree") {
+  const double bytes = 4 * static_cast<double>(drawn_model().parameter_count()), copy = 2 * bytes / 1e9;
+  CHECK(hand_over_time(drawn_model(), drawn_place(), 1, true) == testing::relative(4 * copy));
+  CHECK(hand_over_time(drawn_model(), drawn_place(), 3, true) == testing::relative(6 * copy));  // two hops
+  CHECK(hand_over_time(drawn_model(), drawn_place(), 4, true) == testing::relative(8 * copy));
+  ServingPlace nodes = drawn_place();
+  nodes.cluster.nic_rate = 1e8;
+  CHECK(hand_over_time(drawn_model(), nodes, 3, false) == testing::relative(2 * copy + 2 * bytes / 1e8));
+  CHECK(hand_over_time(drawn_model(), {}, 1, true) == 0);
 }
 
 }  // namespace rollout_time_test

@@ -151,15 +151,16 @@ TEST_CASE("a stage that draws answers is measured as it draws: its ranks togethe
   rollout.set("threads", 2);
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 2, "f32"}, {2, 3, "f32"}});
   plan.stages[0].common.threads = 1;
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32", {2, 2}}});
+  // Beside each other, and each alone: the one that takes longer goes on when the other is done.
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32"}, {2, 1, "f32", {2, 2}}, {2, 2, "f32"}});
   site.node.cores = site.cpu_slots = 0;  // nobody knows: taken for enough, as the forecast does
   plan.stages[0].common.threads = 4;
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 4, "f32", {2, 2}}});
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 2, "f32"}, {2, 4, "f32"}, {2, 4, "f32", {2, 2}}});
   plan.stages[0].common.threads = 1, site.node.cores = 6;
   rollout = *parse_json(R"({"ahead": false})");
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32"}});
   rollout = *parse_json(R"({"ahead": true, "ranks": 1})");
-  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{2, 1, "f32", {1, 1}}});
+  CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 1, "f32"}, {2, 1, "f32"}, {2, 1, "f32", {1, 1}}});
   plan.stages[0].common.nodes = 3;  // ranks that only draw have a node to themselves
   CHECK(processor_uses(plan, site) == std::vector<RankUse>{{1, 1, "f32"}});
 }

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "autotune/inference/rollout_time.h"
+#include "autotune/time/processor_place.h"
 #include "base/text/text.h"
 #include "base/toml.h"
 #include "contracts/plan/memory_plan.h"
@@ -359,7 +361,7 @@ AlignSettings grpo_settings() {
 }
 
 // On two ranks, and on those that only draw beside them.
-TrainingForecast grpo_forecast(const AlignSettings& settings, int cores) {
+TrainingForecast grpo_forecast(const AlignSettings& settings, int cores, const TimeConstants& known = constants()) {
   RunPlan plan = plan_of(2);
   plan.stages[1].settings = pretrain_fields().to_value([] {
     PretrainSettings small;
@@ -371,9 +373,24 @@ TrainingForecast grpo_forecast(const AlignSettings& settings, int cores) {
   plan.stages.push_back(align);
   SiteConfig site;
   site.node.cores = cores;
-  const auto forecasts = plan_forecasts(plan, site, {}, {constants()});
+  const auto forecasts = plan_forecasts(plan, site, {}, {known});
   REQUIRE_MESSAGE(forecasts.back().problem.empty(), forecasts.back().problem);
   return forecasts.back();
+}
+
+// As if ranks of these uses had been measured at a share of what is assumed.
+TimeConstants measured_at(const std::vector<std::pair<RankUse, double>>& uses) {
+  TimeConstants all = constants();
+  for (const auto& [use, rate] : uses) {
+    const TrainingPlace place =
+        processor_place(constants(), use.threads, use.ranks, use.precision == "f32" ? Precision::f32 : Precision::bf16)
+            .value();
+    MeasuredProcessor one{use.text(), place.cluster.gpu, place.common, place.framework};
+    one.rank.peak_f32 *= rate, one.rank.peak_bf16 *= rate, one.rank.memory_rate *= rate;
+    one.drawing = one.scoring = 1 / rate;
+    all.measured_processors.push_back(std::move(one));
+  }
+  return all;
 }
 
 TEST_CASE(
@@ -411,6 +428,39 @@ TEST_CASE(
   const TrainingForecast twice = grpo_forecast(settings, 4);
   CHECK(twice.rollout->generate == doctest::Approx(of.generate / 2));
   CHECK(twice.rollout->reference == 0);
+}
+
+TEST_CASE("what goes on beside something else is slowed down as it was measured, for as long as that lasts") {
+  AlignSettings settings = grpo_settings();
+  settings.precision = "f32", settings.rollout.ahead = true;
+  const RankUse beside{2, 1, "f32", {2, 1}}, alone{2, 1, "f32"};
+  // While nobody measured them alone, they are as slow all the time: the longer of the two decides.
+  const RolloutForecast slow = *grpo_forecast(settings, 4, measured_at({{beside, 0.5}})).rollout;
+  CHECK(slow.seconds == doctest::Approx(slow.weights + slow.train));
+  CHECK(slow.alone == slow.train);
+  const RolloutForecast fast = *grpo_forecast(settings, 4, measured_at({{beside, 1.0}})).rollout;
+
+  const TrainingForecast both = grpo_forecast(settings, 4, measured_at({{beside, 0.5}, {alone, 1.0}}));
+  const RolloutForecast& of = *both.rollout;
+  const double draw_alone = fast.generate + fast.reference, draw_beside = slow.generate + slow.reference;
+  REQUIRE(draw_beside < slow.train);  // the training ends last
+  CHECK(of.generate + of.reference == doctest::Approx(draw_beside));
+  CHECK(of.train == doctest::Approx(seconds_beside({fast.train, slow.train}, {draw_alone, draw_beside})));
+  CHECK(of.train < 0.95 * slow.train);
+  CHECK(of.train > 1.05 * fast.train);
+  CHECK(both.seconds() == doctest::Approx(of.weights + of.train));
+  CHECK(of.alone == doctest::Approx(fast.train));
+  CHECK(both.low < fast.train);
+
+  // Ranks of their own, and those that only draw are the ones that were not measured alone.
+  settings.rollout.ranks = 1;
+  const RankUse by_rank{2, 1, "f32", {1, 1}}, drawer{1, 1, "f32"};
+  const RolloutForecast no_drawer = *grpo_forecast(settings, 4, measured_at({{by_rank, 0.5}, {alone, 1.0}})).rollout;
+  CHECK(no_drawer.alone == doctest::Approx(slow.train));
+  const RolloutForecast ranks =
+      *grpo_forecast(settings, 4, measured_at({{by_rank, 0.5}, {alone, 1.0}, {drawer, 1.0}})).rollout;
+  CHECK(ranks.alone == doctest::Approx(fast.train));
+  CHECK(ranks.seconds < 0.95 * no_drawer.seconds);
 }
 
 // The same with the input of that name from the pretraining, or from nowhere yet.
