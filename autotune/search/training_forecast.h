@@ -12,8 +12,8 @@
 namespace longhaul {
 
 // Of a training that learns from its own answers: what a step has beside its training. Each part is of the rank that
-// takes longest, a rollout's shared out over the steps that learn from it. Where parts go on beside each other they slow
-// each other down for as long as both do, and their times are those in the step.
+// takes longest, a rollout's shared out over the steps that learn from it. Where parts go on beside each other they
+// slow each other down for as long as both do, and their times are those in the step.
 struct RolloutForecast {
   std::string how;  // who draws: "in turn" with the steps, "ahead" by a thread beside them, "ranks" of their own
   double weights = 0, generate = 0, reference = 0;  // seconds: to hand the weights over, to draw, to compare
