@@ -8,7 +8,8 @@ namespace {
 
 // A block of four warps has 64 queries (or keys), 16 to a warp, and walks the keys (or queries) in tiles of 64. Rows in
 // shared memory lie 16 bytes further apart than they are long: eight of them then lie in different banks.
-constexpr int tile = 64, warp_rows = 16, tile_warps = tile / warp_rows, tile_threads = tile_warps * warp_size;
+constexpr int tensor_tile = 64, warp_rows = 16, tensor_warps = tensor_tile / warp_rows,
+              tensor_threads = tensor_warps * warp_size;
 constexpr int step = 16;  // of a product: what one multiplication sums over
 constexpr int pack = 8;   // bf16 in 16 bytes
 constexpr float log2_e = 1.4426950408889634F;
@@ -16,12 +17,12 @@ constexpr float log2_e = 1.4426950408889634F;
 template <int d>
 inline constexpr int row_length = d + pack;
 template <int d>
-inline constexpr std::size_t tile_bytes = static_cast<std::size_t>(tile) * row_length<d> * sizeof(bf16);
+inline constexpr std::size_t tile_bytes = static_cast<std::size_t>(tensor_tile) * row_length<d> * sizeof(bf16);
 
-// Rows [begin, begin + tile) of x, zeros past the end. There after wait_for_copies() and a barrier.
+// Rows [begin, begin + tensor_tile) of x, zeros past the end. There after wait_for_copies() and a barrier.
 template <int d>
 __device__ inline void ask_for_rows(const bf16* x, Index stride, Index begin, Index rows, bf16* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < tile * (d / pack); i += tile_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < tensor_tile * (d / pack); i += tensor_threads) {
     const int row = i / (d / pack), column = i % (d / pack) * pack;
     bf16* const here = to + row * row_length<d> + column;
     if (begin + row < rows)
@@ -31,9 +32,6 @@ __device__ inline void ask_for_rows(const bf16* x, Index stride, Index begin, In
   }
 }
 
-__device__ inline int lane_here() {
-  return static_cast<int>(threadIdx.x) % warp_size;
-}
 // The 16 by 16 elements at (row, column) of a tile: as the left factor of a product...
 template <int d>
 __device__ inline void left_factor(std::uint32_t (&a)[4], const bf16* of, int row, int column) {
@@ -130,19 +128,19 @@ __device__ inline float over_row(float x, bool sum) {  // the four threads that 
 }
 
 template <int d>
-__global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<bf16> p) {
+__global__ void __launch_bounds__(tensor_threads) forward_kernel(AttentionForward<bf16> p) {
   const AttentionSizes& s = p.sizes;
   // The last queries see most keys: their blocks begin first.
-  const Index tiles = tiles_of(s.seq, tile);
+  const Index tiles = tiles_of(s.seq, tensor_tile);
   const TilePlace placed = tile_place(blockIdx.x, tiles);
-  const Index begin = (tiles - 1 - placed.tile) * tile;
+  const Index begin = (tiles - 1 - placed.tile) * tensor_tile;
   const Place place = place_of(s, placed.row);
   auto* const q = reinterpret_cast<bf16*>(shared_memory());
-  bf16* const k = q + tile * row_length<d>;
-  bf16* const v = k + tile * row_length<d>;
+  bf16* const k = q + tensor_tile * row_length<d>;
+  bf16* const v = k + tensor_tile * row_length<d>;
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
   const bf16 *keys_from = of_keys(s, p.k, place), *values_from = of_keys(s, p.v, place);
-  const KeyRange all = keys_of_tile<tile>(s, place.batch, begin);
+  const KeyRange all = keys_of_tile<tensor_tile>(s, place.batch, begin);
   const Index first_row = begin + warp_row;
   const KeyRange sees[2] = {keys_of(s, place.batch, first_row + row_of(0)),
                             keys_of(s, place.batch, first_row + row_of(2))};
@@ -156,14 +154,14 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
 
   const float scale = s.scale * log2_e;
   float out[d / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, total[2] = {};  // top in units of log 2
-  for (Index keys = all.first; keys < all.end; keys += tile) {
+  for (Index keys = all.first; keys < all.end; keys += tensor_tile) {
     ask_for_rows<d>(values_from, s.kv_stride, keys, s.kv_seq, v);
-    float scores[tile / 8][4] = {};
+    float scores[tensor_tile / 8][4] = {};
     LONGHAUL_UNROLL
-    for (int i = 0; i < tile / 16; ++i) product_of_rows<d>(scores[2 * i], scores[2 * i + 1], queries, k, i * 16);
+    for (int i = 0; i < tensor_tile / 16; ++i) product_of_rows<d>(scores[2 * i], scores[2 * i + 1], queries, k, i * 16);
     float here[2] = {top[0], top[1]};
     LONGHAUL_UNROLL
-    for (int i = 0; i < tile / 8; ++i) {
+    for (int i = 0; i < tensor_tile / 8; ++i) {
       LONGHAUL_UNROLL
       for (int j = 0; j < 4; ++j) {
         const bool seen = sees[j / 2].has(keys + i * 8 + column_of(j));
@@ -182,7 +180,7 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
       for (int i = 0; i < d / 8; ++i) out[i][2 * half] *= keep, out[i][2 * half + 1] *= keep;
     }
     LONGHAUL_UNROLL
-    for (int i = 0; i < tile / 8; ++i) {
+    for (int i = 0; i < tensor_tile / 8; ++i) {
       LONGHAUL_UNROLL
       for (int j = 0; j < 4; ++j) {
         scores[i][j] = exp2f(scores[i][j] - here[j / 2]);
@@ -191,9 +189,9 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
     }
     wait_for_copies();
     sync_block();  // the values are there, and nobody needs these keys any more
-    if (keys + tile < all.end) ask_for_rows<d>(keys_from, s.kv_stride, keys + tile, s.kv_seq, k);
+    if (keys + tensor_tile < all.end) ask_for_rows<d>(keys_from, s.kv_stride, keys + tensor_tile, s.kv_seq, k);
     LONGHAUL_UNROLL
-    for (int i = 0; i < tile / step; ++i) {
+    for (int i = 0; i < tensor_tile / step; ++i) {
       std::uint32_t weights[4];
       as_left_factor(weights, scores[2 * i], scores[2 * i + 1]);
       add_product<d>(out, weights, v, i * step);
@@ -216,10 +214,10 @@ __global__ void __launch_bounds__(tile_threads) forward_kernel(AttentionForward<
 }
 
 // delta = sum of dout out over the head's elements. A warp for each query.
-__global__ void __launch_bounds__(tile_threads) delta_kernel(AttentionBackward<bf16> p) {
+__global__ void __launch_bounds__(tensor_threads) delta_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, tile_warps));
-  const Index query = placed.tile * tile_warps + threadIdx.x / warp_size;
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.seq, tensor_warps));
+  const Index query = placed.tile * tensor_warps + threadIdx.x / warp_size;
   const Place place = place_of(s, placed.row);
   float sum = 0.0F;
   const Index at = (place.batch * s.seq + query) * s.out_stride + place.head * s.head_dim;
@@ -234,18 +232,18 @@ __global__ void __launch_bounds__(tile_threads) delta_kernel(AttentionBackward<b
 }
 
 template <int d>
-__global__ void __launch_bounds__(tile_threads) dq_kernel(AttentionBackward<bf16> p) {
+__global__ void __launch_bounds__(tensor_threads) dq_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const Index tiles = tiles_of(s.seq, tile);
+  const Index tiles = tiles_of(s.seq, tensor_tile);
   const TilePlace placed = tile_place(blockIdx.x, tiles);
-  const Index begin = (tiles - 1 - placed.tile) * tile;
+  const Index begin = (tiles - 1 - placed.tile) * tensor_tile;
   const Place place = place_of(s, placed.row);
   auto* const q = reinterpret_cast<bf16*>(shared_memory());
-  bf16* const dout = q + tile * row_length<d>;
-  bf16* const k = dout + tile * row_length<d>;
-  bf16* const v = k + tile * row_length<d>;
+  bf16* const dout = q + tensor_tile * row_length<d>;
+  bf16* const k = dout + tensor_tile * row_length<d>;
+  bf16* const v = k + tensor_tile * row_length<d>;
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
-  const KeyRange all = keys_of_tile<tile>(s, place.batch, begin);
+  const KeyRange all = keys_of_tile<tensor_tile>(s, place.batch, begin);
   const Index first_row = begin + warp_row, of_head = placed.row * s.seq;
   KeyRange sees[2];
   float lse[2] = {}, delta[2] = {};
@@ -259,12 +257,12 @@ __global__ void __launch_bounds__(tile_threads) dq_kernel(AttentionBackward<bf16
   ask_for_rows<d>(of_queries(s, p.dout, s.out_stride, place), s.out_stride, begin, s.seq, dout);
   const float scale = s.scale * log2_e;
   float dq[d / 8][4] = {};
-  for (Index keys = all.first; keys < all.end; keys += tile) {
+  for (Index keys = all.first; keys < all.end; keys += tensor_tile) {
     ask_for_rows<d>(of_keys(s, p.k, place), s.kv_stride, keys, s.kv_seq, k);
     ask_for_rows<d>(of_keys(s, p.v, place), s.kv_stride, keys, s.kv_seq, v);
     wait_for_copies();
     sync_block();
-    for (int i = 0; i < tile / step; ++i) {
+    for (int i = 0; i < tensor_tile / step; ++i) {
       float scores[2][4] = {}, products[2][4] = {};
       product_of_rows<d>(scores[0], scores[1], q, warp_row, k, i * step);
       product_of_rows<d>(products[0], products[1], dout, warp_row, v, i * step);
@@ -294,16 +292,16 @@ struct QueryFacts {
 
 // A block of keys of one key-value head walks the queries of its group's heads, one head after the other.
 template <int d>
-__global__ void __launch_bounds__(tile_threads) dkv_kernel(AttentionBackward<bf16> p) {
+__global__ void __launch_bounds__(tensor_threads) dkv_kernel(AttentionBackward<bf16> p) {
   const AttentionSizes& s = p.sizes;
-  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.kv_seq, tile));
-  const Index begin = placed.tile * tile, group = s.heads / s.kv_heads;
+  const TilePlace placed = tile_place(blockIdx.x, tiles_of(s.kv_seq, tensor_tile));
+  const Index begin = placed.tile * tensor_tile, group = s.heads / s.kv_heads;
   const Index batch = placed.row / s.kv_heads, kv_head = placed.row % s.kv_heads;
   auto* const k = reinterpret_cast<bf16*>(shared_memory());
-  bf16* const v = k + tile * row_length<d>;
-  bf16* const q = v + tile * row_length<d>;
-  bf16* const dout = q + tile * row_length<d>;
-  auto* const facts = reinterpret_cast<QueryFacts*>(dout + tile * row_length<d>);
+  bf16* const v = k + tensor_tile * row_length<d>;
+  bf16* const q = v + tensor_tile * row_length<d>;
+  bf16* const dout = q + tensor_tile * row_length<d>;
+  auto* const facts = reinterpret_cast<QueryFacts*>(dout + tensor_tile * row_length<d>);
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * warp_rows;
   const Index first_key = begin + warp_row;
   const Place first{batch, kv_head * group, kv_head};
@@ -312,15 +310,16 @@ __global__ void __launch_bounds__(tile_threads) dkv_kernel(AttentionBackward<bf1
   const float scale = s.scale * log2_e;
   float dk[d / 8][4] = {}, dv[d / 8][4] = {};
   // Queries before this one see none of the keys.
-  const Index earliest = s.causal && begin > s.kv_seq - s.seq ? (begin - (s.kv_seq - s.seq)) / tile * tile : 0;
-  const Index latest = end_of_queries(s, begin + tile);
+  const Index earliest =
+      s.causal && begin > s.kv_seq - s.seq ? (begin - (s.kv_seq - s.seq)) / tensor_tile * tensor_tile : 0;
+  const Index latest = end_of_queries(s, begin + tensor_tile);
   for (Index head = first.head; head < first.head + group; ++head) {
     const Place place{batch, head, kv_head};
     const Index of_head = (batch * s.heads + head) * s.seq;
-    for (Index queries = earliest; queries < latest; queries += tile) {
+    for (Index queries = earliest; queries < latest; queries += tensor_tile) {
       ask_for_rows<d>(of_queries(s, p.q, s.q_stride, place), s.q_stride, queries, s.seq, q);
       ask_for_rows<d>(of_queries(s, p.dout, s.out_stride, place), s.out_stride, queries, s.seq, dout);
-      if (threadIdx.x < tile) {
+      if (threadIdx.x < tensor_tile) {
         const Index query = queries + threadIdx.x;
         const KeyRange sees = keys_of(s, batch, query);
         QueryFacts f{0, 0, static_cast<int>(sees.first), static_cast<int>(sees.end)};
@@ -329,7 +328,7 @@ __global__ void __launch_bounds__(tile_threads) dkv_kernel(AttentionBackward<bf1
       }
       wait_for_copies();
       sync_block();
-      for (int i = 0; i < tile / step; ++i) {
+      for (int i = 0; i < tensor_tile / step; ++i) {
         float scores[2][4] = {}, products[2][4] = {};  // of keys by queries
         product_of_rows<d>(scores[0], scores[1], k, warp_row, q, i * step);
         product_of_rows<d>(products[0], products[1], v, warp_row, dout, i * step);
@@ -360,18 +359,19 @@ template <int d>
 void forward(cudaStream_t stream, const AttentionForward<bf16>& p) {
   const AttentionSizes& s = p.sizes;
   launch("tensor_attention_forward", stream, forward_kernel<d>,
-         dim3(tile_blocks(tiles_of(s.seq, tile), s.batch * s.heads)), dim3(tile_threads), 3 * tile_bytes<d>, p);
+         dim3(tile_blocks(tiles_of(s.seq, tensor_tile), s.batch * s.heads)), dim3(tensor_threads), 3 * tile_bytes<d>,
+         p);
 }
 template <int d>
 void backward(cudaStream_t stream, const AttentionBackward<bf16>& p) {
   const AttentionSizes& s = p.sizes;
   const Index heads = s.batch * s.heads, kv_heads = s.batch * s.kv_heads;
-  launch("tensor_attention_delta", stream, delta_kernel, dim3(tile_blocks(tiles_of(s.seq, tile_warps), heads)),
-         dim3(tile_threads), 0, p);
-  launch("tensor_attention_dq", stream, dq_kernel<d>, dim3(tile_blocks(tiles_of(s.seq, tile), heads)),
-         dim3(tile_threads), 4 * tile_bytes<d>, p);
-  launch("tensor_attention_dkv", stream, dkv_kernel<d>, dim3(tile_blocks(tiles_of(s.kv_seq, tile), kv_heads)),
-         dim3(tile_threads), 4 * tile_bytes<d> + tile * sizeof(QueryFacts), p);
+  launch("tensor_attention_delta", stream, delta_kernel, dim3(tile_blocks(tiles_of(s.seq, tensor_warps), heads)),
+         dim3(tensor_threads), 0, p);
+  launch("tensor_attention_dq", stream, dq_kernel<d>, dim3(tile_blocks(tiles_of(s.seq, tensor_tile), heads)),
+         dim3(tensor_threads), 4 * tile_bytes<d>, p);
+  launch("tensor_attention_dkv", stream, dkv_kernel<d>, dim3(tile_blocks(tiles_of(s.kv_seq, tensor_tile), kv_heads)),
+         dim3(tensor_threads), 4 * tile_bytes<d> + tensor_tile * sizeof(QueryFacts), p);
 }
 
 bool knows(const AttentionSizes& s, std::initializer_list<const void*> starts) {

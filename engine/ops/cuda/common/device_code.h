@@ -8,6 +8,10 @@ namespace longhaul::cuda {
 
 inline constexpr int warp_size = 32;
 
+__device__ inline int lane_here() {
+  return static_cast<int>(threadIdx.x) % warp_size;
+}
+
 __device__ inline float to_float(float x) {
   return x;
 }

@@ -31,6 +31,7 @@ void with_width(Index columns, std::initializer_list<const void*> starts, const 
 
 // Threads of a block that has a row to itself: as many as it has packs of n elements, in whole warps.
 inline constexpr int row_threads_max = 512;
+inline constexpr std::size_t reduce_bytes = row_threads_max / warp_size * sizeof(float);  // an f32 of each of its warps
 inline Index whole_warps(Index threads) {
   return (threads + warp_size - 1) / warp_size * warp_size;
 }

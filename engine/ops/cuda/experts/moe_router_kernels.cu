@@ -7,7 +7,6 @@ namespace {
 
 using router::Best;
 using router::best_of;
-using router::lane_here;
 using router::RowSoftmax;
 using router::sigmoid_of;
 

@@ -7,9 +7,6 @@ namespace longhaul::cuda::router {
 
 inline constexpr float sigmoid_sum_eps = 1e-20F;
 
-__device__ inline int lane_here() {
-  return static_cast<int>(threadIdx.x) % warp_size;
-}
 __device__ inline float sigmoid_of(float z) {
   return 1.0F / (1.0F + expf(-z));
 }

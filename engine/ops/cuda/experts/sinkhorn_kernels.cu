@@ -5,8 +5,6 @@
 namespace longhaul::cuda {
 namespace {
 
-using router::lane_here;
-
 // One block: an iteration is a few microseconds of one multiprocessor, and the host is asked nothing. More blocks would
 // have to meet after each.
 constexpr int sinkhorn_warps = 16, sinkhorn_threads = sinkhorn_warps * warp_size;

@@ -5,7 +5,7 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int block_threads = 256;
+constexpr int fp8_threads = 256;
 constexpr int side = 128;                  // of the tile that a block of threads takes
 constexpr int stretch = 32;                // neighbours of which one thread finds the largest
 constexpr int stretches = side / stretch;  // in a row of codes
@@ -30,10 +30,10 @@ struct Tile {
 // As it lies in memory; zero outside.
 template <class T, int n>
 __device__ void load_tile(const CastFp8<T>& p, Index rows, Index columns, Index r0, Index c0, T* tile) {
-  constexpr int packs = side * side / (block_threads * n), ahead = packs < 8 ? packs : 8;  // loads under way at once
+  constexpr int packs = side * side / (fp8_threads * n), ahead = packs < 8 ? packs : 8;  // loads under way at once
   for (int begin = 0; begin < packs; begin += ahead) {
     Pack<T, n> held[ahead] = {};
-    const auto place = [&](int k) { return ((begin + k) * block_threads + static_cast<int>(threadIdx.x)) * n; };
+    const auto place = [&](int k) { return ((begin + k) * fp8_threads + static_cast<int>(threadIdx.x)) * n; };
     LONGHAUL_UNROLL
     for (int k = 0; k < ahead; ++k) {
       const Index r = r0 + place(k) / side, c = c0 + place(k) % side;
@@ -51,7 +51,7 @@ __device__ void load_tile(const CastFp8<T>& p, Index rows, Index columns, Index 
 // The largest magnitude of each stretch, as bits: largest[stretch * side + outer].
 template <class T>
 __device__ void find_largest(const Tile<T>& tile, std::uint32_t* largest) {
-  for (int s = static_cast<int>(threadIdx.x); s < side * stretches; s += block_threads) {
+  for (int s = static_cast<int>(threadIdx.x); s < side * stretches; s += fp8_threads) {
     const int outer = s % side, first = s / side * stretch;
     std::uint32_t most = 0;
     for (int i = 0; i < stretch; ++i) {
@@ -70,13 +70,13 @@ __device__ inline std::uint32_t larger_bits(std::uint32_t a, std::uint32_t b) {
 __device__ inline void spread_largest(std::uint32_t* largest, std::uint32_t* parts) {
   const int thread = static_cast<int>(threadIdx.x);
   std::uint32_t most = 0;
-  for (int s = thread; s < side * stretches; s += block_threads) most = larger_bits(most, largest[s]);
+  for (int s = thread; s < side * stretches; s += fp8_threads) most = larger_bits(most, largest[s]);
   LONGHAUL_UNROLL
   for (int mask = 1; mask < warp_size; mask *= 2) most = larger_bits(most, shuffle_xor(most, mask));
   if (thread % warp_size == 0) parts[thread / warp_size] = most;
   sync_block();
-  for (int i = 0; i < block_threads / warp_size; ++i) most = larger_bits(most, parts[i]);
-  for (int s = thread; s < side * stretches; s += block_threads) largest[s] = most;
+  for (int i = 0; i < fp8_threads / warp_size; ++i) most = larger_bits(most, parts[i]);
+  for (int s = thread; s < side * stretches; s += fp8_threads) largest[s] = most;
   sync_block();
 }
 
@@ -92,7 +92,7 @@ __device__ inline std::uint32_t largest_of_block(Fp8Scales scales, const std::ui
 __device__ inline void write_scales(const Fp8Cast& how, Index o0, Index i0, const std::uint32_t* largest, float* scale,
                                     std::uint8_t* scales) {
   const Fp8Matrix& m = how.to;
-  for (int s = static_cast<int>(threadIdx.x); s < side * stretches; s += block_threads) {
+  for (int s = static_cast<int>(threadIdx.x); s < side * stretches; s += fp8_threads) {
     const int outer = s % side, which = s / side;
     const std::uint8_t code =
         scale_code(m.format, how.rounding, std::bit_cast<float>(largest_of_block(m.scales, largest, s)));
@@ -133,8 +133,8 @@ __device__ inline Codes encode_all(NumberFormat format, const float (&x)[16]) {
 
 // With the scale of a tensor, and in the order that x has: no tile is needed. 16 elements to a thread.
 template <class T, int n>
-__global__ void __launch_bounds__(block_threads) cast_in_order_kernel(CastFp8<T> p) {
-  const Index at = (static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x) * 16;
+__global__ void __launch_bounds__(fp8_threads) cast_in_order_kernel(CastFp8<T> p) {
+  const Index at = (static_cast<Index>(blockIdx.x) * fp8_threads + threadIdx.x) * 16;
   if (at >= p.how.to.rows * p.how.to.columns) return;
   float x[16];
   LONGHAUL_UNROLL
@@ -176,9 +176,9 @@ __device__ inline int spread(int row) {
   return row / pack_of<T> * (pack_of<T> / 4) % (side / 4);
 }
 template <class T>
-__global__ void __launch_bounds__(block_threads) cast_transposed_kernel(CastFp8<T> p) {
-  constexpr int n = pack_of<T>, across = side / n;                     // packs in a row of the tile
-  constexpr int times = side / 4 * across / block_threads, ahead = 2;  // four packs each time
+__global__ void __launch_bounds__(fp8_threads) cast_transposed_kernel(CastFp8<T> p) {
+  constexpr int n = pack_of<T>, across = side / n;                   // packs in a row of the tile
+  constexpr int times = side / 4 * across / fp8_threads, ahead = 2;  // four packs each time
   static_assert(times % ahead == 0);
   const Fp8Matrix m = p.how.to;
   auto* const words = reinterpret_cast<std::uint32_t*>(shared_memory());  // [side, side / 4]
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(block_threads) cast_transposed_kernel(CastFp8<
     Words held[ahead][4] = {};
     const int column = static_cast<int>(threadIdx.x) % across * n;
     const auto word_of = [&](int k) {
-      return static_cast<int>(threadIdx.x) / across + (begin + k) * (block_threads / across);
+      return static_cast<int>(threadIdx.x) / across + (begin + k) * (fp8_threads / across);
     };
     LONGHAUL_UNROLL
     for (int k = 0; k < ahead; ++k) LONGHAUL_UNROLL
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(block_threads) cast_transposed_kernel(CastFp8<
   sync_block();
   constexpr int quads = side / 16;  // of words, in a row
   LONGHAUL_UNROLL
-  for (int q = static_cast<int>(threadIdx.x); q < side * quads; q += block_threads) {
+  for (int q = static_cast<int>(threadIdx.x); q < side * quads; q += fp8_threads) {
     const int row = q / quads, quad = q % quads, by = spread<T>(row);
     if (o0 + row >= m.rows || i0 + quad * 16 >= m.columns) continue;
     const Words found = read_words(words + row * (side / 4) + (quad * 4 ^ (by & ~3)));
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(block_threads) cast_transposed_kernel(CastFp8<
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
+__global__ void __launch_bounds__(fp8_threads) cast_kernel(CastFp8<T> p) {
   const Fp8Matrix m = p.how.to;
   const Tile<T> tile{reinterpret_cast<T*>(shared_memory()), p.how.transposed};
   auto* const largest = reinterpret_cast<std::uint32_t*>(shared_memory() + tile_bytes<T>);
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
     sync_block();
   }
   // Neighbouring threads read neighbouring elements of the tile, whichever way it lies.
-  for (int w = static_cast<int>(threadIdx.x); w < side * side / 16; w += block_threads) {
+  for (int w = static_cast<int>(threadIdx.x); w < side * side / 16; w += fp8_threads) {
     const int outer = tile.transposed ? w % side : w / (side / 16);
     const int inner = (tile.transposed ? w / side : w % (side / 16)) * 16;
     if (o0 + outer >= m.rows || i0 + inner >= m.columns) continue;
@@ -270,12 +270,12 @@ void cast_fp8(cudaStream_t stream, const CastFp8<T>& p) {
   with_width<T>(m.columns, {p.x}, [&](auto width) {
     if (m.scales == Fp8Scales::tensor && !p.how.transposed)
       return launch("cast_fp8_in_order", stream, cast_in_order_kernel<T, decltype(width)::value>,
-                    dim3(blocks_for(m.rows * m.columns / 16, block_threads)), dim3(block_threads), 0, p);
+                    dim3(blocks_for(m.rows * m.columns / 16, fp8_threads)), dim3(fp8_threads), 0, p);
     if (m.scales == Fp8Scales::tensor && rows_are_aligned<T>(m.rows, {p.x}))
       return launch("cast_fp8_transposed", stream, cast_transposed_kernel<T>,
-                    dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(block_threads), side * side, p);
+                    dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(fp8_threads), side * side, p);
     launch("cast_fp8", stream, cast_kernel<T, decltype(width)::value>,
-           dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(block_threads), shared, p);
+           dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(fp8_threads), shared, p);
   });
 }
 

@@ -5,9 +5,9 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int block_threads = 256;
+constexpr int rounding_threads = 256;
 constexpr Index flat_piece = 8192;  // elements of a flat array that one block takes
-constexpr std::size_t shared_sums = block_threads / warp_size * sizeof(double);
+constexpr std::size_t shared_sums = rounding_threads / warp_size * sizeof(double);
 
 // A format as the processor's kernels have it (engine/ops/cpu/simd/kernels_low_precision.inc): elements are clipped to
 // max, then a sum with a number that has no bits below the wanted place rounds them.
@@ -93,10 +93,10 @@ __device__ inline Words quantized_pack(const Rounding& f, const Words& words, co
 // blocks. Of the blocks that four neighbours have a part of, each finds the scale of one and the others ask for it.
 constexpr int packs_held = 4;
 template <class T, bool counted>
-__global__ void __launch_bounds__(block_threads) row_blocks_kernel(QuantizeBlocks<T> p, Rounding f, int lanes) {
+__global__ void __launch_bounds__(rounding_threads) row_blocks_kernel(QuantizeBlocks<T> p, Rounding f, int lanes) {
   constexpr int n = pack_of<T>;
-  const Index first = (static_cast<Index>(blockIdx.x) * packs_held * block_threads + threadIdx.x) * n;
-  constexpr Index step = block_threads * n;
+  const Index first = (static_cast<Index>(blockIdx.x) * packs_held * rounding_threads + threadIdx.x) * n;
+  constexpr Index step = rounding_threads * n;
   const Index size = p.rows * p.columns;
   Words words[packs_held] = {};
   LONGHAUL_UNROLL
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(block_threads) row_blocks_kernel(QuantizeBlock
 
 // Blocks of one column: a thread has n neighbouring columns of a band of rows, which it reads twice.
 template <class T, int n, bool counted>
-__global__ void __launch_bounds__(block_threads) column_blocks_kernel(QuantizeBlocks<T> p, Rounding f) {
-  const Index packs = p.columns / n, at = static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x;
+__global__ void __launch_bounds__(rounding_threads) column_blocks_kernel(QuantizeBlocks<T> p, Rounding f) {
+  const Index packs = p.columns / n, at = static_cast<Index>(blockIdx.x) * rounding_threads + threadIdx.x;
   const Index band = at / packs, column = at % packs * n, first = band * p.how.rows;
   // Empty behind the last band.
   const Index last = first + p.how.rows < p.rows ? first + p.how.rows : p.rows;
@@ -181,7 +181,7 @@ __device__ inline std::uint32_t max_of_block(std::uint32_t most, std::uint32_t* 
 
 // Blocks of any shape, each by one block of threads: squares, and what lies at odd places.
 template <class T, bool counted>
-__global__ void __launch_bounds__(block_threads) tile_kernel(QuantizeBlocks<T> p, Rounding f) {
+__global__ void __launch_bounds__(rounding_threads) tile_kernel(QuantizeBlocks<T> p, Rounding f) {
   const Index across = (p.columns + p.how.columns - 1) / p.how.columns;
   const Index r0 = blockIdx.x / across * p.how.rows, c0 = blockIdx.x % across * p.how.columns;
   const Index height = r0 + p.how.rows < p.rows ? p.how.rows : p.rows - r0;
@@ -202,11 +202,11 @@ __global__ void __launch_bounds__(block_threads) tile_kernel(QuantizeBlocks<T> p
 }
 
 template <class T, int n, bool counted>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(rounding_threads)
     flat_kernel(Rounding f, Scale s, Index count, const T* x, T* y, double* parts) {
   const Index begin = blockIdx.x * flat_piece, end = begin + flat_piece < count ? begin + flat_piece : count;
   Counts counts;
-  for (Index i = begin + static_cast<Index>(threadIdx.x) * n; i < end; i += block_threads * n) {
+  for (Index i = begin + static_cast<Index>(threadIdx.x) * n; i < end; i += rounding_threads * n) {
     float v[n];
     load<n>(x + i, v);
     LONGHAUL_UNROLL
@@ -217,10 +217,10 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(block_threads) magnitude_kernel(Index count, const T* x, std::uint32_t* parts) {
+__global__ void __launch_bounds__(rounding_threads) magnitude_kernel(Index count, const T* x, std::uint32_t* parts) {
   const Index begin = blockIdx.x * flat_piece, end = begin + flat_piece < count ? begin + flat_piece : count;
   std::uint32_t most = 0;
-  for (Index i = begin + static_cast<Index>(threadIdx.x) * n; i < end; i += block_threads * n) {
+  for (Index i = begin + static_cast<Index>(threadIdx.x) * n; i < end; i += rounding_threads * n) {
     float v[n];
     load<n>(x + i, v);
     LONGHAUL_UNROLL
@@ -234,16 +234,16 @@ __global__ void __launch_bounds__(block_threads) magnitude_kernel(Index count, c
 }
 
 // By one block each.
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(rounding_threads)
     largest_part_kernel(Index count, const std::uint32_t* parts, std::uint32_t* out, bool keep) {
   std::uint32_t most = keep ? out[0] : 0;
-  for (Index i = threadIdx.x; i < count; i += block_threads) most = parts[i] > most ? parts[i] : most;
+  for (Index i = threadIdx.x; i < count; i += rounding_threads) most = parts[i] > most ? parts[i] : most;
   most = max_of_block(most, reinterpret_cast<std::uint32_t*>(shared_memory()));
   if (threadIdx.x == 0) out[0] = most;
 }
-__global__ void __launch_bounds__(block_threads) add_parts_kernel(Index count, const double* parts, double* out) {
+__global__ void __launch_bounds__(rounding_threads) add_parts_kernel(Index count, const double* parts, double* out) {
   auto* const shared = reinterpret_cast<double*>(shared_memory());
-  const Index stretch = (count + block_threads - 1) / block_threads, begin = threadIdx.x * stretch;
+  const Index stretch = (count + rounding_threads - 1) / rounding_threads, begin = threadIdx.x * stretch;
   for (int i = 0; i < quantization_sums; ++i) {
     double sum = 0;
     for (Index k = begin; k < begin + stretch && k < count; ++k) sum += parts[k * quantization_sums + i];
@@ -267,14 +267,14 @@ Plan plan_of(const QuantizeBlocks<T>& p) {
   const bool aligned = rows_are_aligned<T>(p.columns, {p.x, p.y});
   if (p.how.columns == 1) {
     const Index bands = (p.rows + p.how.rows - 1) / p.how.rows, packs = aligned ? p.columns / n : p.columns;
-    return {Shape::columns, aligned, 0, blocks_for(bands * packs, block_threads), block_threads};
+    return {Shape::columns, aligned, 0, blocks_for(bands * packs, rounding_threads), rounding_threads};
   }
   const Index lanes = p.how.columns / n;
   if (p.how.rows == 1 && aligned && p.columns % p.how.columns == 0 && lanes <= warp_size && (lanes & (lanes - 1)) == 0)
-    return {Shape::rows, true, static_cast<int>(lanes), blocks_for(p.rows * p.columns / n, packs_held * block_threads),
-            block_threads};
+    return {Shape::rows, true, static_cast<int>(lanes),
+            blocks_for(p.rows * p.columns / n, packs_held * rounding_threads), rounding_threads};
   const Index tiles = (p.rows + p.how.rows - 1) / p.how.rows * ((p.columns + p.how.columns - 1) / p.how.columns);
-  return {Shape::tiles, false, 0, tiles, p.how.rows * p.how.columns <= 128 ? warp_size : block_threads};
+  return {Shape::tiles, false, 0, tiles, p.how.rows * p.how.columns <= 128 ? warp_size : rounding_threads};
 }
 
 template <class T, bool counted>
@@ -318,12 +318,12 @@ void quantize_flat(cudaStream_t stream, NumberFormat format, float scale, Index 
   with_width<T>(n, {x, y}, [&](auto width) {
     constexpr int wide = decltype(width)::value;
     const auto kernel = parts != nullptr ? flat_kernel<T, wide, true> : flat_kernel<T, wide, false>;
-    launch("quantize_flat", stream, kernel, dim3(blocks_for(n, flat_piece)), dim3(block_threads), shared_sums,
+    launch("quantize_flat", stream, kernel, dim3(blocks_for(n, flat_piece)), dim3(rounding_threads), shared_sums,
            rounding_of(format), s, n, x, y, parts);
   });
 }
 void add_quantization_parts(cudaStream_t stream, Index count, const double* parts, double* out) {
-  launch("add_quantization_parts", stream, add_parts_kernel, dim3(1), dim3(block_threads), shared_sums, count, parts,
+  launch("add_quantization_parts", stream, add_parts_kernel, dim3(1), dim3(rounding_threads), shared_sums, count, parts,
          out);
 }
 namespace {
@@ -331,10 +331,10 @@ template <class T>
 void largest(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out, bool keep) {
   with_width<T>(n, {x}, [&](auto width) {
     launch("largest_magnitude", stream, magnitude_kernel<T, decltype(width)::value>, dim3(blocks_for(n, flat_piece)),
-           dim3(block_threads), shared_sums, n, x, parts);
+           dim3(rounding_threads), shared_sums, n, x, parts);
   });
-  launch("largest_part", stream, largest_part_kernel, dim3(1), dim3(block_threads), shared_sums, quantize_flat_parts(n),
-         static_cast<const std::uint32_t*>(parts), out, keep);
+  launch("largest_part", stream, largest_part_kernel, dim3(1), dim3(rounding_threads), shared_sums,
+         quantize_flat_parts(n), static_cast<const std::uint32_t*>(parts), out, keep);
 }
 }  // namespace
 template <class T>

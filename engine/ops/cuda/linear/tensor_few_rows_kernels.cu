@@ -13,7 +13,7 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int block_threads = 256, block_warps = block_threads / warp_size;
+constexpr int few_rows_threads = 256, few_rows_warps = few_rows_threads / warp_size;
 constexpr int tile_rows = 16, tile_tokens = 8, sums_of_warp = tile_rows * tile_tokens;
 constexpr int stages = 8;  // turns under way, the one that is computed among them
 
@@ -41,7 +41,7 @@ template <class Y>
 __device__ inline void write_sums(const float (&d)[4], float* sums, Index tokens, Index out, const float* scales,
                                   Y* y) {
   const int thread = static_cast<int>(threadIdx.x), group = thread % warp_size / 4, place = thread % 4;
-  float* const of_warp = sums + thread / warp_size * sums_of_warp;  // [block_warps, tile_rows, tile_tokens]
+  float* const of_warp = sums + thread / warp_size * sums_of_warp;  // [few_rows_warps, tile_rows, tile_tokens]
   LONGHAUL_UNROLL
   for (int i = 0; i < 4; ++i) of_warp[(group + i / 2 * 8) * tile_tokens + place * 2 + i % 2] = d[i];
   sync_block();
@@ -50,7 +50,7 @@ __device__ inline void write_sums(const float (&d)[4], float* sums, Index tokens
   if (token >= tokens || row >= out) return;
   float sum = 0.0F;
   LONGHAUL_UNROLL
-  for (int j = 0; j < block_warps; ++j) sum += sums[j * sums_of_warp + here * tile_tokens + token];
+  for (int j = 0; j < few_rows_warps; ++j) sum += sums[j * sums_of_warp + here * tile_tokens + token];
   y[token * out + row] = from_float<Y>(scales != nullptr ? sum * scales[row] : sum);
 }
 
@@ -63,10 +63,10 @@ __device__ inline std::uint32_t upper_halves(std::uint32_t a, std::uint32_t b) {
 
 // Rows behind the last one are the last one again; nobody asks for what comes of them.
 template <class W, class Y>
-__global__ void __launch_bounds__(block_threads) few_rows_kernel(FewRows<bf16, W, Y> p) {
+__global__ void __launch_bounds__(few_rows_threads) few_rows_kernel(FewRows<bf16, W, Y> p) {
   constexpr int each = 16 / static_cast<int>(sizeof(W)), pairs = each / 2, x_words = each / 8;
-  constexpr int turn = block_warps * 4 * each;                   // columns
-  auto* const held = reinterpret_cast<Words*>(shared_memory());  // [stages, 2, block_threads]
+  constexpr int turn = few_rows_warps * 4 * each;                // columns
+  auto* const held = reinterpret_cast<Words*>(shared_memory());  // [stages, 2, few_rows_threads]
   const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_size;
   const int group = thread % warp_size / 4, place = thread % 4, in = static_cast<int>(p.in);
   const Index row = static_cast<Index>(blockIdx.x) * tile_rows, last = p.out - 1;
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(block_threads) few_rows_kernel(FewRows<bf16, W
   const int first = (warp * 4 + place) * each;
   const auto ask = [&](int t) {
     const int i = first + t * turn;
-    Words* const to = held + t % stages * 2 * block_threads + thread;
-    if (i < in) copy_later(to, upper + i), copy_later(to + block_threads, lower + i);
+    Words* const to = held + t % stages * 2 * few_rows_threads + thread;
+    if (i < in) copy_later(to, upper + i), copy_later(to + few_rows_threads, lower + i);
     end_copy_group();
   };
   Words next[x_words] = {};
@@ -96,9 +96,9 @@ __global__ void __launch_bounds__(block_threads) few_rows_kernel(FewRows<bf16, W
     for (int j = 0; j < x_words; ++j) of_x[j] = next[j];
     ask_x(t + 1);
     wait_for_copy_groups<stages - 1>();
-    const Words* const from = held + t % stages * 2 * block_threads + thread;
+    const Words* const from = held + t % stages * 2 * few_rows_threads + thread;
     Words w[2] = {};
-    if (first + t * turn < in) w[0] = from[0], w[1] = from[block_threads];
+    if (first + t * turn < in) w[0] = from[0], w[1] = from[few_rows_threads];
     std::uint32_t above[pairs], below[pairs];
     to_pairs(static_cast<const W*>(nullptr), w[0], above), to_pairs(static_cast<const W*>(nullptr), w[1], below);
     if (first + t * turn >= in) {
@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(block_threads) few_rows_kernel(FewRows<bf16, W
 // Codes of four bits. A warp's turn is 128 columns, which are in one group: its scale goes to the sum of the turn. Code
 // j of a word and code j + 4 are a pair of bf16: 128 + code has the code in its lowest bits.
 template <class Y>
-__global__ void __launch_bounds__(block_threads) few_rows_int4_kernel(FewRowsInt4<bf16, Y> p) {
-  constexpr int each = 32, x_words = each / 8, turn = block_warps * 4 * each;
-  auto* const held = reinterpret_cast<Words*>(shared_memory());  // [stages, 2, block_threads]
+__global__ void __launch_bounds__(few_rows_threads) few_rows_int4_kernel(FewRowsInt4<bf16, Y> p) {
+  constexpr int each = 32, x_words = each / 8, turn = few_rows_warps * 4 * each;
+  auto* const held = reinterpret_cast<Words*>(shared_memory());  // [stages, 2, few_rows_threads]
   const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_size;
   const int group = thread % warp_size / 4, place = thread % 4, in = static_cast<int>(p.in);
   const int columns_of_group = static_cast<int>(p.weight.group);
@@ -132,10 +132,10 @@ __global__ void __launch_bounds__(block_threads) few_rows_int4_kernel(FewRowsInt
   const int first = (warp * 4 + place) * each;
   const auto ask = [&](int t) {
     const int i = first + t * turn;
-    Words* const to = held + t % stages * 2 * block_threads + thread;
+    Words* const to = held + t % stages * 2 * few_rows_threads + thread;
     LONGHAUL_UNROLL
     for (int r = 0; r < 2; ++r)
-      if (i < in) copy_later(to + r * block_threads, p.weight.codes + rows[r] * p.weight.row_bytes + i / 2);
+      if (i < in) copy_later(to + r * few_rows_threads, p.weight.codes + rows[r] * p.weight.row_bytes + i / 2);
     end_copy_group();
   };
   for (int t = 0; t < stages - 1; ++t) ask(t);
@@ -169,9 +169,9 @@ __global__ void __launch_bounds__(block_threads) few_rows_int4_kernel(FewRowsInt
     for (int r = 0; r < 2; ++r) minus[r] = pack_bf16(-128.0F - next_zero[r], -128.0F - next_zero[r]);
     ask_ahead(t + 1);
     wait_for_copy_groups<stages - 1>();
-    const Words* const from = held + t % stages * 2 * block_threads + thread;
+    const Words* const from = held + t % stages * 2 * few_rows_threads + thread;
     Words w[2] = {};
-    if (here) w[0] = from[0], w[1] = from[block_threads];
+    if (here) w[0] = from[0], w[1] = from[few_rows_threads];
     float of_turn[4] = {};
     LONGHAUL_UNROLL
     for (int j = 0; j < 4; ++j) {  // 32 bits, eight codes
@@ -200,8 +200,8 @@ bool few_rows_by_tensor_cores(cudaStream_t stream, const FewRows<bf16, W, Y>& p)
   static_assert(product_tokens_max <= tile_tokens);
   constexpr Index in_max = Index{1} << 30;
   if (!rows_are_aligned<W>(p.in, {p.weight, p.x}) || p.in >= in_max) return false;
-  launch("few_rows_product", stream, few_rows_kernel<W, Y>, dim3(blocks_for(p.out, tile_rows)), dim3(block_threads),
-         stages * 2 * block_threads * sizeof(Words), p);
+  launch("few_rows_product", stream, few_rows_kernel<W, Y>, dim3(blocks_for(p.out, tile_rows)), dim3(few_rows_threads),
+         stages * 2 * few_rows_threads * sizeof(Words), p);
   return true;
 }
 
@@ -210,8 +210,8 @@ bool few_rows_int4_by_tensor_cores(cudaStream_t stream, const FewRowsInt4<bf16, 
   constexpr Index in_max = Index{1} << 30, columns_of_turn = 128;
   if (p.in % 32 != 0 || p.in >= in_max || p.weight.group % columns_of_turn != 0) return false;
   if (!rows_are_aligned<std::uint8_t>(p.weight.row_bytes, {p.weight.codes, p.x})) return false;
-  launch("few_rows_int4", stream, few_rows_int4_kernel<Y>, dim3(blocks_for(p.out, tile_rows)), dim3(block_threads),
-         stages * 2 * block_threads * sizeof(Words), p);
+  launch("few_rows_int4", stream, few_rows_int4_kernel<Y>, dim3(blocks_for(p.out, tile_rows)), dim3(few_rows_threads),
+         stages * 2 * few_rows_threads * sizeof(Words), p);
   return true;
 }
 

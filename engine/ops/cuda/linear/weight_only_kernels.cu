@@ -7,7 +7,7 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int block_threads = 128, block_warps = block_threads / warp_size;
+constexpr int weight_only_threads = 128, weight_only_warps = weight_only_threads / warp_size;
 constexpr int words_ahead = 4;
 
 // Code j of a word, as 2^23 + code: with the code in its lowest bits, an f32 of that exponent is it.
@@ -19,9 +19,9 @@ constexpr float code_shift = 8388608.0F;
 // A warp for each row; its lanes take neighbouring words of eight codes, so that what they read of x lies together too.
 // shift: of the group's size, where it is a power of two; else -1.
 template <class X, class Y, int tokens_max>
-__global__ void __launch_bounds__(block_threads) few_rows_words_kernel(FewRowsInt4<X, Y> p, int shift) {
+__global__ void __launch_bounds__(weight_only_threads) few_rows_words_kernel(FewRowsInt4<X, Y> p, int shift) {
   constexpr int n = 8;
-  const Index row = static_cast<Index>(blockIdx.x) * block_warps + threadIdx.x / warp_size;
+  const Index row = static_cast<Index>(blockIdx.x) * weight_only_warps + threadIdx.x / warp_size;
   const int lane = static_cast<int>(threadIdx.x) % warp_size, in = static_cast<int>(p.in);
   const int group = static_cast<int>(p.weight.group);
   float sums[tokens_max] = {};
@@ -70,8 +70,8 @@ __device__ inline float weight_at(const Int4Rows& w, Index row, Index i) {
 
 // Any number of columns, groups and addresses.
 template <class X, class Y>
-__global__ void __launch_bounds__(block_threads) few_rows_any_kernel(FewRowsInt4<X, Y> p) {
-  const Index row = static_cast<Index>(blockIdx.x) * block_warps + threadIdx.x / warp_size;
+__global__ void __launch_bounds__(weight_only_threads) few_rows_any_kernel(FewRowsInt4<X, Y> p) {
+  const Index row = static_cast<Index>(blockIdx.x) * weight_only_warps + threadIdx.x / warp_size;
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   for (Index t = 0; t < p.tokens; ++t) {
     float sum = 0.0F;
@@ -83,15 +83,15 @@ __global__ void __launch_bounds__(block_threads) few_rows_any_kernel(FewRowsInt4
 }
 
 template <class T>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(weight_only_threads)
     unpack_fp8_kernel(Index rows, Index columns, const std::uint8_t* codes, const float* scales, T* out) {
-  const Index i = static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x;
+  const Index i = static_cast<Index>(blockIdx.x) * weight_only_threads + threadIdx.x;
   if (i < rows * columns) out[i] = from_float<T>(to_float(E4m3{codes[i]}) * scales[i / columns]);
 }
 template <class T>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(weight_only_threads)
     unpack_int4_kernel(Index rows, Index columns, Int4Rows weight, T* out) {
-  const Index i = static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x;
+  const Index i = static_cast<Index>(blockIdx.x) * weight_only_threads + threadIdx.x;
   if (i < rows * columns) out[i] = from_float<T>(weight_at(weight, i / columns, i % columns));
 }
 
@@ -112,7 +112,7 @@ template <class X, class Y>
 void few_rows_int4(cudaStream_t stream, const FewRowsInt4<X, Y>& p) {
   if constexpr (std::is_same_v<X, bf16>)
     if (few_rows_int4_by_tensor_cores(stream, p)) return;
-  const dim3 grid(blocks_for(p.out, block_warps)), block(block_threads);
+  const dim3 grid(blocks_for(p.out, weight_only_warps)), block(weight_only_threads);
   if (!in_whole_words(p)) return launch("few_rows_int4", stream, few_rows_any_kernel<X, Y>, grid, block, 0, p);
   const auto kernel = p.tokens == 1   ? few_rows_words_kernel<X, Y, 1>
                       : p.tokens <= 4 ? few_rows_words_kernel<X, Y, 4>
@@ -122,13 +122,13 @@ void few_rows_int4(cudaStream_t stream, const FewRowsInt4<X, Y>& p) {
 template <class T>
 void unpack_fp8(cudaStream_t stream, Index rows, Index columns, const std::uint8_t* codes, const float* scales,
                 T* out) {
-  launch("unpack_fp8", stream, unpack_fp8_kernel<T>, dim3(blocks_for(rows * columns, block_threads)),
-         dim3(block_threads), 0, rows, columns, codes, scales, out);
+  launch("unpack_fp8", stream, unpack_fp8_kernel<T>, dim3(blocks_for(rows * columns, weight_only_threads)),
+         dim3(weight_only_threads), 0, rows, columns, codes, scales, out);
 }
 template <class T>
 void unpack_int4(cudaStream_t stream, Index rows, Index columns, const Int4Rows& weight, T* out) {
-  launch("unpack_int4", stream, unpack_int4_kernel<T>, dim3(blocks_for(rows * columns, block_threads)),
-         dim3(block_threads), 0, rows, columns, weight, out);
+  launch("unpack_int4", stream, unpack_int4_kernel<T>, dim3(blocks_for(rows * columns, weight_only_threads)),
+         dim3(weight_only_threads), 0, rows, columns, weight, out);
 }
 
 #define LONGHAUL_FEW_ROWS_INT4(X)                                                              \

@@ -5,9 +5,6 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int row_threads = 512;
-constexpr std::size_t reduce_bytes = row_threads / warp_size * sizeof(float);
-
 struct TopAndTotal {
   float top, total;  // max z, sum exp(z - top)
 };
@@ -26,7 +23,7 @@ __device__ inline void leave_out_beyond(Index i, Index columns, float (&v)[n]) {
 template <class T, int n>
 __device__ TopAndTotal top_and_total(const T* row, Index columns, float inverse_temperature, float* parts) {
   float top = -INFINITY, total = 0.0F;
-  for (Index i = static_cast<Index>(threadIdx.x) * n; i < columns; i += row_threads * n) {
+  for (Index i = static_cast<Index>(threadIdx.x) * n; i < columns; i += row_threads_max * n) {
     float v[n];
     load<n>(row + i, v);
     leave_out_beyond(i, columns, v);
@@ -109,7 +106,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows_kernel(CrossEntrop
 
 // Rows that begin anywhere.
 template <class T, int n>
-__global__ void __launch_bounds__(row_threads) cross_entropy_any_kernel(CrossEntropy<T> p) {
+__global__ void __launch_bounds__(row_threads_max) cross_entropy_any_kernel(CrossEntropy<T> p) {
   float* parts = reinterpret_cast<float*>(shared_memory());
   const Index token = blockIdx.x;
   const T* const z = p.logits + token * p.stride;
@@ -128,7 +125,7 @@ __global__ void __launch_bounds__(row_threads) cross_entropy_any_kernel(CrossEnt
   if (dz == nullptr) return;
   sync_block();  // z[target] is read before the row may be written over
   const float scale = counts ? weight / total : 0.0F;
-  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.vocab; i += row_threads * n) {
+  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.vocab; i += row_threads_max * n) {
     float v[n];
     load<n>(z + i, v);
     leave_out_beyond(i, p.vocab, v);
@@ -142,12 +139,12 @@ __global__ void __launch_bounds__(row_threads) cross_entropy_any_kernel(CrossEnt
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(row_threads)
+__global__ void __launch_bounds__(row_threads_max)
     softmax_kernel(Index columns, const T* logits, float inverse_temperature, float* probabilities) {
   float* parts = reinterpret_cast<float*>(shared_memory());
   const T* const z = logits + blockIdx.x * columns;
   const TopAndTotal both = top_and_total<T, n>(z, columns, inverse_temperature, parts);
-  for (Index i = threadIdx.x; i < columns; i += row_threads)
+  for (Index i = threadIdx.x; i < columns; i += row_threads_max)
     probabilities[blockIdx.x * columns + i] = __expf(to_float(z[i]) * inverse_temperature - both.top) / both.total;
 }
 
@@ -172,11 +169,11 @@ void cross_entropy(cudaStream_t stream, const CrossEntropy<T>& p) {
       rows_are_aligned<T>(p.stride, {p.logits, p.dlogits}) && p.stride >= (p.vocab + pack - 1) / pack * pack;
   if (!wide)
     launch("cross_entropy", stream, cross_entropy_any_kernel<T, 1>, dim3(static_cast<unsigned>(p.tokens)),
-           dim3(row_threads), reduce_bytes, p);
+           dim3(row_threads_max), reduce_bytes, p);
   else if (p.vocab * size <= row_bytes_of_two)
-    start_rows<T, row_threads>(stream, p);
+    start_rows<T, row_threads_max>(stream, p);
   else
-    start_rows<T, 2 * row_threads>(stream, p);
+    start_rows<T, 2 * row_threads_max>(stream, p);
 }
 
 template <class T>
@@ -184,7 +181,7 @@ void softmax_rows(cudaStream_t stream, Index rows, Index columns, const T* logit
                   float* probabilities) {
   with_width<T>(columns, {logits}, [&](auto width) {
     launch("softmax", stream, softmax_kernel<T, decltype(width)::value>, dim3(static_cast<unsigned>(rows)),
-           dim3(row_threads), reduce_bytes, columns, logits, inverse_temperature, probabilities);
+           dim3(row_threads_max), reduce_bytes, columns, logits, inverse_temperature, probabilities);
   });
 }
 

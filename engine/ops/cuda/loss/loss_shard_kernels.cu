@@ -4,15 +4,14 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int row_threads = 512, map_threads = 256;
-constexpr std::size_t reduce_bytes = row_threads / warp_size * sizeof(float);
+constexpr int map_threads = 256;
 
 template <class T, int n>
-__global__ void __launch_bounds__(row_threads) tops_kernel(Index columns, const T* logits, float* tops) {
+__global__ void __launch_bounds__(row_threads_max) tops_kernel(Index columns, const T* logits, float* tops) {
   float* parts = reinterpret_cast<float*>(shared_memory());
   const T* const z = logits + blockIdx.x * columns;
   float top = -INFINITY;
-  for (Index i = static_cast<Index>(threadIdx.x) * n; i < columns; i += row_threads * n) {
+  for (Index i = static_cast<Index>(threadIdx.x) * n; i < columns; i += row_threads_max * n) {
     float v[n];
     load<n>(z + i, v);
     LONGHAUL_UNROLL
@@ -30,13 +29,13 @@ __device__ inline Index target_here(const LossShard<T>& p, Index token) {
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(row_threads) sums_kernel(LossShard<T> p, float* sums) {
+__global__ void __launch_bounds__(row_threads_max) sums_kernel(LossShard<T> p, float* sums) {
   float* parts = reinterpret_cast<float*>(shared_memory());
   const Index token = blockIdx.x;
   const T* const z = p.logits + token * p.columns;
   const float top = p.tops[token];
   float total = 0.0F;
-  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.columns; i += row_threads * n) {
+  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.columns; i += row_threads_max * n) {
     float v[n];
     load<n>(z + i, v);
     LONGHAUL_UNROLL
@@ -56,13 +55,13 @@ __global__ void __launch_bounds__(map_threads)
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(row_threads) gradient_kernel(LossShard<T> p) {
+__global__ void __launch_bounds__(row_threads_max) gradient_kernel(LossShard<T> p) {
   const Index token = blockIdx.x, target = target_here(p, token);
   const T* const z = p.logits + token * p.columns;
   T* const dz = p.gradient + token * p.columns;
   const float weight = p.targets[token] < 0 ? 0.0F : p.weights[token], top = p.tops[token];
   const float scale = weight == 0.0F ? 0.0F : weight / p.sums[token];
-  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.columns; i += row_threads * n) {
+  for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.columns; i += row_threads_max * n) {
     float v[n];
     load<n>(z + i, v);
     LONGHAUL_UNROLL
@@ -83,15 +82,15 @@ dim3 a_block_for_each(Index tokens) {
 template <class T>
 void shard_tops(cudaStream_t stream, Index tokens, Index columns, const T* logits, float* tops) {
   with_width<T>(columns, {logits}, [&](auto width) {
-    launch("shard_tops", stream, tops_kernel<T, decltype(width)::value>, a_block_for_each(tokens), dim3(row_threads),
-           reduce_bytes, columns, logits, tops);
+    launch("shard_tops", stream, tops_kernel<T, decltype(width)::value>, a_block_for_each(tokens),
+           dim3(row_threads_max), reduce_bytes, columns, logits, tops);
   });
 }
 template <class T>
 void shard_sums(cudaStream_t stream, const LossShard<T>& p, float* sums) {
   with_width<T>(p.columns, {p.logits}, [&](auto width) {
-    launch("shard_sums", stream, sums_kernel<T, decltype(width)::value>, a_block_for_each(p.tokens), dim3(row_threads),
-           reduce_bytes, p, sums);
+    launch("shard_sums", stream, sums_kernel<T, decltype(width)::value>, a_block_for_each(p.tokens),
+           dim3(row_threads_max), reduce_bytes, p, sums);
   });
 }
 void losses_of_sums(cudaStream_t stream, Index tokens, const float* sums, const std::int32_t* targets, float* loss) {
@@ -102,7 +101,7 @@ template <class T>
 void shard_gradient(cudaStream_t stream, const LossShard<T>& p) {
   with_width<T>(p.columns, {p.logits, p.gradient}, [&](auto width) {
     launch("shard_gradient", stream, gradient_kernel<T, decltype(width)::value>, a_block_for_each(p.tokens),
-           dim3(row_threads), 0, p);
+           dim3(row_threads_max), 0, p);
   });
 }
 

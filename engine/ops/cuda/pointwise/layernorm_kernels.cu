@@ -1,14 +1,10 @@
 #include "engine/ops/cuda/common/packs.h"
 #include "engine/ops/cuda/common/row_access.h"
 #include "engine/ops/cuda/pointwise/layernorm_kernels.h"
+#include "engine/ops/cuda/pointwise/norm_rows.h"
 
 namespace longhaul::cuda {
 namespace {
-
-constexpr std::size_t reduce_bytes = row_threads_max / warp_size * sizeof(float);
-
-constexpr int packs = 4;                 // of 16 bytes that a thread has of its row
-constexpr int short_rows_threads = 128;  // of a block in which each warp has a row
 
 // As rmsnorm_rows_kernel (norm_kernels.cu): a row lies in the registers of its threads, as it does in memory.
 template <class T>
@@ -20,23 +16,23 @@ __global__ void __launch_bounds__(row_threads_max) layernorm_rows_kernel(LayerNo
   const int hidden = static_cast<int>(p.hidden), first = static_cast<int>(threadIdx.x) * n;
   const int step = static_cast<int>(blockDim.x) * n;
   const Index at = row * p.hidden;
-  Words v[packs] = {}, more[packs] = {}, weight[packs] = {}, bias[packs] = {};
+  Words v[norm_packs] = {}, more[norm_packs] = {}, weight[norm_packs] = {}, bias[norm_packs] = {};
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     const int i = first + k * step;
     if (i >= hidden) break;
     v[k] = read_words(p.a + at + i);
     if (p.b != nullptr) more[k] = read_words(p.b + at + i);
   }
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k)
+  for (int k = 0; k < norm_packs; ++k)
     if (first + k * step < hidden) {
       weight[k] = read_words(p.weight + first + k * step);
       bias[k] = read_words(p.bias + first + k * step);
     }
   float total = 0.0F;
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     float x[n];
     unpack<T>(v[k], x);
     if (p.b != nullptr && first + k * step < hidden) {
@@ -59,7 +55,7 @@ __global__ void __launch_bounds__(row_threads_max) layernorm_rows_kernel(LayerNo
   const float count = static_cast<float>(hidden), mean = sum_over_block(total, parts) / count;
   float squares = 0.0F;
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     if (first + k * step >= hidden) break;
     float x[n];
     unpack<T>(v[k], x);
@@ -69,7 +65,7 @@ __global__ void __launch_bounds__(row_threads_max) layernorm_rows_kernel(LayerNo
   const float r = rsqrtf(sum_over_block(squares, parts) / count + p.eps);
   if (threadIdx.x == 0 && p.statistics != nullptr) p.statistics[2 * row] = mean, p.statistics[2 * row + 1] = r;
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     if (first + k * step >= hidden) break;
     float x[n], w[n], b[n];
     unpack<T>(v[k], x), unpack<T>(weight[k], w), unpack<T>(bias[k], b);
@@ -132,7 +128,7 @@ template <class T>
 void layernorm_forward(cudaStream_t stream, const LayerNormForward<T>& p) {
   constexpr int n = pack_of<T>;
   const bool aligned = rows_are_aligned<T>(p.hidden, {p.a, p.b, p.column_bias, p.weight, p.bias, p.sum, p.y});
-  const Index threads = whole_warps((p.hidden + n * packs - 1) / (n * packs));
+  const Index threads = whole_warps((p.hidden + n * norm_packs - 1) / (n * norm_packs));
   if (aligned && threads <= row_threads_max) {
     const unsigned rows = threads == warp_size ? short_rows_threads / warp_size : 1;
     return launch("layernorm_forward", stream, layernorm_rows_kernel<T>, dim3(blocks_for(p.tokens, rows)),

@@ -1,13 +1,10 @@
 #include "engine/ops/cuda/common/packs.h"
 #include "engine/ops/cuda/common/row_access.h"
 #include "engine/ops/cuda/pointwise/norm_kernels.h"
+#include "engine/ops/cuda/pointwise/norm_rows.h"
 
 namespace longhaul::cuda {
 namespace {
-
-constexpr std::size_t reduce_bytes = row_threads_max / warp_size * sizeof(float);
-constexpr int packs = 4;                 // of 16 bytes that a thread has of its row
-constexpr int short_rows_threads = 128;  // of a block in which each warp has a row
 
 // y = weight * T(x r): the order of casts of Hugging Face's Llama.
 template <class T>
@@ -25,20 +22,20 @@ __global__ void __launch_bounds__(row_threads_max) rmsnorm_rows_kernel(RmsNormFo
   const int hidden = static_cast<int>(p.hidden), first = static_cast<int>(threadIdx.x) * n;
   const int step = static_cast<int>(blockDim.x) * n;
   const Index at = row * p.hidden;
-  Words v[packs] = {}, more[packs] = {}, weight[packs] = {};
+  Words v[norm_packs] = {}, more[norm_packs] = {}, weight[norm_packs] = {};
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     const int i = first + k * step;
     if (i >= hidden) break;
     v[k] = read_words(p.a + at + i);
     if constexpr (added) more[k] = read_words(p.b + at + i);
   }
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k)
+  for (int k = 0; k < norm_packs; ++k)
     if (first + k * step < hidden) weight[k] = read_words(p.weight + first + k * step);
   float squares = 0.0F;
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     float x[n];
     unpack<T>(v[k], x);
     if constexpr (added) {
@@ -57,7 +54,7 @@ __global__ void __launch_bounds__(row_threads_max) rmsnorm_rows_kernel(RmsNormFo
   const float r = rsqrtf(squares / static_cast<float>(hidden) + p.eps);
   if (threadIdx.x == 0 && p.inv_rms != nullptr) p.inv_rms[row] = r;
   LONGHAUL_UNROLL
-  for (int k = 0; k < packs; ++k) {
+  for (int k = 0; k < norm_packs; ++k) {
     if (first + k * step >= hidden) break;
     float x[n], w[n];
     unpack<T>(v[k], x), unpack<T>(weight[k], w);
@@ -107,7 +104,7 @@ template <class T>
 void rmsnorm_forward(cudaStream_t stream, const RmsNormForward<T>& p) {
   constexpr int n = pack_of<T>;
   const bool aligned = rows_are_aligned<T>(p.hidden, {p.a, p.b, p.weight, p.sum, p.y});
-  const Index threads = whole_warps((p.hidden + n * packs - 1) / (n * packs));
+  const Index threads = whole_warps((p.hidden + n * norm_packs - 1) / (n * norm_packs));
   if (aligned && threads <= row_threads_max) {
     const auto kernel = p.b == nullptr ? rmsnorm_rows_kernel<T, false> : rmsnorm_rows_kernel<T, true>;
     const unsigned rows = threads == warp_size ? short_rows_threads / warp_size : 1;
