@@ -354,9 +354,11 @@ TEST_CASE("learned times are the longest stay, wear off by half, and survive a f
   CHECK(times.seconds("step") == 3.0);
   times.note("step", 1.0);
   CHECK(times.seconds("step") == 2.0);
+  times.note("poll", 0.25);
   const auto read = LearnedTimes::from_value(times.to_value());
   REQUIRE(read.ok());
   CHECK(read->seconds("step") == 2.0);
+  CHECK(read->seconds("poll") == 0.25);
   CHECK(read->count("step") == 4);
   Value broken = times.to_value();
   broken.find("step")->set("seconds", -4.0);

@@ -121,6 +121,17 @@ TEST_CASE("after a roll-back, or unsound weights, progress counts from where the
   CHECK(facts.progress().checkpoint);
 }
 
+TEST_CASE("weights that were wrong from the first step on take a training back to its beginning") {
+  EventFacts facts;
+  facts.take({reported_event("checkpoint", {{"step", 20}}), reported_event("local_copy", {{"step", 24}})});
+  SilentCorruption found;
+  found.rank = 1, found.step = 25, found.sound_step = 0, found.what = "bits";
+  Event event = reported_event("faulted", {{"what", "bits"}, {"launch", 1}}, 1);
+  set_fields(event.fields, found);
+  facts.take({event});
+  CHECK(facts.saved_step() == 0);
+}
+
 TEST_CASE("what was reported goes on to the next lead, and what is not decided yet is read by it itself") {
   EventFacts facts;
   CHECK(facts.at_rest());
