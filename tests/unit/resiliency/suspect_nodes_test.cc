@@ -160,13 +160,10 @@ TEST_CASE("a host that fails again within its suspicion's memory is a lemon") {
   CHECK(lemons({node_failed("n1", 1000), node_failed("n1", 2000)}, 2000) == "n1");
   CHECK(lemons({crashed("n1", 1000), crashed("n1", 2000)}, 2000) == "n1");
   CHECK(lemons({node_failed("n1", 1000), node_failed("n2", 2000)}, 2000) == "");
-  const std::int64_t at_its_end = 1000 + 8 * suspicion_hour;  // the memory is eight hours here, and its end is in it
-  CHECK(lemons({node_failed("n1", 1000), node_failed("n1", at_its_end)}, at_its_end) == "n1");
-  CHECK(lemons({node_failed("n1", 1000), node_failed("n1", at_its_end + 1)}, at_its_end + 1) == "");
   const std::int64_t long_after = 1000 + 9 * suspicion_hour;
   CHECK(lemons({node_failed("n1", 1000), node_failed("n1", long_after)}, long_after) == "");
   CHECK(suspects_at({node_failed("n1", 1000), node_failed("n1", long_after)}, long_after) == "n1");
-  // The memory goes on from each fault: the third is within it although the first is not.
+  // The memory, eight hours here, goes on from each fault: the third is within it although the first is not.
   std::vector<NodeEvidence> chain;
   for (const int hours : {0, 7, 14}) chain.push_back(node_failed("n1", 1000 + hours * suspicion_hour));
   CHECK(lemons(chain, chain.back().at_ms) == "n1");
