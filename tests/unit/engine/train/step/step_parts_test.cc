@@ -54,6 +54,7 @@ TEST_CASE("a step has as many micro-batches as its batch, and the learning rate 
   CHECK(schedule.batch_size(0) == 12);
   CHECK(schedule.micro_batches(12) == 6);
   CHECK(schedule.micro_batches_max() == 6);
+  CHECK(schedule.gradient_options(mesh).micro_batches == std::vector<int>{6});
   CHECK(schedule.operations(6).size() == 12);  // a forward and a backward of each
   CHECK(schedule.operations_of_one(mesh).value().size() == 2);
   CHECK(schedule.slots(mesh) == std::vector<int>{1});
