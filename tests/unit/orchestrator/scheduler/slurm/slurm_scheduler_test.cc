@@ -259,6 +259,23 @@ TEST_CASE(
   CHECK(world.look(world.open("k", *id))->state == JobState::lost);
 }
 
+TEST_CASE("slurm: a memory of Slurm that is shorter than a record is waited for, by however little, is too short") {
+  FakeSlurm::Options remembers;
+  remembers.min_job_age_ms = 60'000;
+  SlurmWorld world(remembers);
+  FakeSlurm::Play silent;
+  silent.leaves_record = false;
+  world.slurm.play = [&](const std::string&, int) { return silent; };
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  world.clock.advance_ms(1'000'000);
+  for (const std::int64_t grace_ms : {60'001, 60'000}) {
+    SlurmSchedulerOptions options;
+    options.settle_ms = SlurmWorld::settle_ms, options.record_grace_ms = grace_ms;
+    world.scheduler = std::make_unique<SlurmScheduler>(world.slurm.port(), options, world.clock, world.log);
+    CHECK((world.look(world.open("k", *id))->state == JobState::lost) == (grace_ms == 60'000));
+  }
+}
+
 TEST_CASE("slurm: a job that a crashed slurmctld has lost is lost only after a while") {
   SlurmWorld world;
   const auto id = world.scheduler->submit_one(world.job("k"));

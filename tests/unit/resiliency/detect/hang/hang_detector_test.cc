@@ -288,6 +288,21 @@ TEST_CASE("a fabric silent for 30 s ends nothing with the default floor, and is 
   CHECK(rig.overs == 1);
 }
 
+TEST_CASE("a process that has ended is done, as long as nobody waits for it") {
+  hang_rig::Rig rig(3, hang_rig::quick());
+  rig.steps(20);
+  rig.ranks[2].process = ProcessState::ended;
+  for (int step = 0; step < 50; ++step) {
+    for (int r = 0; r < 2; ++r) ++rig.ranks[static_cast<std::size_t>(r)].beat.step, rig.enter(r, "micro_batch");
+    rig.look(200);
+  }
+  CHECK(rig.found.empty());
+  for (int r = 0; r < 2; ++r) rig.wait(r);
+  rig.look(5'300);
+  REQUIRE(!rig.found.empty());
+  CHECK(rig.found.back().culprits[0].rank == 2);
+}
+
 TEST_CASE("where no host is heard nothing is found; a lost host is, once others stand still because of it") {
   hang_rig::Rig rig(4, hang_rig::quick());
   rig.steps(20);

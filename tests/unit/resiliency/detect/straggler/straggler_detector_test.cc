@@ -116,6 +116,23 @@ TEST_CASE("a rank 15 % slower is found within 20 steps, among 8 and among 16,384
   }
 }
 
+TEST_CASE("of three ranks each is found by the times of both others") {
+  for (const int victim : {0, 1, 2}) {
+    CAPTURE(victim);
+    StragglerDetector detector = straggler_series::peers_of(3);
+    std::vector<float> seconds(3, 1.0F);
+    std::int64_t step = 0;
+    for (; step < 200; ++step) CHECK(detector.observe(step, seconds).empty());
+    seconds[static_cast<std::size_t>(victim)] = 1.3F;
+    std::vector<StragglerFinding> found;
+    for (; step < 220; ++step)
+      for (const StragglerFinding& one : detector.observe(step, seconds)) found.push_back(one);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].kind == StragglerFinding::Kind::peers);
+    CHECK(found[0].rank == victim);
+  }
+}
+
 TEST_CASE("10,000 steps of noise, spikes and drift raise at most one false alarm") {
   for (const int ranks : {8, 16'384}) {
     constexpr std::uint64_t seed = 7'002;
