@@ -289,15 +289,15 @@ TEST_CASE("a fabric silent for 30 s ends nothing with the default floor, and is 
 }
 
 TEST_CASE("a process that has ended is done, as long as nobody waits for it") {
-  hang_rig::Rig rig(3, hang_rig::quick());
+  LearnedTimes learned;
+  for (int stay = 0; stay < 10; ++stay) learned.note("evaluate", 60.0);
+  hang_rig::Rig rig(3, hang_rig::quick(), learned);
   rig.steps(20);
   rig.ranks[2].process = ProcessState::ended;
-  for (int step = 0; step < 50; ++step) {
-    for (int r = 0; r < 2; ++r) ++rig.ranks[static_cast<std::size_t>(r)].beat.step, rig.enter(r, "micro_batch");
-    rig.look(200);
-  }
+  for (const int rank : {0, 1}) rig.enter(rank, "evaluate");
+  rig.look(10'000);
   CHECK(rig.found.empty());
-  for (int r = 0; r < 2; ++r) rig.wait(r);
+  for (const int rank : {0, 1}) rig.wait(rank);
   rig.look(5'300);
   REQUIRE(!rig.found.empty());
   CHECK(rig.found.back().culprits[0].rank == 2);
