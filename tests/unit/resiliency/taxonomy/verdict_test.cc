@@ -180,6 +180,14 @@ TEST_CASE("a doubtful XID is the verdict only where the end itself says nothing"
         FaultClass::gpu_memory_contained);
 }
 
+TEST_CASE("what a rank has said explains its own end, of the first rank as of any other") {
+  for (const int rank : {0, 1}) {
+    CAPTURE(rank);
+    const Observation said = from_log(rank, "n0", "OSError: [Errno 116] Stale file handle: '/x'", 1200);
+    CHECK(verdict_in_any_order({said, killed_by(rank, "n0", SIGABRT, 1000)}).fault == FaultClass::file_system);
+  }
+}
+
 TEST_CASE("echoes accuse no host") {
   const FaultRecord record = verdict_in_any_order({from_log(0, "n0", "ORTE has lost communication with a daemon")});
   CHECK(record.fault == FaultClass::host_unreachable);

@@ -120,6 +120,7 @@ TEST_CASE("a saved state goes on where it was; one of another blend is refused")
   }
   CHECK(resumed.at(17).sample == order.at(17).sample);  // before it, too
   CHECK(resumed.state(at) == saved);
+  CHECK(resumed.resume(order.state(1)).ok());  // two sources have given nothing yet
 
   const auto refused = [&](BlendState state, const std::string& part) {
     BlendOrder fresh = BlendOrder::create(weights).value();

@@ -143,6 +143,10 @@ TEST_CASE("special tokens are text unless allowed; token bytes and lookups") {
   const auto missing = tokenizer.require_special("<|nothing|>");
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.error().message().find("<|nothing|>") != std::string::npos);
+  CHECK(missing.error().hint.find("<|end|>") != std::string::npos);
+  Value plain = *file.find("tokenizer");  // with tokens that were added and are not special
+  for (Value& token : plain.find("added_tokens")->as_array()) token.set("special", false);
+  CHECK(Tokenizer::parse(to_json(plain)).value().require_special("<|end|>").error().hint == "train it with this token");
 }
 
 TEST_CASE("what is not byte-level BPE is refused by field") {

@@ -359,6 +359,15 @@ TEST_CASE("a look at 16,384 ranks takes milliseconds") {
   CHECK(rig.found.empty());
 }
 
+TEST_CASE("nobody who has stood still for less than every limit is looked at; one left to the rules is none") {
+  HangTimeouts timeouts;
+  timeouts.suspect_s = 2;
+  timeouts.sections.push_back({"evaluate", 0, 7});
+  CHECK(StandstillLimits(timeouts).shortest_s() == 2);
+  timeouts.sections.push_back({"poll", 0, 0.5});
+  CHECK(StandstillLimits(timeouts).shortest_s() == 0.5);
+}
+
 TEST_CASE("learned times are the longest stay, wear off by half, and survive a file") {
   LearnedTimes times;
   CHECK(!times.seconds("step"));

@@ -193,6 +193,22 @@ TEST_CASE("a rank without peers is compared with itself; all at once are nobody'
   CHECK(found[0].rank == -1);
 }
 
+TEST_CASE("a rank's own time is known after 64 steps that count, and what is slower is counted from the next one on") {
+  StragglerDetector detector({0, 1});  // no peers
+  std::vector<float> seconds(2, 1.0F);
+  std::int64_t step = 0;
+  for (; step < 5 + 64; ++step) CHECK(detector.observe(step, seconds).empty());  // five to warm up
+  seconds[1] = 1.3F;
+  std::vector<StragglerFinding> found;
+  for (; step < 100; ++step)
+    for (const StragglerFinding& one : detector.observe(step, seconds)) found.push_back(one);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == StragglerFinding::Kind::itself);
+  CHECK(found[0].rank == 1);
+  CHECK(found[0].since_step == 69);
+  CHECK(found[0].step == 69 + 8);  // nine slow steps
+}
+
 TEST_CASE("one of two ranks is found by the times of both, within 20 steps of its onset") {
   straggler_series::Series series(2, 5);
   StragglerDetector detector({0, 0});

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/text/text.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/ranks/process_watch.h"
