@@ -91,6 +91,13 @@ TEST_CASE("files of a raw input are named one by one, and counted where there ar
   std::vector<InputFile> many;
   for (int i = 0; i < 30; ++i) many.push_back({format("t/{}", i), 1, "y"});
   CHECK(changes(then, curation(many)) == "input documents: 33 files differ");
+  InputFiles too_many;
+  for (std::size_t i = 0; i < InputFiles::kept_max; ++i) too_many.add({"t", 1, "y"});
+  CHECK(too_many.complete);
+  CHECK(too_many.files.size() == InputFiles::kept_max);
+  too_many.add({"t", 1, "y"});
+  CHECK_FALSE(too_many.complete);
+  CHECK(too_many.files.empty());
   StageSeen cut = curation(many);
   cut.files[0].complete = false;
   CHECK(changes(then, cut) == "input documents: changed");

@@ -196,7 +196,7 @@ TEST_CASE("log-probabilities are those of the raw logits") {
 }
 
 TEST_CASE("a draw with its log-probability is that of the two functions apart, whatever the parameters") {
-  for (int kind = 0; kind < 5; ++kind) {
+  for (int kind = 0; kind < 6; ++kind) {
     CAPTURE(kind);
     SamplingParameters p;
     p.seed = 11, p.stream = static_cast<std::uint64_t>(kind);
@@ -204,6 +204,7 @@ TEST_CASE("a draw with its log-probability is that of the two functions apart, w
     if (kind == 2) p.top_k = 20;
     if (kind == 3) p.temperature = 0;
     if (kind == 4) p.presence_penalty = 1;
+    if (kind == 5) p.temperature = 2;
     TokenHistory history;
     for (const std::int32_t token : {5, 300, 601}) history.add_output(token);
     for (std::uint64_t i = 0; i < 200; ++i) {

@@ -76,7 +76,9 @@ TEST_CASE("GPUs of a node as Slurm writes them") {
 
 TEST_CASE("a probed cluster gives a site file that can be read and that fits the cluster") {
   const ClusterFacts facts = probed_cluster();
-  const Site site = probed_site(probed_site_text("tiny", facts));
+  const std::string text = probed_site_text("tiny", facts);
+  CHECK(text.find("name = \"tiny\"\ndescription = \"the cluster tiny\"\n") != std::string::npos);
+  const Site site = probed_site(text);
   const SiteConfig& config = site.config;
   CHECK(config.is_slurm());
   CHECK(config.default_class == "gpu");

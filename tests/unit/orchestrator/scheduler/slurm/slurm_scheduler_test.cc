@@ -332,6 +332,12 @@ TEST_CASE("slurm: an end without a record is lost after a grace, and says state,
   CHECK(lost->end == SchedulerEnd::node_fail);
   for (const char* word : {"NODE_FAIL", "NodeDown", "exit code 0", "n1"})
     CHECK(lost->cause.find(word) != std::string::npos);
+  SlurmJob without;
+  without.state = "FAILED";
+  for (const char* none : {"", "None"}) {
+    without.reason = none;
+    CHECK(end_text(without, "Slurm") == "Slurm says FAILED, exit code 0");
+  }
 }
 
 TEST_CASE("slurm: every end has its name") {

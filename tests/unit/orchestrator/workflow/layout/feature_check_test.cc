@@ -101,6 +101,39 @@ TEST_CASE("every row of the table of features: the planner refuses what the engi
   CHECK(refused > 40);
 }
 
+TEST_CASE("what another stage than a pretraining asks for is checked with its layout") {
+  std::size_t refused = 0;
+  for (const EngineFeature& row : engine_features())
+    for (const ModelFamily family : row.families) {
+      if (row.on(true).state != FeatureState::refused) continue;
+      const EngineCase c = engine_case_for(row, family, true);
+      const Value settings = settings_of(c), written = Value::make_table();
+      const auto asked = engine_case_of_stage(c.kind, settings, {}, c.dims);
+      if (c.kind == "pretrain" || !asked) continue;
+      CAPTURE(row.name);
+      Diagnostics of_features, of_layout;
+      check_features("x", *asked, written, {}, of_features);
+      check_layout("x", *find_stage_kind(c.kind), settings, written, c.dims, {}, of_layout);
+      for (const Error& one : of_features.errors())
+        CHECK(std::ranges::count(of_layout.errors(), one.what, &Error::what) == 1);
+      refused += of_features.errors().size();
+    }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("layers that the stages of a pipeline do not add up to are refused once the model is known") {
+  PretrainSettings s;
+  s.model.num_hidden_layers = 4;
+  s.pipeline.stage_layers = {3, 2};
+  s.sequence_length = 16, s.micro_batch_size = 1, s.global_batch_size = 2;
+  ParallelDims dims;
+  dims.pp = 2;
+  Diagnostics said;
+  check_layout("x", *find_stage_kind("pretrain"), pretrain_fields().to_value(s), Value::make_table(), dims, {}, said);
+  const std::string text = "stage.x: " + resolve_stages(4, 2, 1, s.pipeline.stages()).error().what;
+  CHECK_MESSAGE(std::ranges::count(said.errors(), text, &Error::what) == 1, said.render(""));
+}
+
 TEST_CASE("answers are drawn by deploy and sample, and by evaluate where it has prompts") {
   const auto generates = [](const char* kind, const char* settings) {
     const Value value = parse_json(settings, "settings").value();
