@@ -36,8 +36,8 @@ endfunction()
 # longhaul_decides(target): what decides, asks and writes, and computes nothing that anybody waits for, is a third less to
 # compile at -O1. In every build, so that what is tested is what is installed.
 # UndefinedBehaviorSanitizer asks before every access whether a pointer is null or misaligned, which is a third of what
-# there is to compile in these. AddressSanitizer ends what follows a null pointer anyway; the engine's and base's code,
-# which reads what lies mapped in files, keeps both.
+# there is to compile in these. AddressSanitizer ends what follows a null pointer anyway; the engine, base and the
+# heartbeat page, which read numbers that lie mapped in files, keep both.
 function(longhaul_decides target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
   if(LONGHAUL_SANITIZE MATCHES "undefined")
