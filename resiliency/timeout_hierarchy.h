@@ -18,6 +18,10 @@ struct Timeout {
 
 // srun ends tasks on other hosts by force within that time of being asked to.
 inline constexpr double srun_ends_tasks_s = 5;
+// A signal for a step's tasks goes by way of slurmctld (scancel), which may be busy so long: their grace begins when it
+// has answered, or when that time is over. No rule counts on it: where the job itself is about to end, Slurm signals
+// the tasks.
+inline constexpr double scancel_answers_s = 10;
 
 constexpr double seconds_of(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;

@@ -64,13 +64,17 @@ bool RankGroup::report_through_slurm(Child& child) {
   return pid.ok();
 }
 
-// A busy slurmctld may not answer: what failed is made again, until the grace is over.
+// A busy slurmctld may answer late, or not at all: what failed is made again, until the grace is over, and that begins
+// with the answer.
 void RankGroup::look_at_scancel(Child& child) {
   if (child.scancel > 0) {
     const auto exit = poll_exit(child.scancel);
     if (exit.ok() && !exit->has_value()) return;
     child.scancel = -1;
-    if (exit.ok() && !(*exit)->success()) child.ask_again_ns = clock_.monotonic_ns() + cancel_again_ms * 1'000'000;
+    if (exit.ok() && (*exit)->success())
+      child.stop_requested_ns = clock_.monotonic_ns();
+    else if (exit.ok())
+      child.ask_again_ns = clock_.monotonic_ns() + cancel_again_ms * 1'000'000;
   }
   if (!child.ask_again_ns || clock_.monotonic_ns() < *child.ask_again_ns) return;
   child.ask_again_ns.reset();
@@ -107,7 +111,9 @@ void RankGroup::kill() {
 
 void RankGroup::press(Child& child, double grace_s) {
   if (!child.stop_requested_ns) return;
-  const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.stop_requested_ns) * 1e-9;
+  const bool is_asking = child.scancel > 0 || child.ask_again_ns;
+  const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.stop_requested_ns) * 1e-9 -
+                          (is_asking ? scancel_answers_s : 0);
   if (child.pressed == 0 && waited_s > grace_s) {
     child.pressed = 1;
     signal(child, child.program.by_srun ? SIGTERM : SIGKILL);

@@ -44,7 +44,8 @@ class RankGroup {
     pid_t pid = -1;
   };
   std::vector<Process> processes() const;
-  // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
+  // SIGTERM to every group now, SIGKILL after the grace, which for a step begins when Slurm has taken the signal
+  // (scancel_answers_s at most); poll() goes on until all are gone.
   void stop();
   // The same for ranks that somebody else signals: mpirun, signalled itself, would end them within a second.
   void note_stop_request();

@@ -38,3 +38,13 @@ TEST_CASE("a stage's part of the hierarchy of timeouts: what is set, and whose c
   CHECK(judge_timeouts(set).size() == 1);
   CHECK(judge_timeouts(hierarchy_of(settings, "pretrain")).size() == 3);
 }
+
+TEST_CASE("stopping a launch takes the grace, and what srun needs to end its tasks by force") {
+  CHECK(stopping_s(7, {}, {}) == 7);
+  CHECK(stopping_s(7, {"mpirun"}, {}) == 7);
+  CHECK(stopping_s(7, {"/usr/bin/srun", "--nodes=2"}, {}) == 7 + srun_ends_tasks_s);
+  JobStep here, by_srun;
+  by_srun.launcher = {"srun"};
+  CHECK(stopping_s(7, {}, {here}) == 7);
+  CHECK(stopping_s(7, {}, {here, by_srun}) == 7 + srun_ends_tasks_s);
+}

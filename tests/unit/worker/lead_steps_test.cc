@@ -236,6 +236,23 @@ TEST_CASE("under srun a step is asked to end again where slurmctld did not take 
   CHECK(rig.record().cause == "step learner: the ranks ended: exit code 5");
 }
 
+TEST_CASE("under srun a step has its whole grace, however late slurmctld takes the request to end it") {
+  StepsRig rig(
+      {{"slow",
+        "trap 'sleep 0.5; echo saved > \"$LONGHAUL_STATE/slow\"; exit 1' TERM; touch \"$LONGHAUL_SHARED/ready\"; "
+        "while true; do sleep 0.05; done"},
+       {"learner", "until [ -e \"$LONGHAUL_SHARED/ready\" ]; do sleep 0.01; done; exit 5"}});
+  rig.use_srun("n[1-2]");
+  const std::string scancel = *read_file(rig.bin() + "/scancel");
+  const std::size_t first_line = scancel.find('\n') + 1;
+  REQUIRE(write_file_atomic(rig.bin() + "/scancel",
+                            scancel.substr(0, first_line) + "sleep 2.5\n" + scancel.substr(first_line), 0755)
+              .ok());
+  rig.attempt.grace_s = 2;
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.state("slow") == "saved\n");
+}
+
 TEST_CASE("steps that are started on this machine are on this host, also within an allocation of others") {
   StepsRig rig(std::vector<StepText>{{"actor", "echo \"$LONGHAUL_STEP_HOSTS_ACTOR\" > \"$LONGHAUL_OUT/hosts\""}});
   rig.environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-3]"}};
