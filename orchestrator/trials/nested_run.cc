@@ -97,13 +97,17 @@ Status NestedRun::open() {
   return newest;
 }
 
+// Where a controller of the run above has been overtaken, it may still claim this one, and then leaves it without a
+// round: nobody but the newest comes back for it, so that claims it again.
 Status NestedRun::move_on() {
-  LH_CHECK(open());
   for (int moves = 0; moves < moves_max; ++moves) {
+    LH_CHECK(open());
     const auto outcome = controller_->round();
     if (!outcome.ok() && outcome.error().code == ErrorCode::conflict) {
-      leave();  // taken over by one that was overtaken itself, or by the one that has overtaken us
-      return setup_.may_act ? setup_.may_act() : Status(outcome.error());
+      leave();
+      if (!setup_.may_act) return outcome.error();
+      LH_CHECK(setup_.may_act());
+      continue;
     }
     if (!outcome.ok()) return outcome.error();
     if (!outcome->changed) return {};

@@ -52,9 +52,10 @@ class NestedRun {
   NestedRun(const NestedRun&) = delete;
   NestedRun& operator=(const NestedRun&) = delete;
 
-  // As far as it goes without waiting. conflict: another controller drives the run above.
+  // As far as it goes without waiting. conflict: another controller drives the run above; from one that was overtaken
+  // there it is taken back.
   Status move_on();
-  // Is it ours? A controller that was overtaken may keep it for a moment: then it is moved on later.
+  // Is it ours? Not where moving on has failed: then it is moved on later.
   bool is_ours() const { return controller_ != nullptr; }
   const RunLedger& ledger() const;  // of one that is ours
   std::string folder() const { return nested_run_folder(setup_, number_); }
