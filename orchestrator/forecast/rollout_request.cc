@@ -7,7 +7,8 @@
 #include "autotune/time/processor_place.h"
 #include "autotune/time/step_time.h"
 #include "base/text/text.h"
-#include "contracts/plan/rollout_memory.h"
+#include "contracts/plan/rollout/drawing_layout.h"
+#include "contracts/plan/rollout/rollout_memory.h"
 #include "contracts/settings/stages/alignment.h"
 
 namespace longhaul {
@@ -17,9 +18,11 @@ namespace {
 struct DrawingPlan {
   ServingLayout layout;
   ServingPlace place;
-  double answers = 0;  // of a replica's rank, in one rollout
+  double answers = 0;  // of a replica's rank, or of those that draw together, in one rollout
   int trains = 1, draws = 0, ranks_on_node = 1;
   double train_threads = 1, draw_threads = 1;  // of a rank
+  ParallelDims drawing;                        // of a replica's ranks
+  int together() const { return drawing.tp * drawing.pp; }
 };
 
 ServingPlace generation_place(const LayoutRequest& training, const TimeConstants& constants, const RankUse& use) {
@@ -67,7 +70,9 @@ DrawingPlan drawing_plan(const PlannedStage& stage, const AlignSettings& setting
   plan.layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
   plan.layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
   plan.place = generation_place(training, constants, drawing_use_of(stage, site, plan.ranks_on_node));
-  plan.answers = answers_of_rank(settings, stage.dims);
+  plan.drawing = drawing_dims(settings.rollout, training.search.task.shape, stage.dims);
+  plan.layout.tp = plan.drawing.tp;  // stages follow each other: a token takes what all of their layers take
+  plan.answers = answers_of_rank(settings, stage.dims) * plan.together();
   return plan;
 }
 
@@ -101,7 +106,7 @@ double scored_time(const LayoutRequest& training, const ModelShape& shape, doubl
   return texts / static_cast<double>(rows) * forward_time(task, layout, training.search.place);
 }
 
-// What a rank does that draws so many answers, so often: it draws, judges where a model does, and compares.
+// What a rank does that draws so many answers, so often: it draws, judges its own where a model does, and compares.
 void draw_answers(const DrawingPlan& plan, const AlignSettings& settings, const LayoutRequest& training,
                   const StageModels& models, double answers, double turns, RolloutForecast& f) {
   constexpr std::int64_t judged_together = 4096;  // tokens (engine/tasks/rewards/reward_model.h)
@@ -111,7 +116,7 @@ void draw_answers(const DrawingPlan& plan, const AlignSettings& settings, const 
   if (models.teacher) f.reference = turns * rollout_time(*models.teacher, plan.layout, plan.place, work).reference;
   if (!models.judge) return;
   const std::int64_t length = settings.sequence_length + 1, rows = std::max<std::int64_t>(1, judged_together / length);
-  f.reward = turns * scored_time(training, *models.judge, answers, length, rows);
+  f.reward = turns * scored_time(training, *models.judge, answers / plan.together(), length, rows);
 }
 
 // On the ranks that train, which share it as the policy: what it expects of a rollout's answers, and a step of it.
@@ -146,11 +151,8 @@ void draw_on_ranks(const DrawingPlan& plan, const AlignSettings& settings, const
   if (rate > 0) f.weights = tree_hops(plan.draws) * bytes / rate;
 }
 
-bool has_parts(const ParallelDims& dims) {
-  return dims.tp > 1 || dims.pp > 1 || dims.ep > 1 || dims.etp > 1 || dims.zero == 3;
-}
-
-// Ranks that have parts of the weights: each gets all of them, on GPUs as they compute, on processors in f32.
+// Ranks that have not what they draw with: each gets it, all of the weights or a part, on GPUs as they compute, on
+// processors in f32.
 double gather_weights_time(const DrawingPlan& plan, bool on_gpus, const ParallelDims& dims, const ModelShape& shape) {
   const int ranks = dims.zero == 3 ? dims.world_size() : dims.world_size() / dims.dp();
   const double rate = group_link(plan.place.cluster, plan.place.common, ranks, 1).rate;
@@ -183,10 +185,11 @@ Result<RolloutForecast> parts_of_step(const StepPlace& at, const AlignSettings& 
     draw_on_ranks(plan, settings, at.training, models, f);
   } else {
     draw_answers(plan, settings, at.training, models, plan.answers, 1, f);
-    if (!at.training.on_gpus) f.weights = take_weights_time(models.own, plan.layout, plan.place);
+    if (!at.training.on_gpus) f.weights = take_weights_time(models.own, plan.layout, plan.place) / plan.together();
   }
-  if (has_parts(dims)) f.weights += gather_weights_time(plan, at.training.on_gpus, dims, models.own);
-  if (models.critic) LH_CHECK(add_critic(at.training, settings, *models.critic, plan.answers, f));
+  if (!draws_with_its_own(dims, plan.drawing))
+    f.weights += gather_weights_time(plan, at.training.on_gpus, dims, models.own);
+  if (models.critic) LH_CHECK(add_critic(at.training, settings, *models.critic, plan.answers / plan.together(), f));
   const auto steps = static_cast<double>(settings.rollout.updates());
   for (double* part : {&f.weights, &f.generate, &f.reference, &f.reward, &f.value}) *part /= steps;
   return f;
@@ -263,11 +266,12 @@ Result<RolloutForecast> rollout_forecast(const PlannedStage& stage, const SiteCo
     put_beside(alone, own_ranks ? 1 : shared_cores(plan, cores), f);
   }
   f.seconds = f.weights + (own_ranks || ahead ? std::max(learning(f), drawing(f)) : learning(f) + drawing(f));
-  const bool parts = has_parts(stage.dims);
+  const bool parts = !draws_with_its_own(stage.dims, plan.drawing);
   RolloutMemory memory = plan_rollout_memory(settings, shape,
                                              {.answers = static_cast<std::int64_t>(plan.answers),
                                               .compares = settings.beta > 0 || models.teacher.has_value(),
-                                              .whole_elsewhere = own_ranks || parts});
+                                              .whole_elsewhere = own_ranks || parts,
+                                              .drawing = plan.drawing});
   if (training.on_gpus) memory.arriving = 0;                         // they come as they compute
   if (training.on_gpus && !parts && !own_ranks) memory.weights = 0;  // the training's own
   f.memory = static_cast<double>(memory.total());

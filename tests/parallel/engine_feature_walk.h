@@ -15,7 +15,7 @@
 #include "engine/model/inference/stored_weights.h"
 #include "engine/quantize/weight_format.h"
 #include "engine/tasks/common/training_check.h"
-#include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/stages/rollout_stage.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/model/inference_folder.h"

@@ -250,6 +250,19 @@ void check_teacher(const AlignSettings& s, const Unless& unless) {
          "leave it out; a stage of the kind sample measures answers by a reward");
 }
 
+// Ranks that draw together wait for each other token by token, so that nothing else may go on between them.
+void check_drawing_together(const RolloutSettings& rollout, const Unless& unless) {
+  const std::string asked =
+      format("rollout.{}", rollout.tp > 1 ? format("tp = {}", rollout.tp) : format("pp = {}", rollout.pp));
+  unless(!rollout.in_parts() || !rollout.ahead || rollout.ranks > 0, "rollout",
+         asked + " with rollout.ahead: ranks that draw together would send each other tokens beside a step's sums",
+         "leave rollout.ahead out");
+  unless(!rollout.in_parts() || rollout.ranks == 0, "rollout",
+         format("{} with rollout.ranks = {}: ranks that only draw hold the whole model each in this version", asked,
+                rollout.ranks),
+         "leave rollout.ranks and rollout.ahead out, or draw with tp = 1 and pp = 1");
+}
+
 void check_rollouts(const AlignSettings& s, const Unless& unless) {
   check_no_pairs(s, has_teacher(s.method) ? "a teacher" : "rewards", unless);
   const std::int64_t group = s.rollout.group_size, batch = s.global_batch_size;
@@ -275,6 +288,7 @@ void check_rollouts(const AlignSettings& s, const Unless& unless) {
          "write ahead = true beside it");
   unless(s.rollout.ranks == 0 || s.rollout.threads == 0, "rollout",
          "rollout.threads means nothing with rollout.ranks, whose threads are the stage's", "leave it out");
+  check_drawing_together(s.rollout, unless);
   unless(s.rollout.speculate != "none" || s.rollout.draft_tokens == RolloutSettings().draft_tokens, "rollout",
          "rollout.draft_tokens means nothing without rollout.speculate", "write speculate = \"ngram\" beside it");
   unless(s.corruption.check != "replay", "corruption",

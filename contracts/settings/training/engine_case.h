@@ -40,6 +40,7 @@ struct EngineCase {
   bool draws_ahead = false;        // draws them beside the step before (rollout.ahead),
   bool guesses_tokens = false;     // and guesses their next tokens (rollout.speculate)
   std::int64_t rollout_ranks = 0;  // of an align stage: those that only draw answers
+  std::int64_t rollout_tp = 1, rollout_pp = 1;  // ranks that draw together, each with a part of the model
   // Of the stages that use a model.
   bool generates = false;            // deploy; evaluate with prompts
   std::string weights;               // their format, where they are quantized: "int8" | "fp8" | "int4"
@@ -68,7 +69,7 @@ EngineCase engine_case_of(const std::string& kind, const Settings& s, const Mode
   if constexpr (requires { s.draws_answers; }) c.draws_answers = s.draws_answers;  // known to the engine
   // Of alignment.
   if constexpr (requires { s.rollout; }) {
-    c.rollout_ranks = s.rollout.ranks;
+    c.rollout_ranks = s.rollout.ranks, c.rollout_tp = s.rollout.tp, c.rollout_pp = s.rollout.pp;
     c.draws_ahead = s.rollout.ahead, c.guesses_tokens = s.rollout.speculate != "none";
   }
   return c;

@@ -49,17 +49,30 @@ void add_drawn_answers(std::vector<EngineFeature>& rows) {
                   .ask = [](EngineCase& c) { c.kind = "align", c.draws_answers = true, c.dims.tp = 2; }});
 }
 
+void add_drawing_layouts(std::vector<EngineFeature>& rows) {
+  rows.push_back(
+      {.area = "Layouts",
+       .name = "answers drawn by parts of the model (`rollout.tp`, `rollout.pp`)",
+       .families = {F::llama, F::gpt2, F::mixtral},
+       .processor = runs("the parts that a rank trains where both layouts are the same; not `rollout.ahead`"),
+       .gpu = runs("the same; steps are not recorded as graphs"),
+       .ask = [](EngineCase& c) {
+         c.kind = "align", c.draws_answers = true;
+         c.dims.tp = 2, c.rollout_tp = 2;
+       }});
+}
+
 void add_judged_texts(std::vector<EngineFeature>& rows) {
   const char* area = "Layouts";
   rows.push_back({.area = area,
                   .name = "`align` and `reward` with tp, pp or ZeRO",
                   .families = {F::llama, F::mixtral},
-                  .processor = runs("rollouts with an adapter: not with ZeRO 3"),
                   .ask = [](EngineCase& c) { c.kind = "align", c.dims.tp = 2; }});
   add(rows, area, "`align` with ZeRO 3", {F::llama},
       [](EngineCase& c) { c.kind = "align", c.dims.dp_shard = 2, c.dims.zero = 3; });
   add(rows, area, "`align` in a pipeline", {F::llama}, [](EngineCase& c) { c.kind = "align", c.dims.pp = 2; });
   add_drawn_answers(rows);
+  add_drawing_layouts(rows);
   add(rows, area, "`reward` with tp and sp", {F::llama, F::gpt2, F::mixtral},
       [](EngineCase& c) { c.kind = "reward", c.dims.tp = 2, c.dims.sp = true; });
   add(rows, area, "`reward` with ZeRO 3", {F::llama},

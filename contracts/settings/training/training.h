@@ -110,6 +110,7 @@ struct RolloutSettings {
   std::int64_t epochs = 1;            // updates with each of them
   std::int64_t max_new_tokens = 64;   // of an answer, the token that ends it included
   std::int64_t slots = 64;            // answers that are generated at the same time, on each rank
+  std::int64_t tp = 1, pp = 1;        // ranks of a replica that draw together, each with a part of the model
   std::int64_t redraws = 0;           // of a group whose rewards are all equal
   bool ahead = false;                 // answers are drawn while the steps before learn
   std::int64_t threads = 0;           // with ahead: that generate; 0: as many as train
@@ -133,6 +134,7 @@ struct RolloutSettings {
   std::string environment_role = "user";                         // | tool: as whom
   std::int64_t environment_deadline_s = 60;                      // for all conversations of a turn on a rank
   std::int64_t updates() const { return minibatches * epochs; }  // steps that learn from the same answers
+  bool in_parts() const { return tp * pp > 1; }                  // no rank has the whole model that draws
   // Tokens that are guessed behind the last one of an answer, at most.
   std::int64_t guesses() const { return speculate == "none" ? 0 : draft_tokens; }
   bool operator==(const RolloutSettings&) const = default;

@@ -7,8 +7,8 @@
 namespace longhaul {
 
 RolloutModel::RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape,
-                           TextModelInfo info)
-    : context_(context), tokenizer_(tokenizer), shape_(shape), info_(std::move(info)) {
+                           TextModelInfo info, InferenceRanks ranks)
+    : context_(context), tokenizer_(tokenizer), shape_(shape), info_(std::move(info)), ranks_(std::move(ranks)) {
   info_.vocabulary = shape.vocab_size;
   info_.draws = info_.draws_logprobs = info_.draws_each = context.device() != nullptr;
   info_.copies = info_.forgets = true;
@@ -30,7 +30,7 @@ void RolloutModel::begin(InferenceWeights weights, int slots, std::int64_t conte
   end();
   info_.slots = slots, info_.keeps = keeps;
   held_.resize(static_cast<std::size_t>(slots));
-  model_.emplace(shape_, std::move(weights));
+  model_.emplace(shape_, std::move(weights), ranks_);
   LH_ASSERT(model_->device() == context_.device(), "weights on another device than what computes with them");
   if (model_->device() != nullptr) {
     const InferenceLoad load = load_for(slots, context_length, shape_.virtual_tokens, draft_tokens);

@@ -22,8 +22,10 @@ namespace longhaul {
 
 class RolloutModel final : public TextModel {
  public:
-  // info: slots, context_length, end_tokens. Context and tokenizer are borrowed.
-  RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape, TextModelInfo info);
+  // info: slots, context_length, end_tokens. Context and tokenizer are borrowed. `ranks`: that compute together, each
+  // with weights of its part, and are asked for the same at the same time.
+  RolloutModel(const ComputeContext& context, const Tokenizer& tokenizer, const ModelShape& shape, TextModelInfo info,
+               InferenceRanks ranks = {});
 
   // With room for `context_length` tokens in each of `slots` caches, both at most those of info(). `keeps`: caches keep
   // their texts, for conversations that go on (TextModel::held). `draft_tokens`: AnswerBatchOptions.
@@ -60,6 +62,7 @@ class RolloutModel final : public TextModel {
   const Tokenizer& tokenizer_;
   ModelShape shape_;
   TextModelInfo info_;
+  InferenceRanks ranks_;
   std::optional<InferenceModel> model_;          // at one address: a device knows tables of rotations by theirs
   std::unique_ptr<KvPool> pool_;                 // on a device; goes before the model
   std::vector<KvCache> caches_;                  // go before the model and the pool

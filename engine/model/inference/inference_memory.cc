@@ -6,8 +6,8 @@
 #include "base/text/text.h"
 #include "contracts/plan/memory_plan.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/inference/cache/kv_cache.h"
 #include "engine/model/inference/inference_experts.h"
-#include "engine/model/inference/kv_cache.h"
 #include "engine/model/inference/step_table.h"
 
 namespace longhaul {
@@ -29,8 +29,11 @@ std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& l
     grown += 2 * load.context_length * s.kv_size() * element;  // one text in one layer, for several of its tokens
     pages = load.decode_rows() * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
   }
+  if (load.tp > 1) grown += (1 + load.tp) * load.logits_rows * ((s.vocab_size + load.tp - 1) / load.tp) * 4;
+  const std::int64_t partial = load.tp > 1 && dtype != DType::f32 ? load.tokens_max * s.hidden_size * 4 : 0;
   // What grows takes an eighth more.
-  return load.tokens_max * (row + behind) * element + experts + grown + grown / 8 + seen + table + pages + rope;
+  return load.tokens_max * (row + behind) * element + partial + experts + grown + grown / 8 + seen + table + pages +
+         rope;
 }
 
 }  // namespace

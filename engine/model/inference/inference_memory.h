@@ -17,6 +17,7 @@ struct InferenceLoad {
   std::int64_t logits_rows = 1;     // of one forward pass
   std::int64_t seen_rows = 0;       // of answers with penalties: InferenceModel::keep_seen()
   std::int64_t guessed_rows = 0;    // of a step of one token of each sequence: tokens that are guessed behind those
+  int tp = 1;                       // ranks that add up their parts (inference_ranks.h); the shape is this rank's part
   std::int64_t decode_rows() const { return sequences + guessed_rows; }  // at most
 };
 

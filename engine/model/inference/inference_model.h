@@ -1,8 +1,9 @@
 // Room engine/model/inference
 // The same transformer for generation and scoring: forward only, with caches of keys and values.
-// inference_model.h is the model; inference_weights.h and linear_weights.h its weights, also in 8 and 4 bits.
-// kv_cache.h and kv_pool.h hold keys and values, cached_attention.h attends to them; step_table.h and decode_graphs.h
-// make a step cheap on a GPU. It knows no requests and no sampling settings of users: those are engine/infer.
+// inference_model.h is the model, inference_blocks.h what it does up to its logits; inference_weights.h and
+// linear_weights.h are its weights, also in 8 and 4 bits. cached_attention.h attends to what the caches (cache/) hold,
+// which ranks/ may have a part of each; step_table.h and decode_graphs.h make a step cheap on a GPU.
+// It knows no requests and no sampling settings of users: those are engine/infer.
 //
 // A decoder-only transformer (Llama family, GPT-2) for generation and scoring: forward only, with a KV cache per
 // sequence. The arithmetic is that of training (engine/model/llama.h), operation by operation; only what is kept
@@ -20,16 +21,10 @@
 #include <span>
 #include <string>
 
-#include "engine/model/inference/cached_attention.h"
 #include "engine/model/inference/decode_graphs.h"
-#include "engine/model/inference/inference_memory.h"
-#include "engine/model/inference/inference_scratch.h"
-#include "engine/model/inference/inference_weights.h"
-#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/inference_blocks.h"
 #include "engine/model/inference/step_check.h"
-#include "engine/model/inference/step_table.h"
 #include "engine/model/store/growing_memory.h"
-#include "engine/ops/attention/rope.h"
 
 namespace longhaul {
 
@@ -45,26 +40,29 @@ class InferenceModel {
   // load_inference_weights() has it.
   static Result<InferenceModel> load(const std::string& folder, DType dtype, Device* device = nullptr,
                                      MemoryAccount* whole = nullptr);
-  InferenceModel(ModelShape shape, InferenceWeights weights);
+  // `ranks`: with which it computes, each with the weights of its part (inference_weights_of() of a store that has
+  // them); every call is theirs together then, with the same arguments. `shape` is the whole model's.
+  InferenceModel(const ModelShape& shape, InferenceWeights weights, InferenceRanks ranks = {});
   InferenceModel(InferenceModel&&) = default;
 
-  const ModelShape& shape() const { return shape_; }
-  DType dtype() const { return weights_.dtype; }
-  const InferenceWeights& weights() const { return weights_; }
-  Device* device() const { return weights_.device(); }  // null: it computes on the host
+  const ModelShape& shape() const { return blocks_.shape(); }
+  DType dtype() const { return weights().dtype; }
+  const InferenceWeights& weights() const { return blocks_.weights(); }
+  Device* device() const { return weights().device(); }  // null: it computes on the host
   // Of texts of so many tokens. Goes before the model.
   KvCache make_cache(std::int64_t length_max) const {
-    return KvCache(shape_, length_max + shape_.virtual_tokens, weights_.dtype, weights_.memory.get());
+    return KvCache(blocks_.part(), length_max + shape().virtual_tokens, dtype(), account());
   }
   // Pages for caches, on the model's device or host: KvCache(*pool). Goes before the model, after its caches.
   std::unique_ptr<KvPool> make_pool(std::int64_t pages) const {
-    return std::make_unique<KvPool>(shape_, pages, weights_.dtype, weights_.memory.get());
+    return std::make_unique<KvPool>(blocks_.part(), pages, dtype(), account());
   }
   // Takes what scratch memory steps of that load will need, so that none moves from then on, which would make recorded
   // steps void. On a device, with caches in pages of the pool.
   void take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool);
-  // Steps of one token for each sequence are recorded and replayed on a device; false: asked for one by one.
-  void use_graphs(bool on) { use_graphs_ = on; }
+  // Steps of one token for each sequence are recorded and replayed on a device; false: asked for one by one, as they
+  // are where several ranks compute a step.
+  void use_graphs(bool on) { use_graphs_ = on && !blocks_.ranks().are_several(); }
   const DecodeGraphCounts& graph_counts() const { return graphs_->counts(); }
 
   // Appends the tokens of every step to its cache and computes the logits that are wanted, f32, in the host's memory.
@@ -90,15 +88,7 @@ class InferenceModel {
   void set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts);
 
  private:
-  void begin(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws);
-  static void finish(std::span<const SequenceStep> steps);
-  // What stands before every text, into the caches that are empty.
-  void read_prompts(const ComputeContext& context, std::span<const SequenceStep> steps);
-  // Everything up to the last norm; sequences are at most as long as `longest`, ids are rows of `table`.
-  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest,
-                  const LinearWeights& table);
-  void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
-  void embed(const ComputeContext& context, const LinearWeights& table);
+  MemoryAccount* account() const { return weights().memory.get(); }
   // out [sequences, vocab], where the operations work.
   void last_logits(const ComputeContext& context, View out);
   void all_logits(const ComputeContext& context, std::span<float> logits);
@@ -106,16 +96,11 @@ class InferenceModel {
   void decode_on_device(DecodeKind kind, const std::function<void(std::int64_t longest)>& ask);
   void logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
 
-  ModelShape shape_;
-  InferenceWeights weights_;
-  RopeTable rope_;
-  StepTable table_;
-  InferenceScratch scratch_;
+  InferenceBlocks blocks_;
   // Of a device: logits and tokens before the host has them, and what answers with penalties have seen.
   GrowingMemory logits_, drawn_, logprobs_;
-  CachedAttention attention_;
   Tensor seen_;  // [rows, vocab] i32
-  bool use_graphs_ = true;
+  bool use_graphs_;
   std::unique_ptr<DecodeGraphs> graphs_ = std::make_unique<DecodeGraphs>();
 };
 

@@ -42,9 +42,10 @@ struct InferenceWeights {
 
   std::unique_ptr<MemoryAccount> memory;  // of its tensors and where they lie; null: the host's, nobody counts
 
-  LinearWeights embedding;  // [vocab, hidden]; the output too when tied
-  LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
-  LinearWeights prompt;     // [virtual_tokens, hidden]; empty (out() == 0) where no embeddings stand before a text
+  LinearWeights embedding;    // [vocab, hidden]; the output too when tied
+  std::int64_t first_id = 0;  // of the embedding's first row, where ranks have a part each (inference_ranks.h)
+  LinearWeights positions;    // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
+  LinearWeights prompt;       // [virtual_tokens, hidden]; empty (out() == 0) where no embeddings stand before a text
   std::vector<Block> blocks;
   NormWeights final_norm;
   LinearWeights output;      // [vocab, hidden]; empty (out() == 0) when tied

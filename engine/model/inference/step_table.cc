@@ -57,7 +57,7 @@ void StepTable::reserve(std::int64_t sequences, std::int64_t tokens, std::int64_
 }
 
 void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep> steps,
-                     std::span<const SampleRow> draws, int layers, MemoryAccount* memory) {
+                     std::span<const SampleRow> draws, int layers, MemoryAccount* memory, const RowsHere& here) {
   layers_ = layers, tokens_ = 0, longest_ = 0, draws_ = static_cast<std::int64_t>(draws.size());
   in_pages_ = steps.front().cache->pool() != nullptr;
   begins_.clear();
@@ -69,7 +69,8 @@ void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep
                        count = static_cast<std::int64_t>(step.tokens.size());
     for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t position = before + t;
-      ids.push_back(step.tokens[static_cast<std::size_t>(t)]);
+      const std::int64_t row = step.tokens[static_cast<std::size_t>(t)] - here.first;
+      ids.push_back(row >= 0 && row < here.count ? static_cast<std::int32_t>(row) : -1);
       positions.push_back(static_cast<std::int32_t>(position));
       places.push_back(in_pages_ ? 0 : static_cast<std::int32_t>(begins_.size()) - 1);
       if (!in_pages_) continue;

@@ -3,10 +3,12 @@
 // at the same address, so that recorded work (Device::record) finds the next step's there.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
-#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/cache/kv_cache.h"
 #include "engine/ops/attention/kv_table.h"
 #include "engine/ops/loss/sample.h"
 
@@ -29,15 +31,20 @@ void hold_room(std::span<const SequenceStep> steps);
 // (page tables, recorded steps) has few sizes.
 std::int64_t decode_room(std::int64_t longest);
 
+// The ids whose rows of a table are here: others are -1 where tokens are looked up.
+struct RowsHere {
+  std::int64_t first = 0, count = std::numeric_limits<std::int32_t>::max();
+};
+
 class StepTable {
  public:
   // Takes memory for the largest table of so many sequences, tokens and layers, with sequences of `longest` tokens in
   // pages, so that it never moves.
   void reserve(std::int64_t sequences, std::int64_t tokens, std::int64_t longest, int layers, MemoryAccount* memory);
   // Tables for the steps, whose caches are not changed, and for the draw behind each of them, or none. Memory is the
-  // account's, and the context's.
+  // account's, and the context's. Ids are places in the rows that are here.
   void fill(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws,
-            int layers, MemoryAccount* memory);
+            int layers, MemoryAccount* memory, const RowsHere& here = {});
 
   std::int64_t tokens() const { return tokens_; }
   std::int64_t sequences() const { return static_cast<std::int64_t>(begins_.size()); }

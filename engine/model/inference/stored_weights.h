@@ -11,7 +11,8 @@ namespace longhaul {
 InferenceWeights weights_to_fill(DType dtype, Device* device, MemoryAccount* whole);
 
 // Into `weights` (its dtype and, where it has one, its device), as they compute now: what an adapter makes of them,
-// where there is one. The store has whole parameters (no ZeRO 3, no tp, no pp, no ep).
+// where there is one. The store has whole parameters, or, of ranks that compute together (inference_ranks.h), this
+// one's: parts by tp, of experts by etp as large as tp, and stages without vp. No ZeRO 3, no ep.
 //
 // Where the store lies on that device, computes in that dtype and has no adapter, nothing is copied: the weights are
 // the store's own memory, which costs none, and they are good until the store changes or goes. With an adapter they are

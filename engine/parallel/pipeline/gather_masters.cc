@@ -66,39 +66,41 @@ class HeldBoxes {
 
 // Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
 Status gather_parameters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
-                         const ParameterLayout& whole_layout, std::span<float> whole) {
+                         const ParameterLayout& target_layout, std::span<float> target) {
   CollectiveGroup& ranks = mesh.whole();
   const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
+  const ParameterNames names(layout), wanted(target_layout);
   std::vector<float> mine, all;
-  for (const FlatParameter& target : whole_layout.parameters()) {
+  for (const ParameterSpec& spec : parameter_list(shape)) {
     std::vector<Box> boxes;
     for (const RankCoordinates& at : coordinates)
-      boxes.push_back(shard_of(target.spec, shape, mesh.dims(), at, layout.stages()));
+      boxes.push_back(shard_of(spec, shape, mesh.dims(), at, layout.stages()));
     std::int64_t longest = 0;  // shards may differ by a row, and some ranks hold none: all send as much
     for (const Box& box : boxes) longest = std::max(longest, box.elements());
     mine.assign(static_cast<std::size_t>(longest), 0.0F);
-    if (const FlatParameter* p = layout.find_if_held(target.spec.name)) {
+    if (const FlatParameter* p = names.find_if_held(spec.name)) {
       LH_TRY(const std::span<const float> values, held(*p));
       std::copy(values.begin(), values.end(), mine.begin());
     }
     all.resize(mine.size() * boxes.size());
     LH_CHECK(ranks.all_gather(std::span<const float>(mine), std::span<float>(all)));
-    const auto out =
-        whole.subspan(static_cast<std::size_t>(target.begin), static_cast<std::size_t>(target.end - target.begin));
+    const FlatParameter* const here = wanted.find_if_held(spec.name);
+    if (here == nullptr) continue;
+    const std::span<float> out = part_of(target, {here->begin, here->end});
     for (std::size_t r = 0; r < boxes.size(); ++r) {
       const std::int64_t count = boxes[r].elements();
       const std::span<const float> piece(all.data() + r * mine.size(), static_cast<std::size_t>(count));
-      copy_between_boxes(piece, boxes[r], 0, count, target.box, out);
+      copy_between_boxes(piece, boxes[r], 0, count, here->box, out);
     }
   }
   return {};
 }
 
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
-                      const ParameterLayout& whole_layout, std::span<float> whole) {
+                      const ParameterLayout& target_layout, std::span<float> target) {
   HeldBoxes boxes(mesh, layout, masters);
   return gather_parameters(
-      mesh, shape, layout, [&](const FlatParameter& parameter) { return boxes.of(parameter); }, whole_layout, whole);
+      mesh, shape, layout, [&](const FlatParameter& parameter) { return boxes.of(parameter); }, target_layout, target);
 }
 
 namespace {
@@ -118,28 +120,54 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
   return holders;
 }
 
-// Parts of one parameter after the other, from the rank that has it to all, into the array of whole ones.
+// A box as a matrix, or of a vector as its one row: rows from `row` on, columns from `column` on.
+struct MatrixPart {
+  std::int64_t row = 0, rows = 1, column = 0, columns = 0;
+
+  explicit MatrixPart(const Box& box) : column(box.offset.back()), columns(box.extent.back()) {
+    LH_ASSERT(box.offset.size() <= 2, std::to_string(box.offset.size()));
+    if (box.offset.size() == 2) row = box.offset[0], rows = box.extent[0];
+  }
+  std::int64_t place(std::int64_t of_row, std::int64_t of_column) const {
+    return (of_row - row) * columns + of_column - column;
+  }
+};
+
+// Parts of one parameter after the other, from the rank that has it to all, each of which keeps what it wants of it.
 class PartSpread {
  public:
-  PartSpread(const ComputeContext& context, CollectiveGroup& ranks, View whole, MemoryAccount* memory)
-      : context_(context), ranks_(ranks), whole_(whole), memory_(memory) {}
+  PartSpread(const ComputeContext& context, CollectiveGroup& ranks, View target, MemoryAccount* memory)
+      : context_(context), ranks_(ranks), target_(target), memory_(memory) {}
 
-  // `mine`: on the rank `from` the part itself. Collective.
-  Status spread(const FlatParameter& target, const Box& part, int from, ConstView mine) {
-    const std::int64_t width = target.spec.shape.back(), columns = part.extent.back(), count = part.elements();
-    std::int64_t begin = 0;  // in the tensor
-    for (std::size_t dim = 0; dim < part.offset.size(); ++dim)
-      begin = begin * target.spec.shape[dim] + part.offset[dim];
-    const View place = elements_from(whole_, target.begin + begin);
-    if (columns == width || part.extent.size() == 1) return send(place.rows(0, count), from, mine);
-    if (columns_.size() < count) columns_ = Tensor(), columns_ = Tensor(whole_.dtype(), {count}, memory_);
-    const View packed = columns_.view().rows(0, count);
+  // `mine`: on the rank `from` the part itself. `wanted`: of this rank; null: nothing. Collective.
+  Status spread(const FlatParameter* wanted, const Box& part, int from, ConstView mine) {
+    const std::int64_t count = part.elements();
+    if (const View place = range_of(wanted, part); !place.empty()) return send(place, from, mine);
+    if (passing_.size() < count) passing_ = Tensor(), passing_ = Tensor(target_.dtype(), {count}, memory_);
+    const View packed = passing_.view().rows(0, count);
     LH_CHECK(send(packed, from, mine));
-    copy_rows(context_, {count / columns, columns, columns, width}, packed, place);
+    if (wanted != nullptr) keep(MatrixPart(part), packed, MatrixPart(wanted->box), wanted->begin);
     return {};
   }
 
  private:
+  // Where all of the part lies side by side in what is wanted; empty: nowhere.
+  View range_of(const FlatParameter* wanted, const Box& box) const {
+    if (wanted == nullptr) return {};
+    const MatrixPart part(box), to(wanted->box);
+    const bool inside = part.row >= to.row && part.row + part.rows <= to.row + to.rows && part.column >= to.column &&
+                        part.column + part.columns <= to.column + to.columns;
+    if (!inside || (part.rows > 1 && part.columns != to.columns)) return {};
+    return elements_from(target_, wanted->begin + to.place(part.row, part.column)).rows(0, box.elements());
+  }
+  void keep(const MatrixPart& from, ConstView packed, const MatrixPart& to, std::int64_t begin) {
+    const std::int64_t row = std::max(from.row, to.row), column = std::max(from.column, to.column);
+    const std::int64_t rows = std::min(from.row + from.rows, to.row + to.rows) - row;
+    const std::int64_t columns = std::min(from.column + from.columns, to.column + to.columns) - column;
+    if (rows <= 0 || columns <= 0) return;
+    copy_rows(context_, {rows, columns, from.columns, to.columns}, elements_from(packed, from.place(row, column)),
+              elements_from(target_, begin + to.place(row, column)));
+  }
   Status send(View data, int from, ConstView mine) {
     if (ranks_.rank() == from) copy_within(context_, mine, data);
     return ranks_.broadcast({static_cast<std::byte*>(data.data()), static_cast<std::size_t>(data.bytes())}, from);
@@ -147,23 +175,23 @@ class PartSpread {
 
   const ComputeContext& context_;
   CollectiveGroup& ranks_;
-  View whole_;
+  View target_;
   MemoryAccount* memory_;
-  Tensor columns_;  // of one part, side by side
+  Tensor passing_;  // a part on its way
 };
 
 }  // namespace
 
 Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
-                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& whole_layout,
-                         View whole, MemoryAccount* memory) {
-  const ParameterNames names(layout);
-  PartSpread parts(context, mesh.whole(), whole, memory);
-  for (const FlatParameter& target : whole_layout.parameters()) {
-    const FlatParameter* const p = names.find_if_held(target.spec.name);
+                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& target_layout,
+                         View target, MemoryAccount* memory) {
+  const ParameterNames names(layout), wanted(target_layout);
+  PartSpread parts(context, mesh.whole(), target, memory);
+  for (const ParameterSpec& spec : parameter_list(shape)) {
+    const FlatParameter* const p = names.find_if_held(spec.name);
     const ConstView mine = p ? held(*p) : ConstView();
-    for (const auto& [rank, part] : holders_of(target.spec, shape, mesh, layout.stages()))
-      LH_CHECK(parts.spread(target, part, rank, mine));
+    for (const auto& [rank, part] : holders_of(spec, shape, mesh, layout.stages()))
+      LH_CHECK(parts.spread(wanted.find_if_held(spec.name), part, rank, mine));
   }
   return {};
 }

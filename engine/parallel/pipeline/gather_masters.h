@@ -1,5 +1,5 @@
-// Whole weights, from the shards of the ranks that hold the model together: for export. (Checkpoints are written by
-// the shards' owners.)
+// Whole weights, or other parts of them, from the shards of the ranks that hold the model together: for export, and for
+// generation. (Checkpoints are written by the shards' owners.)
 #pragma once
 
 #include <functional>
@@ -25,24 +25,25 @@ class MasterShare {
   Device* device_;
 };
 
-// Collective over the ranks that share an optimizer and the mesh's whole(). `whole` becomes the flat array of
-// `whole_layout`, in which every parameter is whole, on every rank.
+// Collective over the ranks that share an optimizer and the mesh's whole(). `target` becomes the flat array of
+// `target_layout`: whole parameters, or what the rank has of each in a layout of its own, without ZeRO, which may be
+// another one on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
-                      const ParameterLayout& whole_layout, std::span<float> whole);
+                      const ParameterLayout& target_layout, std::span<float> target);
 
 // The same of what `held` says that this rank's model has of a parameter: nothing where `layout` does not have it.
 // Collective over the mesh's whole() alone, as long as `held` is not more. The span is read before the next call.
 using HeldParameter = std::function<Result<std::span<const float>>(const FlatParameter& parameter)>;
 Status gather_parameters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
-                         const ParameterLayout& whole_layout, std::span<float> whole);
+                         const ParameterLayout& target_layout, std::span<float> target);
 
-// The same where operations work, so on a device all of it: what `held` says and `whole`, the flat array of
-// `whole_layout`, are of one type and lie there. Each part comes from the first rank that holds it. Beside the array no
-// more is held than the largest part of a matrix whose columns are split; `memory` counts it and says where it lies.
+// The same where operations work, so on a device all of it: what `held` says and `target`, the flat array of
+// `target_layout`, are of one type and lie there. Each part comes from the first rank that holds it. Beside the array
+// no more is held than the largest part that is no range of it; `memory` counts it and says where it lies.
 using HeldView = std::function<ConstView(const FlatParameter& parameter)>;
 Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
-                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& whole_layout,
-                         View whole, MemoryAccount* memory);
+                         const ParameterLayout& layout, const HeldView& held, const ParameterLayout& target_layout,
+                         View target, MemoryAccount* memory);
 
 // Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
 // rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An

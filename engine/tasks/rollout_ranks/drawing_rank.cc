@@ -43,7 +43,7 @@ Result<RolloutReply> DrawingRank::answer(RolloutWorker& worker, const RolloutOrd
     if (batches.empty() && !store->device()) store.reset();  // on a device they are borrowed
     std::vector<RolloutTask> tasks;
     for (const std::size_t place : places) tasks.push_back(own[place]);
-    LH_TRY(std::vector<Rollout> answers, worker.answer(std::move(weights), prompts, tasks, drawn.times,
+    LH_TRY(std::vector<Rollout> answers, worker.answer(std::move(weights), prompts, tasks, {}, drawn.times,
                                                        [this](const char* name) { run_.section(name); }));
     for (std::size_t i = 0; i < places.size(); ++i) drawn.rollouts[places[i]] = std::move(answers[i]);
   }

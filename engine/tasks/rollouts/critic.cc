@@ -6,8 +6,8 @@
 #include "base/text/text.h"
 #include "engine/align/critic/token_reward.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/rollouts/answer_rows.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {

@@ -5,6 +5,7 @@
 
 #include "base/digest/hash.h"
 #include "base/text/text.h"
+#include "base/value/json.h"
 
 namespace longhaul {
 
@@ -22,6 +23,26 @@ void append_tokens(std::span<const std::int32_t> ids, bool learnt, ChatTokens& t
   tokens.loss_mask.resize(tokens.ids.size(), learnt ? 1 : 0);
 }
 
+std::string pack_replies(const std::vector<EnvironmentReply>& replies) {
+  Value packed = Value::make_array();
+  for (const EnvironmentReply& reply : replies) {
+    Value one = Value::make_table();
+    one.set("content", reply.content), one.set("done", reply.done), one.set("problem", reply.problem);
+    packed.push_back(std::move(one));
+  }
+  return to_json(packed);
+}
+
+// Of what pack_replies() has made.
+std::vector<EnvironmentReply> unpack_replies(const std::string& packed) {
+  std::vector<EnvironmentReply> replies;
+  const Result<Value> all = parse_json(packed);
+  LH_ASSERT(all.ok(), packed);
+  for (const Value& one : all->as_array())
+    replies.push_back({one.get_string("content"), one.get_bool("done"), one.get_string("problem")});
+  return replies;
+}
+
 RewardQuestion question_of(const PromptExample& example, std::vector<ChatMessage> turns, bool several) {
   const auto last = std::ranges::find(turns.rbegin(), turns.rend(), "assistant", &ChatMessage::role);
   RewardQuestion question{example.question(), last->content, example.answer};
@@ -32,28 +53,36 @@ RewardQuestion question_of(const PromptExample& example, std::vector<ChatMessage
 }  // namespace
 
 RolloutWorker::RolloutWorker(const Clock& clock, const AlignSettings& settings, const ConversationTokens& tokens,
-                             const ModelShape& shape, TextModelInfo info, Judges judges, int threads, CpuLevel level,
-                             Gpu* gpu)
+                             const ModelShape& shape, TextModelInfo info, Judges judges, const Place& place,
+                             DrawingTeam& team)
     : clock_(clock),
       settings_(settings),
-      compute_(gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads, level)),
+      compute_(place.gpu ? ComputeContext(place.gpu->device(), place.gpu->ops(), place.threads)
+                         : ComputeContext(place.threads, place.level)),
       encoder_(tokens.encoder),
-      model_(compute_, tokens.tokenizer, shape, std::move(info)),
+      team_(team),
+      model_(compute_, tokens.tokenizer, shape, std::move(info), team.ranks()),
       environment_(settings.rollout),
       judges_(std::move(judges)) {}
 
-Result<std::vector<RolloutWorker::Talk>> RolloutWorker::generate(const TokenizedPrompts& prompts,
-                                                                 std::span<const RolloutTask> tasks,
-                                                                 InferenceWeights weights, RolloutTimes& times,
-                                                                 const Says& says) {
+std::vector<RolloutWorker::Talk> RolloutWorker::begin_talks(const TokenizedPrompts& prompts,
+                                                            std::span<const RolloutTask> tasks,
+                                                            std::span<const int> whose) const {
+  LH_ASSERT(whose.empty() ? team_.is_one() : whose.size() == tasks.size(), std::to_string(whose.size()));
   std::vector<Talk> talks(tasks.size());
-  std::size_t longest = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const std::vector<std::int32_t>& prompt = prompts.ids[tasks[i].prompt];
-    append_tokens(prompt, false, talks[i].rollout.tokens);
+    append_tokens(prompts.ids[tasks[i].prompt], false, talks[i].rollout.tokens);
     talks[i].sampling = tasks[i].sampling, talks[i].rollout.turns = 0;
-    longest = std::max(longest, prompt.size());
+    talks[i].whose = whose.empty() ? team_.rank_of_replica() : whose[i];
   }
+  return talks;
+}
+
+Status RolloutWorker::generate(const TokenizedPrompts& prompts, std::span<const RolloutTask> tasks,
+                               InferenceWeights weights, std::vector<Talk>& talks, RolloutTimes& times,
+                               const Says& says) {
+  std::size_t longest = 0;
+  for (const Talk& talk : talks) longest = std::max(longest, talk.rollout.tokens.ids.size());
   const RolloutSettings& rollout = settings_.rollout;
   const auto slots = std::min<std::int64_t>(rollout.slots, static_cast<std::int64_t>(tasks.size()));
   const bool several = rollout.turns > 1;
@@ -64,13 +93,12 @@ Result<std::vector<RolloutWorker::Talk>> RolloutWorker::generate(const Tokenized
   for (std::int64_t turn = 1; drawn.ok() && turn < rollout.turns; ++turn) {
     if (std::ranges::none_of(talks, &Talk::open)) break;
     const std::int64_t asked_ns = clock_.monotonic_ns();
-    ask_environment(turn, prompts, tasks, talks, says);
+    drawn = ask_environment(turn, prompts, tasks, talks, says);
     times.environment += static_cast<double>(clock_.monotonic_ns() - asked_ns) * 1e-9;
-    drawn = draw_turn(turn + 1, talks, says);
+    if (drawn.ok()) drawn = draw_turn(turn + 1, talks, says);
   }
   model_.end();
-  LH_CHECK(drawn);
-  return talks;
+  return drawn;
 }
 
 // Number `turn` of the model, in conversations that are open.
@@ -105,21 +133,31 @@ Status RolloutWorker::draw_turn(std::int64_t turn, std::vector<Talk>& talks, con
   return {};
 }
 
-// What it says behind the model's turn `turn`.
-void RolloutWorker::ask_environment(std::int64_t turn, const TokenizedPrompts& prompts,
-                                    std::span<const RolloutTask> tasks, std::vector<Talk>& talks, const Says& says) {
+// What it says behind the model's turn `turn`: each rank of a team asks for its conversations, and has the replies of
+// all.
+Status RolloutWorker::ask_environment(std::int64_t turn, const TokenizedPrompts& prompts,
+                                      std::span<const RolloutTask> tasks, std::vector<Talk>& talks, const Says& says) {
   says("environment");
   std::vector<OpenConversation> asked;
   for (std::size_t i = 0; i < talks.size(); ++i) {
-    if (!talks[i].open) continue;
+    if (!talks[i].open || talks[i].whose != team_.rank_of_replica()) continue;
     const PromptExample& example = prompts.examples[tasks[i].prompt];
     OpenConversation& one = asked.emplace_back(OpenConversation{example.messages, turn, example.answer});
     one.messages.insert(one.messages.end(), talks[i].turns.begin(), talks[i].turns.end());
   }
-  const std::vector<EnvironmentReply> replies = environment_.ask(asked);
-  auto next = replies.begin();
-  for (Talk& talk : talks)
-    if (talk.open) take_reply(*next++, talk);
+  std::vector<std::vector<EnvironmentReply>> replies{environment_.ask(asked)};
+  if (!team_.is_one()) {
+    LH_TRY(const std::vector<std::string> all, team_.all_gather_text(pack_replies(replies.front())));
+    replies.clear();
+    for (const std::string& packed : all) replies.push_back(unpack_replies(packed));
+  }
+  std::vector<std::size_t> next(replies.size());
+  for (Talk& talk : talks) {
+    if (!talk.open) continue;
+    const std::size_t of = team_.index_of(talk.whose);
+    take_reply(replies[of][next[of]++], talk);
+  }
+  return {};
 }
 
 void RolloutWorker::take_reply(const EnvironmentReply& given, Talk& talk) const {
@@ -172,15 +210,16 @@ Status RolloutWorker::judge_by_model(std::span<Rollout* const> rollouts, const S
   return {};
 }
 
-Status RolloutWorker::compare(std::vector<Rollout>& rollouts, const Says& says) {
+Status RolloutWorker::compare(std::vector<Talk>& talks, const Says& says) {
   if (!judges_.reference) return {};
   InferenceModel& reference = *judges_.reference;
   std::size_t longest = 0;
-  for (const Rollout& rollout : rollouts) longest = std::max(longest, rollout.tokens.ids.size());
+  for (const Talk& talk : talks) longest = std::max(longest, talk.rollout.tokens.ids.size());
   KvCache cache = reference.make_cache(static_cast<std::int64_t>(longest));
   std::span<const std::int32_t> before;  // what the cache begins with
   std::vector<double> scores;            // of all behind the prompt
-  for (Rollout& rollout : rollouts) {
+  for (Talk& talk : talks) {
+    Rollout& rollout = talk.rollout;
     says("rollout");
     const std::span<const std::int32_t> ids = rollout.tokens.ids, prompt = ids.first(rollout.answer_begin());
     const bool same = std::ranges::equal(prompt, before);
@@ -194,10 +233,8 @@ Status RolloutWorker::compare(std::vector<Rollout>& rollouts, const Says& says) 
 }
 
 Result<std::vector<Rollout>> RolloutWorker::answer(InferenceWeights weights, const TokenizedPrompts& prompts,
-                                                   std::span<const RolloutTask> tasks, RolloutTimes& times,
-                                                   const Says& says) {
-  std::vector<Rollout> rollouts;
-  std::vector<RewardQuestion> questions;
+                                                   std::span<const RolloutTask> tasks, std::span<const int> whose,
+                                                   RolloutTimes& times, const Says& says) {
   std::int64_t begun = clock_.monotonic_ns();
   const auto seconds = [&] {
     const std::int64_t from = begun;
@@ -205,17 +242,21 @@ Result<std::vector<Rollout>> RolloutWorker::answer(InferenceWeights weights, con
     return static_cast<double>(begun - from) * 1e-9;
   };
   const double environment_before = times.environment;
-  LH_TRY(std::vector<Talk> talks, generate(prompts, tasks, std::move(weights), times, says));
+  std::vector<Talk> talks = begin_talks(prompts, tasks, whose);
+  LH_CHECK(generate(prompts, tasks, std::move(weights), talks, times, says));
+  times.generate += seconds() - (times.environment - environment_before);
+  LH_CHECK(compare(talks, says));
+  times.reference += seconds();
+  std::vector<Rollout> rollouts;
+  std::vector<RewardQuestion> questions;
   for (std::size_t i = 0; i < talks.size(); ++i) {
+    if (talks[i].whose != team_.rank_of_replica()) continue;
     rollouts.push_back(std::move(talks[i].rollout));
     questions.push_back(
         question_of(prompts.examples[tasks[i].prompt], std::move(talks[i].turns), settings_.rollout.turns > 1));
   }
-  times.generate += seconds() - (times.environment - environment_before);
   LH_CHECK(judge(questions, rollouts, says));
   times.reward += seconds();
-  LH_CHECK(compare(rollouts, says));
-  times.reference += seconds();
   return rollouts;
 }
 

@@ -1,14 +1,14 @@
 // Room engine/tasks/rollouts
 // Answers of the model in training, judged by a reward: what `align` learns from with grpo, rloo, reinforce++ and ppo;
 // or compared with a teacher, which distill learns from.
-// rollouts.h has them drawn in one replica, rollout_worker.h is one rank's part; whole_weights.h is what it generates
-// with, and shared_rollouts.h hands answers from rank to rank; rollout_source.h makes batches of it, over all ranks,
-// and rollouts_ahead.h keeps those of a step to come; critic.h is the model that ppo trains beside. Formulas are in
-// engine/align, generation in engine/infer; it knows no stage.
+// rollouts.h has them drawn in one replica, rollout_worker.h is one rank's part, with whom and by which weights says
+// engine/tasks/drawing; shared_rollouts.h hands answers from rank to rank; rollout_source.h makes batches of it, over
+// all ranks, and rollouts_ahead.h keeps those of a step to come; critic.h is the model that ppo trains beside. Formulas
+// are in engine/align, generation in engine/infer; it knows no stage.
 //
 // Answers of the model in training to prompts, with what a reward says of them: generated, judged and compared with the
-// reference, by the weights as they stand. The ranks of a replica (tp, pp) each draw whole groups with all weights, and
-// then have each other's answers. What other replicas draw is not known here.
+// reference, by the weights as they stand. The ranks of a replica (tp, pp) each draw whole groups with all weights, or
+// teams of them (drawing_team.h), and then have each other's answers. What other replicas draw is not known here.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 #include "engine/tasks/common/task_run.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/rollouts/rollout_worker.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 
 namespace longhaul {
 
@@ -48,13 +48,14 @@ class Rollouts {
                                                   std::optional<RewardFunction> reward,
                                                   std::unique_ptr<RewardModel> judge, OtherRanks* others);
   // What a rank draws with, whether it trains or not; the same arguments. `shape`: of the weights that it draws with;
-  // what stands before texts by it is counted in settings.sequence_length.
+  // what stands before texts by it is counted in settings.sequence_length. `team`: borrowed; the ranks of it each load
+  // their part of the reference.
   static Result<std::unique_ptr<RolloutWorker>> make_worker(const TaskRun& run, const AlignSettings& settings,
                                                             const ConversationTokens& tokens, const ModelShape& shape,
                                                             const std::string& model_folder,
                                                             const std::string& reference_folder,
                                                             std::optional<RewardFunction> reward,
-                                                            std::unique_ptr<RewardModel> judge);
+                                                            std::unique_ptr<RewardModel> judge, DrawingTeam& team);
   // That generation computes in.
   static DType dtype_of(const AlignSettings& settings) {
     return settings.precision == "bf16" ? DType::bf16 : DType::f32;
@@ -85,17 +86,21 @@ class Rollouts {
   std::vector<std::int32_t> before() const { return virtual_token_ids(stage_.weights().shape()); }
 
  private:
+  // What this rank computes: its own, with those of its team.
+  struct TasksHere {
+    std::vector<RolloutTask> tasks;
+    std::vector<int> whose;  // ranks of the replica
+  };
   struct Begun {
-    std::vector<RolloutTask> own;  // this rank's
+    TasksHere here;
     std::size_t count = 0, group = 1;
     RolloutTimes times;
     std::atomic<std::int64_t> sections{0};  // that have begun
     // Last: its end is waited for before all else goes.
     std::future<Result<std::vector<Rollout>>> answers;
   };
-  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, OtherRanks* others)
-      : run_(run), stage_(stage), settings_(settings), others_(others), weights_(run.mesh, accounts_beside(run)) {}
-  std::vector<RolloutTask> own_tasks(std::span<const RolloutTask> tasks, std::size_t group) const;
+  Rollouts(TaskRun& run, TrainingStage& stage, const AlignSettings& settings, OtherRanks* others);
+  TasksHere tasks_here(std::span<const RolloutTask> tasks, std::size_t group) const;
   Result<InferenceWeights> take_weights(RolloutTimes& times);
   Status begin_on_others(const std::vector<RolloutTask>& tasks, std::size_t group, RolloutTimes& times);
   // What was drawn beside a step took `of`.
@@ -107,7 +112,8 @@ class Rollouts {
   TrainingStage& stage_;
   AlignSettings settings_;
   OtherRanks* others_;
-  WholeWeights weights_;
+  DrawingTeam team_;
+  DrawingWeights weights_;
   std::unique_ptr<RolloutWorker> worker_;
   std::unique_ptr<Begun> begun_;
 };

@@ -5,13 +5,14 @@
 #include "base/text/text.h"
 #include "contracts/model/parameter_layout.h"
 #include "contracts/plan/memory_plan.h"
+#include "contracts/plan/rollout/drawing_layout.h"
 #include "engine/infer/generate/rollout_model.h"
 #include "engine/model/inference/inference_memory.h"
+#include "engine/model/inference/ranks/inference_ranks.h"
 #include "engine/model/layers/activations.h"
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/common/training_stage.h"
 #include "engine/tasks/rewards/reward_model.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 
 namespace longhaul {
 namespace {
@@ -24,13 +25,37 @@ InferenceLoad scoring_load(std::int64_t length) {
   return load;
 }
 
-// Weights that are brought together (engine/tasks/rollouts/whole_weights.h), and the largest part of a matrix whose
-// columns are split.
-std::int64_t gathered_bytes(const ModelShape& shape, DType dtype, const ParallelDims& dims) {
+// This rank's part of a model, in the layout that draws: its weights, and the rest as of a smaller model.
+struct DrawnPart {
+  std::int64_t elements = 0;
+  ModelShape shape;
+};
+
+DrawnPart part_here(const ModelShape& shape, const MeshPlace& place) {
+  const ParameterLayout layout(frozen_shape(shape), place);
+  const int layers = place.stages.layers.empty() ? static_cast<int>(shape.num_hidden_layers)
+                                                 : place.stages.layers[static_cast<std::size_t>(place.at.pp)];
+  return {layout.flat_size(), part_of_model(shape, place.dims.tp, place.at.tp, layers)};
+}
+
+InferenceMemory plan_part(const DrawnPart& part, DType dtype, InferenceLoad load, const ParallelDims& drawing) {
+  load.tp = drawing.tp;
+  InferenceMemory memory = plan_inference_memory(part.shape, dtype, load);
+  if (drawing.tp * drawing.pp > 1)
+    memory.weights = part.elements * dtype_bytes(dtype) + weights_always_copied(part.shape, dtype);
+  return memory;
+}
+
+// The largest part of a parameter that passes by while weights are brought together
+// (engine/tasks/drawing/drawing_weights.h): of a matrix whose columns are split, or, where each rank keeps a part of
+// its own, of any.
+std::int64_t passing_elements(const ModelShape& shape, const ParallelDims& dims, bool keeps_parts) {
   std::int64_t part = 0;
-  for (const ParameterSpec& p : parameter_list(shape))
-    if (p.tp_dim == 1 && dims.tp > 1) part = std::max(part, p.shape[0] * ((p.shape[1] + dims.tp - 1) / dims.tp));
-  return (ParameterLayout(shape).flat_size() + part) * dtype_bytes(dtype);
+  for (const ParameterSpec& p : parameter_list(shape)) {
+    const int split = p.tp_dim >= 0 && p.expert < 0 ? dims.tp : 1;
+    if (keeps_parts || (p.tp_dim == 1 && dims.tp > 1)) part = std::max(part, (p.elements() + split - 1) / split);
+  }
+  return part;
 }
 
 // Which is sent through a copy (engine/tasks/rollout_ranks/rollout_messages.h).
@@ -66,17 +91,24 @@ Result<std::int64_t> plan_answer_memory(const AlignSettings& settings, const Mod
                                         const WeightsHere& here, const ModelsBeside& beside) {
   const std::int64_t length = settings.sequence_length + 1;
   const std::int64_t before = shape.virtual_tokens;  // which sequence_length counts
-  InferenceMemory drawn = plan_inference_memory(
-      shape, dtype,
-      RolloutModel::load_for(settings.rollout.slots, length - before, before, settings.rollout.guesses()));
-  if (here.takes || holds_parts(here.dims))
-    drawn.weights = gathered_bytes(shape, dtype, here.dims) + weights_always_copied(shape, dtype);
+  const ParallelDims drawing = here.takes ? ParallelDims() : drawing_dims(settings.rollout, shape, here.dims);
+  const int rank = here.takes ? 0 : rank_of_replica(here.dims, here.at);
+  const bool in_parts = drawing.tp * drawing.pp > 1;
+  const auto place_of = [&](const ModelShape& of) { return drawing_place(drawing, of, rank, {}); };
+  const DrawnPart part = part_here(shape, place_of(shape));
+  InferenceMemory drawn = plan_part(
+      part, dtype, RolloutModel::load_for(settings.rollout.slots, length - before, before, settings.rollout.guesses()),
+      drawing);
+  if (here.takes || !draws_with_its_own(here.dims, drawing))
+    drawn.weights = (part.elements + passing_elements(shape, here.dims, in_parts)) * dtype_bytes(dtype) +
+                    weights_always_copied(part.shape, dtype);
   else if (!settings.adapter.on())
-    drawn.weights = weights_always_copied(shape, dtype);
+    drawn.weights = weights_always_copied(part.shape, dtype);
   std::int64_t bytes = drawn.total() + (here.sends ? largest_parameter(shape) * dtype_bytes(dtype) : 0);
   if (!beside.reference.empty()) {
     LH_TRY(const HfConfig config, load_model_config(beside.reference));
-    bytes += plan_inference_memory(config.shape, dtype, scoring_load(length)).total();
+    const DrawnPart of = part_here(config.shape, place_of(config.shape));
+    bytes += plan_part(of, dtype, scoring_load(length), drawing).total();
   }
   if (!beside.judge.empty()) {
     LH_TRY(const HfConfig config, load_any_model_config(beside.judge));

@@ -25,7 +25,7 @@ struct WeightsHere {
 };
 
 // Bytes: while answers are drawn caches of rollout.slots texts of sequence_length, scratch memory and, in layouts whose
-// ranks have parts of the weights, all of these (engine/tasks/rollouts/whole_weights.h), or with an adapter those that
+// ranks have parts of the weights, all of these (engine/tasks/drawing/drawing_weights.h), or with an adapter those that
 // it makes (else the training's own are drawn with: engine/model/inference/stored_weights.h); and all
 // the time the reference (or teacher), the judge and the critic, with what they compute in, and what trains the critic.
 // As if all were needed at once. `shape`: of the weights that answers are drawn with. Errors: those of reading the

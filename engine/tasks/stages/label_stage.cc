@@ -9,7 +9,7 @@
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
-#include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/stages/reference_scores.h"
 #include "engine/train/step/sequence_scores.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/infer/generate/rollout_model.h"
-#include "engine/tasks/rollouts/whole_weights.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/train/step/sequence_scores.h"
 
 namespace longhaul {

@@ -10,10 +10,10 @@
 #include "engine/tasks/common/token_files.h"
 #include "engine/tasks/common/training_check.h"
 #include "engine/tasks/common/training_stage.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/rewards/rating_figures.h"
 #include "engine/tasks/rewards/reward_accuracy.h"
 #include "engine/tasks/rewards/reward_model.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/stages.h"
 
 namespace longhaul {

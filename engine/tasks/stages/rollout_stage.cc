@@ -2,16 +2,17 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "contracts/plan/rollout/drawing_layout.h"
 #include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/training/feature_table.h"
 #include "engine/model/store/model_folder.h"
+#include "engine/tasks/drawing/drawing_weights.h"
 #include "engine/tasks/rewards/stage_reward.h"
 #include "engine/tasks/rollout_ranks/drawing_rank.h"
 #include "engine/tasks/rollout_ranks/rollout_ranks.h"
 #include "engine/tasks/rollouts/critic.h"
 #include "engine/tasks/rollouts/heldout_rollouts.h"
 #include "engine/tasks/rollouts/rollout_source.h"
-#include "engine/tasks/rollouts/whole_weights.h"
 #include "engine/tasks/stages/answer_memory.h"
 
 namespace longhaul {
@@ -46,11 +47,7 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
     return refuse("with a model that has experts is not part of this version",
                   "use a dense model, or method = \"grpo\"");
   const ParallelDims& dims = run.mesh.dims();
-  if (settings.adapter.on() && dims.zero == 3)
-    return refuse(format("with adapter.kind = \"{}\" in the layout {}: the weights that an adapter makes are not "
-                         "gathered from ranks of ZeRO 3 in this version",
-                         settings.adapter.kind, dims.to_string()),
-                  "use zero = 1 or 2, which share what is trained, or train all weights");
+  LH_CHECK(check_drawing_layout(settings.rollout, shape, dims));
   const std::int64_t replicas = dims.dp(), share = settings.rollout.group_size * replicas;
   if (settings.global_batch_size % share == 0) return {};
   return make_error(ErrorCode::invalid_input,
@@ -119,7 +116,7 @@ TrainingStageSettings stage_settings_of(const AlignSettings& settings, const Mod
   stage.start_model = stage.tokenizer_folder = model;
   stage.leave_out_balance();
   stage.steps_together = settings.rollout.updates(), stage.draws_answers = true;
-  if (has_critic(settings.method) || settings.rollout.ahead)
+  if (has_critic(settings.method) || settings.rollout.ahead || settings.rollout.in_parts())
     stage.checkpoint.in_process = false, stage.checkpoint.snapshot_every = 0;
   return stage;
 }
@@ -182,9 +179,10 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
       LH_CHECK(check_drawing_memory(bytes, run.gpu->device()));
     }
     LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
+    DrawingTeam alone;
     LH_TRY(const std::unique_ptr<RolloutWorker> worker,
            Rollouts::make_worker(run, settings, {tokenizer, encoder}, drawn_shape(settings, config.shape), model,
-                                 reference, reward, std::move(judge)));
+                                 reference, reward, std::move(judge), alone));
     return drawing->draw(*worker, drawn_shape(settings, config.shape), Rollouts::dtype_of(settings), train);
   }
   TrainingStageSettings stage_settings = stage_settings_of(settings, config.shape, model);

@@ -5,6 +5,8 @@
 
 #include "base/text/text.h"
 #include "contracts/plan/layout_check.h"
+#include "contracts/plan/rollout/drawing_layout.h"
+#include "contracts/settings/stages/alignment.h"
 #include "contracts/settings/training/training.h"
 #include "orchestrator/workflow/layout/feature_check.h"
 
@@ -100,6 +102,15 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   check_length(pretrain.sequence_length, "");
 }
 
+// Whether the ranks of a replica can draw together as asked; whether the model can be split so, the stage knows.
+void check_drawing(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
+  Diagnostics reported;  // by the stage's own check
+  const AlignSettings align = align_fields().parse(settings, "", reported);
+  if (!reported.empty() || !learns_from_rollouts(align.method)) return;
+  for (const LayoutProblem& problem : drawing_layout_problems(align.rollout, nullptr, dims))
+    context.add({"rollout.tp", "rollout.pp", "rollout"}, problem.what, problem.hint);
+}
+
 void check_recompute(const LayoutContext& context, const Value& settings) {
   Diagnostics reported;
   const Value* written = settings.find("recompute");
@@ -153,6 +164,7 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
     check_features(stage, *asked, written, where, diagnostics);
   }
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
+  if (kind.name == "align") check_drawing(context, settings, dims);
   check_recompute(context, settings);
   if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);
 }

@@ -189,6 +189,27 @@ TEST_CASE("answers on GPUs in layouts by what an adapter makes of the weights, a
                   {"heldout_answer_tokens"});
 }
 
+TEST_CASE("answers on GPUs drawn by ranks that have a part of the model each, as they train it and otherwise") {
+  const JudgedFolder folder;
+  Task task = drawn_answers(folder);
+  task.settings.set("beta", 0.05);  // a reference, in parts, too
+  folder.run_well(task, "alone");
+  const std::vector<double> alone = folder.curve("alone");
+  REQUIRE(alone.size() == 6);
+  for (const auto& [tp, pp] : {std::pair{2, 1}, std::pair{1, 2}}) {
+    CAPTURE(tp);
+    CAPTURE(pp);
+    task.settings.find("rollout")->set("tp", tp), task.settings.find("rollout")->set("pp", pp);
+    const std::string out = format("drawn-{}-{}", tp, pp);
+    run_on_gpus(folder, task, out, stage_layout(2, 1, 1, 0));
+    const std::vector<double> together = folder.curve(out);
+    REQUIRE(together.size() == alone.size());
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      CHECK(together[i] == doctest::Approx(alone[i]).epsilon(i % 3 == 1 ? 1e-3 : 1e-4).scale(1));
+    CHECK(folder.figure(out, "heldout_answer_tokens") == folder.figure("alone", "heldout_answer_tokens"));
+  }
+}
+
 TEST_CASE("answers ahead by a rank with a GPU of its own are those that a processor draws beside its steps") {
   const JudgedFolder folder;
   Task task = drawn_answers(folder);

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/cache/kv_cache.h"
 #include "tests/support/emulated_gpu/test_gpu.h"
 #include "tests/unit/engine/model/reference_model.h"
 

@@ -1,12 +1,12 @@
 // Pages of keys and values: who has which, what was promised, and that all come back.
-#include "engine/model/inference/kv_pool.h"
+#include "engine/model/inference/cache/kv_pool.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
 #include "base/digest/philox.h"
-#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/cache/kv_cache.h"
 #include "tests/unit/engine/model/reference_model.h"
 
 using namespace longhaul;

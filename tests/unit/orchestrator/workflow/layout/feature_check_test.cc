@@ -31,7 +31,7 @@ Value settings_of(const EngineCase& c) {
   if (c.kind == "align") {
     AlignSettings s;
     take_shared(c, s);
-    s.rollout.ranks = c.rollout_ranks;
+    s.rollout.ranks = c.rollout_ranks, s.rollout.tp = c.rollout_tp, s.rollout.pp = c.rollout_pp;
     s.rollout.ahead = c.draws_ahead, s.rollout.speculate = c.guesses_tokens ? "ngram" : "none";
     if (c.draws_answers) s.method = "grpo";
     return align_fields().to_value(s);

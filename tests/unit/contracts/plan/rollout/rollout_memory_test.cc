@@ -1,4 +1,4 @@
-#include "contracts/plan/rollout_memory.h"
+#include "contracts/plan/rollout/rollout_memory.h"
 
 #include <doctest/doctest.h>
 
@@ -45,6 +45,24 @@ TEST_CASE("memory of answers: weights, a cache in each slot, logits; the referen
   CHECK(memory.weights == model / 2);
   CHECK(memory.arriving == model);
   CHECK(memory.caches == 17 * cache / 2);
+}
+
+TEST_CASE("memory of answers: ranks that draw together have a part of each model and of each cache") {
+  const AlignSettings settings = rollout_settings();
+  ModelShape shape = small_shape();
+  shape.tie_word_embeddings = false;
+  DrawnByRank drawn{.answers = 32, .compares = true};
+  const RolloutMemory whole = plan_rollout_memory(settings, shape, drawn);
+  drawn.drawing.tp = 2;
+  RolloutMemory part = plan_rollout_memory(settings, shape, drawn);
+  CHECK(part.caches == whole.caches / 2);
+  CHECK(static_cast<double>(part.weights) == doctest::Approx(0.5 * static_cast<double>(whole.weights)).epsilon(0.01));
+  CHECK(part.reference == part.weights);
+  CHECK(part.logits == whole.logits);  // they are on every rank
+  drawn.drawing.pp = 2;
+  part = plan_rollout_memory(settings, shape, drawn);
+  CHECK(part.caches == whole.caches / 4);
+  CHECK(static_cast<double>(part.weights) == doctest::Approx(0.25 * static_cast<double>(whole.weights)).epsilon(0.01));
 }
 
 TEST_CASE("memory of answers: all turns of a conversation, as far as sequence_length has room") {

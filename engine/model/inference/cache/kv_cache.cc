@@ -1,4 +1,4 @@
-#include "engine/model/inference/kv_cache.h"
+#include "engine/model/inference/cache/kv_cache.h"
 
 #include <cstring>
 

@@ -1,6 +1,8 @@
-#include "contracts/plan/rollout_memory.h"
+#include "contracts/plan/rollout/rollout_memory.h"
 
 #include <algorithm>
+
+#include "contracts/plan/rollout/drawing_layout.h"
 
 namespace longhaul {
 
@@ -12,11 +14,27 @@ AnswerLengths longest_answers(const AlignSettings& settings) {
   return {answer, std::max<std::int64_t>(1, settings.sequence_length + 1 - answer)};
 }
 
+namespace {
+
+// Of a rank of the first stage, or of the last.
+std::int64_t largest_part(const ModelShape& shape, const ParallelDims& drawing) {
+  if (drawing.tp * drawing.pp == 1) return shape.parameter_count();
+  std::int64_t largest = 0;
+  for (const int rank : {0, drawing.world_size() - 1})
+    largest =
+        std::max(largest, ParameterLayout(frozen_shape(shape), drawing_place(drawing, shape, rank, {})).flat_size());
+  return largest;
+}
+
+}  // namespace
+
 RolloutMemory plan_rollout_memory(const AlignSettings& settings, const ModelShape& shape, const DrawnByRank& drawn) {
   constexpr std::int64_t f32_bytes = 4;
   const std::int64_t width = settings.precision == "bf16" ? 2 : f32_bytes;
-  const std::int64_t parameters = shape.parameter_count(), text = settings.sequence_length + 1 + shape.virtual_tokens;
-  const std::int64_t cache = 2 * shape.num_hidden_layers * text * shape.kv_size() * width;
+  const std::int64_t parameters = largest_part(shape, drawn.drawing);
+  const std::int64_t text = settings.sequence_length + 1 + shape.virtual_tokens;
+  const std::int64_t layers = (shape.num_hidden_layers + drawn.drawing.pp - 1) / drawn.drawing.pp;
+  const std::int64_t cache = 2 * layers * text * shape.kv_size() / drawn.drawing.tp * width;
   const std::int64_t slots = std::min(settings.rollout.slots, drawn.answers);
   RolloutMemory memory;
   memory.weights = parameters * width;

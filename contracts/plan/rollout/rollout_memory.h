@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "contracts/layout/parallel_dims.h"
 #include "contracts/model/model_shape.h"
 #include "contracts/settings/training/training.h"
 
@@ -30,10 +31,11 @@ AnswerLengths longest_answers(const AlignSettings& settings);
 struct DrawnByRank {
   std::int64_t answers = 0;      // at most, in one go
   bool compares = false;         // with a reference, or a teacher, which is taken for a model of the same shape
-  bool whole_elsewhere = false;  // it has no weights, or only a part of them, until others send them
+  bool whole_elsewhere = false;  // it has not what it draws with until others send it
+  ParallelDims drawing = {};     // with whose tp and pp it has a part of the models (drawing_layout.h)
 };
 
-// `shape`: of the model, its vocabulary known.
+// Of ranks that have parts the one with most. `shape`: of the model, its vocabulary known.
 RolloutMemory plan_rollout_memory(const AlignSettings& settings, const ModelShape& shape, const DrawnByRank& drawn);
 
 }  // namespace longhaul

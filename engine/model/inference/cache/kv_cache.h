@@ -1,3 +1,8 @@
+// Room engine/model/inference/cache
+// Keys and values of texts, which a model for generation attends to.
+// kv_cache.h is one text; kv_pool.h the memory of many, in pages.
+// It does not attend: that is engine/model/inference/cached_attention.h.
+//
 // Keys and values of one sequence, for every layer: what token-by-token generation reads instead of computing it again.
 // Keys are kept rotated (RoPE applied). They lie in memory of their own, one token behind the other, or in pages of a
 // pool (kv_pool.h). One owner per sequence; not thread-safe.
@@ -7,7 +12,7 @@
 
 #include "contracts/model/model_shape.h"
 #include "engine/core/tensor/tensor.h"
-#include "engine/model/inference/kv_pool.h"
+#include "engine/model/inference/cache/kv_pool.h"
 
 namespace longhaul {
 

@@ -1,4 +1,4 @@
-#include "engine/model/inference/kv_pool.h"
+#include "engine/model/inference/cache/kv_pool.h"
 
 #include <utility>
 

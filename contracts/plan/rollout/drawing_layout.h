@@ -1,0 +1,40 @@
+// Room contracts/plan/rollout
+// Answers of a model in training: in which layout they are drawn, and what a rank holds for that.
+// drawing_layout.h is the layout; rollout_memory.h is the memory.
+// It knows no time: how long it takes is autotune/inference.
+//
+// In which layout the ranks of a replica draw answers (rollout.tp, rollout.pp): those that hold one copy of the model
+// together, as many copies as the replica has ranks for.
+#pragma once
+
+#include "contracts/model/parameter_layout.h"
+#include "contracts/plan/layout_check.h"
+#include "contracts/settings/training/training.h"
+
+namespace longhaul {
+
+// Of the replica's tp * cp * pp ranks, in their order: rollout.tp of each matrix (also of experts') and rollout.pp
+// stages, and copies of that as dp_replicate. Of a layout that drawing_layout_problems has nothing against.
+ParallelDims drawing_dims(const RolloutSettings& rollout, const ModelShape& shape, const ParallelDims& training);
+
+// Where a rank stands then, as weights are distributed: copies are left out. `stages`: of the pipeline that trains,
+// taken over where the one that draws has as many.
+MeshPlace drawing_place(const ParallelDims& drawing, const ModelShape& shape, int rank_of_replica,
+                        const StageLayout& stages);
+// The number of a rank among those of its replica.
+int rank_of_replica(const ParallelDims& training, const RankCoordinates& at);
+
+// Does a rank of such a layout have only a part of the weights that it computes with?
+bool holds_parts(const ParallelDims& dims);
+// Does each rank of a layout that trains have exactly what it draws with in the other one: the whole model, or the same
+// part of it? Else weights go from rank to rank before each rollout.
+bool draws_with_its_own(const ParallelDims& training, const ParallelDims& drawing);
+
+// What of a model and of the layout that trains it does not go with rollout.tp and rollout.pp. `shape`: null where
+// nothing is known of the model.
+std::vector<LayoutProblem> drawing_layout_problems(const RolloutSettings& rollout, const ModelShape* shape,
+                                                   const ParallelDims& training);
+// All of them as one error (invalid_input).
+Status check_drawing_layout(const RolloutSettings& rollout, const ModelShape& shape, const ParallelDims& training);
+
+}  // namespace longhaul
