@@ -8,10 +8,10 @@
 namespace longhaul {
 
 struct TextRoom {
-  // length: tokens of the whole row; before: of these that stand before every text (ModelShape::virtual_tokens);
-  // answer: and that are kept for an answer behind it.
-  TextRoom(std::int64_t length, std::int64_t before = 0, std::int64_t answer = 0)  // a length alone is a room
-      : length(length), before(before), answer(answer) {}
+  // of_row: tokens of the whole row; stand_before: of these, before every text (ModelShape::virtual_tokens);
+  // for_answer: and that are kept for an answer behind it.
+  TextRoom(std::int64_t of_row, std::int64_t stand_before = 0, std::int64_t for_answer = 0)  // a length alone is a room
+      : length(of_row), before(stand_before), answer(for_answer) {}
   std::int64_t tokens() const { return length - before - answer; }  // of a text
   // "64", "64, of which 12 stand before every text and 16 are kept for the answer"
   std::string text() const;
