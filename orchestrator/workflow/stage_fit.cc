@@ -11,6 +11,7 @@
 #include "contracts/model/adapter_list.h"
 #include "contracts/model/hf_config.h"
 #include "contracts/plan/layout_check.h"
+#include "contracts/plan/rollout/drawing_layout.h"
 #include "contracts/records/milestone.h"
 #include "contracts/settings/job/resumable.h"
 #include "contracts/settings/stages/alignment.h"
@@ -45,6 +46,18 @@ void check_critic(const FittedStage& stage, const StagesByName& stages, Diagnost
              "critic begins with what that leaves beside the weights",
              stage.name, judge->first, kind),
       "use ppo.critic = \"policy\", or another adapter there");
+}
+
+// Whether ranks can draw, or compare, with parts of that model; what ranks alone decide check_layout has said.
+void check_drawing(const FittedStage& stage, const ModelShape& shape, const std::string& whose,
+                   Diagnostics& diagnostics) {
+  RolloutSettings rollout;
+  if (const Value* settings = stage.settings->find("rollout"); settings && settings->is_table())
+    rollout.tp = settings->get_integer("tp", 1), rollout.pp = settings->get_integer("pp", 1);
+  if (!drawing_layout_problems(rollout, nullptr, stage.dims).empty()) return;
+  for (const LayoutProblem& problem : drawing_layout_problems(rollout, &shape, stage.dims))
+    diagnostics.add(place_of_setting(*stage.written, {"rollout.tp", "rollout.pp", "rollout"}, stage.written->pos),
+                    "stage." + stage.name + ": " + whose + problem.what, problem.hint);
 }
 
 class FitCheck {
@@ -198,6 +211,7 @@ class FitCheck {
                  format("the teacher's tokenizer, that of {}, is not the model's, that of {}", other->name, own->name),
                  hint);
     const auto shape = model_of(stage), of_teacher = model_of(teacher);
+    if (of_teacher) check_drawing(stage, *of_teacher, "the teacher: ", diagnostics_);
     if (!shape || !of_teacher || shape->vocab_size == 0 || of_teacher->vocab_size == 0) return;
     if (shape->vocab_size != of_teacher->vocab_size)
       add(stage, {"inputs.teacher", "inputs"},
@@ -206,7 +220,6 @@ class FitCheck {
           hint);
   }
 
-  // Its numbers without its kind: all weights would be trained.
   void check_adapter(const FittedStage& stage) {
     const Value* written = stage.written->find("adapter");
     if (written == nullptr || !written->is_table() || written->size() == 0 || written->find("kind") != nullptr) return;
@@ -239,8 +252,7 @@ class FitCheck {
   void check_model(const FittedStage& stage) {
     check_adapter(stage);
     const auto shape = model_of(stage);
-    if (!shape) return;
-    const auto asked = engine_case_of_stage(stage.kind, *stage.settings, shape, stage.dims);
+    const auto asked = shape ? engine_case_of_stage(stage.kind, *stage.settings, shape, stage.dims) : std::nullopt;
     if (!asked) return;
     check_features(stage.name, *asked, *stage.written, stage.written->pos, diagnostics_);
     ModelShape adapted = *shape;
@@ -254,6 +266,7 @@ class FitCheck {
          layout_problems({*shape, stage.dims, sequences_of_micro_batch(stage),
                           stage.settings->get_integer("sequence_length"), asked->cp_attention}))
       add(stage, {"parallel"}, problem.what, problem.hint);
+    if (asked->draws_answers) check_drawing(stage, *shape, "", diagnostics_);
     if (stage.kind != "sft") return;  // align and reward choose no balance and no low precision
     const auto hold = [&](const std::vector<std::string>& keys, const Status& status) {
       if (!status.ok() && status.error().code != ErrorCode::unsupported)  // which check_features has said

@@ -87,6 +87,8 @@ Result<std::string> reference_folder(const TaskRun& run, const AlignSettings& se
                       format("sequence_length = {} is longer than max_position_embeddings = {} of the teacher {}",
                              settings.sequence_length, teacher.shape.max_position_embeddings, folder),
                       format("use at most {}", teacher.shape.max_position_embeddings));
+  LH_CHECK(
+      check_drawing_layout(settings.rollout, teacher.shape, run.mesh.dims()).with_context("the teacher " + folder));
   return folder;
 }
 

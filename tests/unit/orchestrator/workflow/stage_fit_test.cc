@@ -122,6 +122,40 @@ TEST_CASE("an adapter is taken from the training that leaves it, by the folder t
             .find("stage.small: quantize of a model with 20 embeddings before every text") != std::string::npos);
 }
 
+TEST_CASE("ranks that draw with parts of a model, or compare with parts of a teacher, divide its heads") {
+  const auto said = [](const char* method, const char* layout, int tp) {
+    ModelFiles files;
+    files.texts["/flow/small/tokenizer.json"] = "{}";
+    files.texts["/flow/small/config.json"] =
+        R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 12, "intermediate_size": 24,
+            "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 3, "vocab_size": 300,
+            "max_position_embeddings": 64, "rms_norm_eps": 1e-5})";
+    const bool taught = method == std::string("distill");
+    return outcome_of(
+               format("[workflow]\nname = \"w\"\n[stage.x]\nkind = \"pretrain\"\ninputs = {{ tokens = \"/t\" }}\n"
+                      "sequence_length = 64\nmodel = {{ hidden_size = 64, num_attention_heads = 4, "
+                      "num_key_value_heads = 4, max_position_embeddings = 64 }}\n"
+                      "[stage.a]\nkind = \"align\"\nmethod = \"{}\"\nsequence_length = 64\nparallel = {}\n"
+                      "rollout = {{ max_new_tokens = 8, tp = {} }}\n{}"
+                      "inputs = {{ model = \"@x\", data = \"rows.jsonl\"{} }}\n",
+                      method, layout, tp, taught ? "" : "reward = { kind = \"exact\" }\n",
+                      taught ? ", teacher = \"small\"" : ""),
+               files)
+        .diagnostics.render("");
+  };
+  CHECK(said("grpo", "{ tp = 2 }", 2) == "0 errors");
+  const std::string heads = said("grpo", "{ cp = 8 }", 8);
+  CHECK_MESSAGE(
+      heads.find("stage.a: rollout.tp = 8 does not divide model.num_attention_heads = 4") != std::string::npos, heads);
+  const std::string ranks = said("grpo", "{ tp = 2 }", 4);
+  CHECK(ranks.find("4 ranks draw together") != std::string::npos);
+  CHECK(ranks.find("1 error") != std::string::npos);  // once
+  const std::string teacher = said("distill", "{ tp = 2 }", 2);
+  CHECK_MESSAGE(teacher.find("stage.a: the teacher: rollout.tp = 2 does not divide model.num_attention_heads = 3") !=
+                    std::string::npos,
+                teacher);
+}
+
 TEST_CASE("a critic begins as no reward model that has something beside its weights") {
   const auto said = [](const char* adapter, const char* critic) {
     return outcome_of(format("[workflow]\nname = \"w\"\n"
