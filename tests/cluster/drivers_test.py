@@ -64,11 +64,13 @@ prompts = ["Where is the server?"]
 {SMALL}
 """
 # The actor reports its address, serves until it is asked to end (SIGTERM), and says so; the learner's ranks ask it.
+# A signal is for all processes of a step: `sleep` may die of it before its shell has heard of it, which then, as a script
+# that ends at the first error, would not come to its trap.
 ACTOR = """
 trap 'echo ended > "$LONGHAUL_OUT/actor-ended"; exit 3' TERM
 hostname > "$LONGHAUL_OUT/actor-host"; echo "$CUDA_VISIBLE_DEVICES" > "$LONGHAUL_OUT/actor-gpus"
 echo "port 8000" > "$LONGHAUL_SHARED/port.new"; mv "$LONGHAUL_SHARED/port.new" "$LONGHAUL_SHARED/port"
-while true; do sleep 0.05; done
+while true; do sleep 0.05 || true; done
 """
 LEARNER = """
 until [ -e "$LONGHAUL_SHARED/port" ]; do sleep 0.05; done
@@ -245,7 +247,7 @@ def steps_workflow():
     failing = ("[stage.failing]\nkind = \"command\"\nretries = 0\non_failure = \"continue\"\n"
                "[stage.failing.step.other]\nnodes = 1\nthreads = 1\nscript = '''\n"
                "trap 'date > \"$LONGHAUL_STATE/reported\"; exit 1' TERM\ntouch \"$LONGHAUL_SHARED/other\"; "
-               "while true; do sleep 0.05; done\n'''\n"
+               "while true; do sleep 0.05 || true; done\n'''\n"
                "[stage.failing.step.learner]\nnodes = 1\nthreads = 1\nscript = '''\n"
                "until [ -e \"$LONGHAUL_SHARED/other\" ]; do sleep 0.05; done; echo 'loss is NaN'; exit 5\n'''\n")
     every = ("[stage.every]\nkind = \"command\"\nnodes = 2\n" + "".join(
@@ -297,7 +299,7 @@ def steps_share_a_job(runs):
 
 def steps_end_with_their_job(runs):
     """`cancel` reaches every step: those that listen get the signal, those that do not are gone with the job."""
-    wait_loop = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.05; done"
+    wait_loop = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.05 || true; done"
     steps = {"polite": "trap 'echo reported > \"$LONGHAUL_STATE/reported\"; exit 0' TERM; " + wait_loop, "deaf": "trap '' TERM; " + wait_loop}
     run = runs.start("cancelled", "[stage.both]\nkind = \"command\"\n" + "".join(
         f"[stage.both.step.{name}]\nnodes = 1\nthreads = 1\nscript = '''{script}'''\n" for name, script in steps.items()))

@@ -55,9 +55,10 @@ class Training:
         runs_dir = runs_dir or (None if text else runs.together)
         text = TOKENS + (text or pretrain(more, nodes, faults, in_process, requeue))
         self.begin(runs, name, text, runs_dir)
-        if any(f["launch"] == 1 and f.get("section") == "start" and "Segmentation" in f["cause"] for f in self.events("fault")):
-            # Open MPI 4.1 may crash while it connects ranks: the engine goes on, but no case here is about that fault.
-            print(f"  {name}: Open MPI crashed at the start, begun anew", flush=True)
+        if any(f.get("section") == "start" and "Segmentation" in f["cause"] or "mpi/pmix" in f["cause"] for f in self.events("fault")):
+            # Open MPI 4.1 may crash while it connects ranks, and Slurm's PMIx gives up on a host whose step starts late: the
+            # training goes on by itself, but no case here is about these faults.
+            print(f"  {name}: Slurm or Open MPI failed at the start, begun anew: {[f['cause'] for f in self.events('fault')]}", flush=True)
             self.end(runs)
             self.begin(runs, f"anew-{name}", text, runs_dir)
 
