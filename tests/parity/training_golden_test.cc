@@ -128,6 +128,17 @@ double largest_apart(std::span<const float> a, std::span<const float> b) {
   }
   return largest;
 }
+// Norms: where a gradient is nearly 0, the last bits of a sum decide by how much of a step AdamW moves that one
+// element.
+double apart_of_way(std::span<const float> a, std::span<const float> b, std::span<const float> start) {
+  double apart = 0, way = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    way += std::pow(static_cast<double>(b[i]) - static_cast<double>(start[i]), 2);
+  }
+  return std::sqrt(apart / way);
+}
 std::span<const float> part_of(std::span<const float> flat, const FlatParameter& p) {
   return flat.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
 }
@@ -225,8 +236,7 @@ TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor end
     for (const FlatParameter& p : m.store.layout().parameters()) {
       if (is_without_gradient(p.spec.name)) continue;
       CAPTURE(p.spec.name);
-      const double way = largest_apart(part_of(wanted, p), part_of(start, p));
-      const double apart = largest_apart(part_of(m.store.masters(), p), part_of(wanted, p)) / way;
+      const double apart = apart_of_way(part_of(m.store.masters(), p), part_of(wanted, p), part_of(start, p));
       CHECK(apart <= kMovedBar);
       worst = std::max(worst, apart);
     }
@@ -353,8 +363,7 @@ struct GoldenAdapter {
     const std::vector<float> wanted = peft_values(store.layout(), frozen.shape(), folder + "/after");
     for (const FlatParameter& p : store.layout().parameters()) {
       CAPTURE(p.spec.name);
-      const double way = largest_apart(part_of(wanted, p), part_of(start, p));
-      const double apart = largest_apart(part_of(store.masters(), p), part_of(wanted, p)) / way;
+      const double apart = apart_of_way(part_of(store.masters(), p), part_of(wanted, p), part_of(start, p));
       CHECK(apart <= kMovedBar);
       worst = std::max(worst, apart);
     }
