@@ -141,7 +141,7 @@ INSIDE = {
     "engine/tasks/environment": ["engine/tasks/rewards"],
     "engine/tasks/harness": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
     "engine/tasks/rewards": ["engine/tasks/answers", "engine/tasks/common", "engine/tasks/scores"],
-    "engine/tasks/rollout_ranks": ["engine/tasks/common", "engine/tasks/rollouts"],
+    "engine/tasks/rollout_ranks": ["engine/tasks/common", "engine/tasks/drawing", "engine/tasks/rollouts"],
     "engine/tasks/rollouts": ["engine/tasks/common", "engine/tasks/drawing", "engine/tasks/environment", "engine/tasks/rewards"],
     "engine/tasks/rows": [],
     "engine/tasks/sampling": ["engine/tasks/common", "engine/tasks/rewards", "engine/tasks/scores"],

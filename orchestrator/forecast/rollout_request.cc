@@ -18,10 +18,10 @@ namespace {
 struct DrawingPlan {
   ServingLayout layout;
   ServingPlace place;
-  double answers = 0;  // of a replica's rank, or of those that draw together, in one rollout
+  double answers = 0;  // of a rank that trains, or of those of its replica that draw together, in one rollout
   int trains = 1, draws = 0, ranks_on_node = 1;
   double train_threads = 1, draw_threads = 1;  // of a rank
-  ParallelDims drawing;                        // of a replica's ranks
+  ParallelDims drawing;                        // of a replica's ranks, or of those that only draw
   int together() const { return drawing.tp * drawing.pp; }
 };
 
@@ -70,9 +70,11 @@ DrawingPlan drawing_plan(const PlannedStage& stage, const AlignSettings& setting
   plan.layout.weights = f32 ? WeightFormat::f32 : WeightFormat::bf16;
   plan.layout.cache = f32 ? CacheFormat::f32 : CacheFormat::bf16;
   plan.place = generation_place(training, constants, drawing_use_of(stage, site, plan.ranks_on_node));
-  plan.drawing = drawing_dims(settings.rollout, training.search.task.shape, stage.dims);
+  const ModelShape& shape = training.search.task.shape;
+  plan.drawing =
+      plan.draws > 0 ? drawing_ranks_dims(settings.rollout, shape) : drawing_dims(settings.rollout, shape, stage.dims);
   plan.layout.tp = plan.drawing.tp;  // stages follow each other: a token takes what all of their layers take
-  plan.answers = answers_of_rank(settings, stage.dims) * plan.together();
+  plan.answers = answers_of_rank(settings, stage.dims) * (plan.draws > 0 ? 1 : plan.together());
   return plan;
 }
 
@@ -130,20 +132,20 @@ Status add_critic(const LayoutRequest& training, const AlignSettings& settings, 
   return {};
 }
 
-// By ranks of their own: batches of what a rank that trains would draw, or parts of these, one after the other
+// By ranks of their own, in teams: batches of what a rank that trains would draw, or parts of these, one by one
 // (engine/tasks/rollout_ranks/rollout_ranks.cc). The weights come from rank to rank, on processors in f32.
 void draw_on_ranks(const DrawingPlan& plan, const AlignSettings& settings, const LayoutRequest& training,
                    const StageModels& models, RolloutForecast& f) {
   const ModelShape& shape = models.own;
-  const double parts = std::ceil(1.0 * plan.draws / plan.trains),
+  const double teams = 1.0 * plan.draws / plan.together(), parts = std::ceil(teams / plan.trains),
                group = static_cast<double>(settings.rollout.group_size);
   const double answers = std::ceil(plan.answers / group / parts) * group;
-  const double turns = std::ceil(plan.trains * parts / plan.draws);
+  const double turns = std::ceil(plan.trains * parts / teams);
   draw_answers(plan, settings, training, models, answers, turns, f);
   if (!training.on_gpus) {
     const bool one_node = plan.ranks_on_node == plan.trains + plan.draws;
-    f.weights =
-        hand_over_time(shape, plan.place, plan.draws, one_node) + take_weights_time(shape, plan.layout, plan.place);
+    f.weights = hand_over_time(shape, plan.place, plan.draws, one_node) +
+                take_weights_time(shape, plan.layout, plan.place) / plan.together();
     return;
   }
   const double bytes = width_of(plan) * static_cast<double>(shape.parameter_count());
@@ -187,7 +189,7 @@ Result<RolloutForecast> parts_of_step(const StepPlace& at, const AlignSettings& 
     draw_answers(plan, settings, at.training, models, plan.answers, 1, f);
     if (!at.training.on_gpus) f.weights = take_weights_time(models.own, plan.layout, plan.place) / plan.together();
   }
-  if (!draws_with_its_own(dims, plan.drawing))
+  if (plan.draws > 0 ? holds_parts(dims) : !draws_with_its_own(dims, plan.drawing))
     f.weights += gather_weights_time(plan, at.training.on_gpus, dims, models.own);
   if (models.critic) LH_CHECK(add_critic(at.training, settings, *models.critic, plan.answers / plan.together(), f));
   const auto steps = static_cast<double>(settings.rollout.updates());

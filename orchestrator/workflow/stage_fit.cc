@@ -53,7 +53,8 @@ void check_drawing(const FittedStage& stage, const ModelShape& shape, const std:
                    Diagnostics& diagnostics) {
   RolloutSettings rollout;
   if (const Value* settings = stage.settings->find("rollout"); settings && settings->is_table())
-    rollout.tp = settings->get_integer("tp", 1), rollout.pp = settings->get_integer("pp", 1);
+    rollout.tp = settings->get_integer("tp", 1), rollout.pp = settings->get_integer("pp", 1),
+    rollout.ranks = settings->get_integer("ranks");
   if (!drawing_layout_problems(rollout, nullptr, stage.dims).empty()) return;
   for (const LayoutProblem& problem : drawing_layout_problems(rollout, &shape, stage.dims))
     diagnostics.add(place_of_setting(*stage.written, {"rollout.tp", "rollout.pp", "rollout"}, stage.written->pos),

@@ -2,8 +2,8 @@
 """A stage whose answers are drawn by a rank of its own (rollout.ranks), under `longhaul run`: the rank that draws is killed,
 or frozen, and the one that trains is killed; each time the lead names the rank and starts the launch anew, by the same tier, and
 the weights at the end are the bits of a stage that nobody touched. The same where answers are conversations with a program
-(rollout.turns), and a rank is killed while that program is asked; and for a fork from a checkpoint that draws by a thread in
-place of the rank, with the answers that lie beside the checkpoint.
+(rollout.turns) that two ranks draw together (rollout.tp), and one of them is killed while that program is asked; and for a
+fork from a checkpoint that draws by a thread in place of the rank, with the answers that lie beside the checkpoint.
 
 usage: drawing_ranks.py --bin FOLDER
 """
@@ -30,7 +30,7 @@ inputs = {{ model = "{model}", data = "{folder}/prompts.jsonl" }}
 method = "grpo"
 precision = "f32"
 seed = 5
-ranks = 2
+ranks = {ranks}
 threads = 1
 steps = {steps}
 sequence_length = 96
@@ -40,10 +40,10 @@ beta = 0.05
 optimizer = {{ lr = 0.002, warmup_steps = 0 }}
 checkpoint = {{ every_steps = 2, keep_last = 9 }}
 resiliency = {{ hang_floor = "3s", host_silent = "2s", restarts = 5 }}
-rollout = {{ group_size = 8, max_new_tokens = 12, slots = 32, ahead = true, ranks = 1{turns} }}
+rollout = {{ group_size = 8, max_new_tokens = 12, slots = 32, ahead = true, ranks = {drawing}{turns} }}
 reward = {{ kind = "regex", pattern = "[aeiou].*[aeiou]" }}
 """
-TURNS = ', turns = 3, environment = ["/bin/sh", "{folder}/environment"]'
+TURNS = ', tp = 2, turns = 3, environment = ["/bin/sh", "{folder}/environment"]'
 # Replies to the first turn, ends the conversation behind the second; notes that it was asked, and takes its time.
 ENVIRONMENT = """while read -r line; do
   case "$line" in
@@ -72,10 +72,12 @@ class Stage:
         self.runs, self.name = folder / name, name
         self.runs.mkdir()
         file = folder / f"{name}.toml"
-        file.write_text(WORKFLOW.format(model=MODEL, folder=folder, steps=STEPS, turns=TURNS.format(folder=folder) if turns else ""))
+        drawing = 2 if turns else 1
+        file.write_text(WORKFLOW.format(model=MODEL, folder=folder, steps=STEPS, ranks=1 + drawing, drawing=drawing,
+                                        turns=TURNS.format(folder=folder) if turns else ""))
         self.log = folder / f"{name}.log"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([programs / "longhaul", "run", file, "--runs-dir", self.runs], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([programs / "longhaul", "run", file, "--allow", "cores", "--runs-dir", self.runs], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, start_new_session=True)
         self.programs = programs
 
@@ -205,7 +207,7 @@ def main():
             talked = undisturbed(programs, folder, "turns", True)
             expect("the environment was asked", (folder / "asked").stat().st_size > 0)
             expect("conversations are other answers", talked[0] != whole[0])
-            disturbed(programs, folder, "killed-in-turns", talked, 1, signal.SIGKILL, turns=True)
+            disturbed(programs, folder, "killed-in-turns", talked, 2, signal.SIGKILL, turns=True)
         except Failed as problem:
             print(problem, file=sys.stderr)
             return 1

@@ -1,5 +1,7 @@
 #include "contracts/plan/rollout/drawing_layout.h"
 
+#include <optional>
+
 #include "base/text/text.h"
 
 namespace longhaul {
@@ -14,19 +16,28 @@ std::string of_rollout(std::string text) {
   return replace_all(replace_all(std::move(text), "parallel.etp", "rollout.tp"), "parallel.", "rollout.");
 }
 
-}  // namespace
-
-ParallelDims drawing_dims(const RolloutSettings& rollout, const ModelShape& shape, const ParallelDims& training) {
+ParallelDims drawing_of(std::int64_t tp, std::int64_t pp, const ModelShape& shape, int ranks) {
   ParallelDims dims;
-  dims.tp = static_cast<int>(rollout.tp), dims.pp = static_cast<int>(rollout.pp);
+  dims.tp = static_cast<int>(tp), dims.pp = static_cast<int>(pp);
   dims.etp = shape.is_moe() ? dims.tp : 1;
-  dims.dp_replicate = ranks_of_replica(training) / (dims.tp * dims.pp);
+  dims.dp_replicate = ranks / (dims.tp * dims.pp);
   return dims;
 }
 
-MeshPlace drawing_place(const ParallelDims& drawing, const ModelShape& shape, int rank_of_replica,
-                        const StageLayout& stages) {
-  const RankCoordinates at = coordinates_of(drawing, rank_of_replica);
+}  // namespace
+
+ParallelDims drawing_dims(const RolloutSettings& rollout, const ModelShape& shape, const ParallelDims& training) {
+  const int ranks = ranks_of_replica(training);
+  if (rollout.ranks > 0 && ranks % (rollout.tp * rollout.pp) != 0) return drawing_of(1, 1, shape, ranks);
+  return drawing_of(rollout.tp, rollout.pp, shape, ranks);
+}
+
+ParallelDims drawing_ranks_dims(const RolloutSettings& rollout, const ModelShape& shape) {
+  return drawing_of(rollout.tp, rollout.pp, shape, static_cast<int>(rollout.ranks));
+}
+
+MeshPlace drawing_place(const ParallelDims& drawing, const ModelShape& shape, int rank, const StageLayout& stages) {
+  const RankCoordinates at = coordinates_of(drawing, rank);
   MeshPlace place;
   place.dims.tp = drawing.tp, place.dims.pp = drawing.pp, place.dims.etp = drawing.etp;
   place.at.tp = at.tp, place.at.pp = at.pp;
@@ -49,21 +60,36 @@ bool draws_with_its_own(const ParallelDims& training, const ParallelDims& drawin
          training.etp == drawing.etp && training.zero != 3;
 }
 
+namespace {
+
+// That the ranks are teams of rollout.tp * rollout.pp.
+std::optional<LayoutProblem> problem_of_ranks(const RolloutSettings& rollout, const ParallelDims& training) {
+  const std::int64_t ranks = ranks_of_replica(training), together = rollout.tp * rollout.pp;
+  const std::string drawing =
+      format("rollout.tp({}) * rollout.pp({}) = {} ranks draw together, and ", rollout.tp, rollout.pp, together);
+  if (rollout.ranks > 0) {
+    if (rollout.ranks % together == 0) return std::nullopt;
+    return LayoutProblem{
+        drawing + format("rollout.ranks = {}", rollout.ranks),
+        format("use a multiple of that: rollout.ranks = {}", (rollout.ranks + together - 1) / together * together)};
+  }
+  if (ranks % together == 0) return std::nullopt;
+  return LayoutProblem{
+      drawing + format("a replica has tp({}) * cp({}) * pp({}) = {}", training.tp, training.cp, training.pp, ranks),
+      "use a divisor of that, or train with a larger tp, cp or pp"};
+}
+
+}  // namespace
+
 std::vector<LayoutProblem> drawing_layout_problems(const RolloutSettings& rollout, const ModelShape* shape,
                                                    const ParallelDims& training) {
   std::vector<LayoutProblem> problems;
   if (!rollout.in_parts()) return problems;
-  const std::int64_t ranks = ranks_of_replica(training), together = rollout.tp * rollout.pp;
-  if (ranks % together != 0) {
-    problems.push_back({format("rollout.tp({}) * rollout.pp({}) = {} ranks draw together, and a replica has tp({}) * "
-                               "cp({}) * pp({}) = {}",
-                               rollout.tp, rollout.pp, together, training.tp, training.cp, training.pp, ranks),
-                        "use a divisor of that, or train with a larger tp, cp or pp"});
-    return problems;
-  }
+  if (const auto problem = problem_of_ranks(rollout, training)) return {*problem};
   if (shape == nullptr) return problems;
   LayoutCheckInput input;
-  input.shape = *shape, input.dims = drawing_dims(rollout, *shape, training);
+  input.shape = *shape;
+  input.dims = rollout.ranks > 0 ? drawing_ranks_dims(rollout, *shape) : drawing_dims(rollout, *shape, training);
   input.sequence_length = input.dims.tp;  // tokens of a step are on every rank
   for (LayoutProblem& problem : layout_problems(input))
     problems.push_back({of_rollout(std::move(problem.what)), of_rollout(std::move(problem.hint))});

@@ -3,8 +3,8 @@
 // drawing_layout.h is the layout; rollout_memory.h is the memory.
 // It knows no time: how long it takes is autotune/inference.
 //
-// In which layout the ranks of a replica draw answers (rollout.tp, rollout.pp): those that hold one copy of the model
-// together, as many copies as the replica has ranks for.
+// In which layout the ranks of a replica, or those that only draw (rollout.ranks), draw answers (rollout.tp,
+// rollout.pp): so many hold one copy of the model together, as many copies as there are ranks for.
 #pragma once
 
 #include "contracts/model/parameter_layout.h"
@@ -14,13 +14,15 @@
 namespace longhaul {
 
 // Of the replica's tp * cp * pp ranks, in their order: rollout.tp of each matrix (also of experts') and rollout.pp
-// stages, and copies of that as dp_replicate. Of a layout that drawing_layout_problems has nothing against.
+// stages, and copies of that as dp_replicate. With rollout.ranks a replica whose ranks are no multiple of that has the
+// whole model on each. Of a layout that drawing_layout_problems has nothing against.
 ParallelDims drawing_dims(const RolloutSettings& rollout, const ModelShape& shape, const ParallelDims& training);
+// The same of the rollout.ranks ranks that only draw.
+ParallelDims drawing_ranks_dims(const RolloutSettings& rollout, const ModelShape& shape);
 
-// Where a rank stands then, as weights are distributed: copies are left out. `stages`: of the pipeline that trains,
-// taken over where the one that draws has as many.
-MeshPlace drawing_place(const ParallelDims& drawing, const ModelShape& shape, int rank_of_replica,
-                        const StageLayout& stages);
+// Where one of those ranks stands then, as weights are distributed: copies are left out. `stages`: of the pipeline that
+// trains, taken over where the one that draws has as many.
+MeshPlace drawing_place(const ParallelDims& drawing, const ModelShape& shape, int rank, const StageLayout& stages);
 // The number of a rank among those of its replica.
 int rank_of_replica(const ParallelDims& training, const RankCoordinates& at);
 

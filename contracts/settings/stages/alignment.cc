@@ -256,11 +256,7 @@ void check_drawing_together(const RolloutSettings& rollout, const Unless& unless
       format("rollout.{}", rollout.tp > 1 ? format("tp = {}", rollout.tp) : format("pp = {}", rollout.pp));
   unless(!rollout.in_parts() || !rollout.ahead || rollout.ranks > 0, "rollout",
          asked + " with rollout.ahead: ranks that draw together would send each other tokens beside a step's sums",
-         "leave rollout.ahead out");
-  unless(!rollout.in_parts() || rollout.ranks == 0, "rollout",
-         format("{} with rollout.ranks = {}: ranks that only draw hold the whole model each in this version", asked,
-                rollout.ranks),
-         "leave rollout.ranks and rollout.ahead out, or draw with tp = 1 and pp = 1");
+         "leave rollout.ahead out, or write ranks = 2 beside it: ranks that only draw may do it together");
 }
 
 void check_rollouts(const AlignSettings& s, const Unless& unless) {

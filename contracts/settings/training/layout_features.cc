@@ -54,7 +54,8 @@ void add_drawing_layouts(std::vector<EngineFeature>& rows) {
       {.area = "Layouts",
        .name = "answers drawn by parts of the model (`rollout.tp`, `rollout.pp`)",
        .families = {F::llama, F::gpt2, F::mixtral},
-       .processor = runs("the parts that a rank trains where both layouts are the same; not `rollout.ahead`"),
+       .processor = runs("the parts that a rank trains where both layouts are the same; `rollout.ahead` with "
+                         "`rollout.ranks` alone"),
        .gpu = runs("the same; steps are not recorded as graphs"),
        .ask = [](EngineCase& c) {
          c.kind = "align", c.draws_answers = true;
@@ -98,7 +99,7 @@ void add_drawing_ranks(std::vector<EngineFeature>& rows) {
                   .name = "ranks of `align` that only draw answers (`rollout.ranks`)",
                   .families = {F::llama, F::gpt2, F::mixtral},
                   .processor = runs("beside any layout that draws ahead (`rollout.ahead`)"),
-                  .gpu = runs("the same, with a GPU each, and all weights on it"),
+                  .gpu = runs("the same, with a GPU each"),
                   .ask = [](EngineCase& c) { c.kind = "align", c.rollout_ranks = 1; }});
 }
 

@@ -260,17 +260,16 @@ const FieldTable<RolloutSettings>& rollout_fields() {
           .field("max_new_tokens", &R::max_new_tokens, {.help = "longest answer", .min = 1})
           .field("slots", &R::slots,
                  {.help = "answers that a rank generates at the same time, each with its cache", .min = 1, .max = 4096})
-          .field("tp", &R::tp,
-                 {.help = "ranks of a replica that draw together: each has a part of every matrix, and of the keys and "
-                          "values; 1: each draws with all of it",
-                  .min = 1,
-                  .max = 1024})
           .field(
-              "pp", &R::pp,
-              {.help = "stages of layers over ranks of a replica that draw together, tp ranks in each; 1: all layers "
-                       "are on each",
+              "tp", &R::tp,
+              {.help = "ranks of a replica, or of ranks that only draw, that draw together: each has a part of every "
+                       "matrix, and of the keys and values; 1: each draws with all of it",
                .min = 1,
                .max = 1024})
+          .field("pp", &R::pp,
+                 {.help = "stages of layers over ranks that draw together, tp ranks in each; 1: all layers are on each",
+                  .min = 1,
+                  .max = 1024})
           .field("redraws", &R::redraws,
                  {.help = "a group whose rewards are all equal is replaced by that of another prompt, so often at most "
                           "(dynamic sampling: DAPO)",

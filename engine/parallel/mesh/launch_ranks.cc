@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "base/text/text.h"
+#include "engine/comm/mesh_axes.h"
 
 namespace longhaul {
 
 namespace {
 
-// Of the group of both parts: no group of the mesh has a member beside the ranks that train, so any number is free.
-constexpr int number_of_rollouts = 1;
+// Of the group of both parts. No group of the mesh has a member beside the ranks that train, and those that draw have
+// groups of their own for the axes of their layout (engine/tasks/drawing), which is no data parallelism.
+constexpr int number_of_rollouts = number_of_group(data_axis);
 
 std::vector<int> numbers(int begin, int end) {
   std::vector<int> all(static_cast<std::size_t>(end - begin));
@@ -39,7 +41,7 @@ Result<std::unique_ptr<LaunchRanks>> LaunchRanks::create(const ParallelDims& dim
     made->rollout_group_ = CollectiveGroup(*made->rollouts_, between_parts_ms);
   }
   if (rank >= trains || trains == 1) {
-    made->mesh_ = std::make_unique<Mesh>();
+    made->mesh_ = std::make_unique<Mesh>(deadline_ms);
     return made;
   }
   if (drawing > 0) made->training_ = made->world_->subgroup(world_axis, "training", numbers(0, trains));

@@ -23,7 +23,8 @@ namespace longhaul {
 
 class Mesh {
  public:
-  Mesh() = default;  // one rank
+  // One rank. The deadline is of what it does with others beside a mesh.
+  explicit Mesh(std::int64_t deadline_ms = 600'000) : deadline_ms_(deadline_ms) {}
   // `world` is borrowed and has dims.world_size() ranks.
   static Result<std::unique_ptr<Mesh>> create(const ParallelDims& dims, Communicator& world,
                                               std::int64_t deadline_ms = 600'000);
@@ -85,7 +86,7 @@ class Mesh {
 
   ParallelDims dims_;
   RankCoordinates at_;
-  std::int64_t deadline_ms_ = 0;
+  std::int64_t deadline_ms_;
   std::array<Axis, mesh_axis_last + 1> axes_;
 };
 

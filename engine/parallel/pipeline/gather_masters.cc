@@ -6,6 +6,7 @@
 #include "engine/core/tensor/transfer.h"
 #include "engine/ops/pointwise/row_blocks.h"
 #include "engine/parallel/mesh/box_copy.h"
+#include "engine/parallel/mesh/part_copy.h"
 
 namespace longhaul {
 
@@ -39,12 +40,7 @@ class HeldBoxes {
  public:
   HeldBoxes(Mesh& mesh, const ParameterLayout& layout, const MasterShare& masters)
       : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
-  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
-  Result<std::span<const float>> of(const std::string& name) {
-    const FlatParameter* p = layout_.find_if_held(name);
-    if (!p) return std::span<const float>();
-    return of(*p);
-  }
+  // Collective over the ranks that share the optimizer.
   Result<std::span<const float>> of(const FlatParameter& parameter) {
     std::size_t its = 0;
     while (layout_.units()[its].flat.end <= parameter.begin) ++its;
@@ -120,19 +116,6 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
   return holders;
 }
 
-// A box as a matrix, or of a vector as its one row: rows from `row` on, columns from `column` on.
-struct MatrixPart {
-  std::int64_t row = 0, rows = 1, column = 0, columns = 0;
-
-  explicit MatrixPart(const Box& box) : column(box.offset.back()), columns(box.extent.back()) {
-    LH_ASSERT(box.offset.size() <= 2, std::to_string(box.offset.size()));
-    if (box.offset.size() == 2) row = box.offset[0], rows = box.extent[0];
-  }
-  std::int64_t place(std::int64_t of_row, std::int64_t of_column) const {
-    return (of_row - row) * columns + of_column - column;
-  }
-};
-
 // Parts of one parameter after the other, from the rank that has it to all, each of which keeps what it wants of it.
 class PartSpread {
  public:
@@ -146,7 +129,8 @@ class PartSpread {
     if (passing_.size() < count) passing_ = Tensor(), passing_ = Tensor(target_.dtype(), {count}, memory_);
     const View packed = passing_.view().rows(0, count);
     LH_CHECK(send(packed, from, mine));
-    if (wanted != nullptr) keep(MatrixPart(part), packed, MatrixPart(wanted->box), wanted->begin);
+    if (wanted == nullptr) return {};
+    copy_part(context_, packed, part, wanted->box, target_.rows(wanted->begin, wanted->end));
     return {};
   }
 
@@ -159,14 +143,6 @@ class PartSpread {
                         part.column + part.columns <= to.column + to.columns;
     if (!inside || (part.rows > 1 && part.columns != to.columns)) return {};
     return elements_from(target_, wanted->begin + to.place(part.row, part.column)).rows(0, box.elements());
-  }
-  void keep(const MatrixPart& from, ConstView packed, const MatrixPart& to, std::int64_t begin) {
-    const std::int64_t row = std::max(from.row, to.row), column = std::max(from.column, to.column);
-    const std::int64_t rows = std::min(from.row + from.rows, to.row + to.rows) - row;
-    const std::int64_t columns = std::min(from.column + from.columns, to.column + to.columns) - column;
-    if (rows <= 0 || columns <= 0) return;
-    copy_rows(context_, {rows, columns, from.columns, to.columns}, elements_from(packed, from.place(row, column)),
-              elements_from(target_, begin + to.place(row, column)));
   }
   Status send(View data, int from, ConstView mine) {
     if (ranks_.rank() == from) copy_within(context_, mine, data);
@@ -196,30 +172,86 @@ Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelS
   return {};
 }
 
-Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
-                             const MasterShare& masters, const TakeParameter& take) {
-  // Of the first ranks that hold the whole model; the others only give their shares.
-  const bool gathers = global_rank_of(mesh.dims(), mesh.whole_coordinates().front()) == 0;
-  if (!gathers && (mesh.dims().zero == 0 || (!shape.is_moe() && mesh.at().dp_replicate > 0))) return {};
+namespace {
+
+// Of the first ranks that hold the whole model.
+bool is_of_first_whole(const Mesh& mesh) {
+  return global_rank_of(mesh.dims(), mesh.whole_coordinates().front()) == 0;
+}
+
+// Another rank's part in it: where ranks share what is held, it gives its share to those that gather.
+bool only_gives(const Mesh& mesh, const ModelShape& shape, bool shared) {
+  return shared && (shape.is_moe() || mesh.at().dp_replicate == 0);
+}
+
+// `held` is collective over the ranks that share an optimizer where `shared`.
+Status gather_each(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const HeldParameter& held,
+                   bool shared, const TakeParameter& take) {
+  const bool gathers = is_of_first_whole(mesh);
+  if (!gathers && !only_gives(mesh, shape, shared)) return {};
   CollectiveGroup& ranks = mesh.whole();
-  HeldBoxes boxes(mesh, layout, masters);
+  const ParameterNames names(layout);
   std::vector<float> whole, piece;
   Status taken;
   for (const ParameterSpec& spec : parameter_list(shape)) {
-    LH_TRY(const std::span<const float> mine, boxes.of(spec.name));
+    std::span<const float> mine;
+    if (const FlatParameter* p = names.find_if_held(spec.name)) {
+      LH_TRY(mine, held(*p));
+    }
     if (!gathers) continue;
+    const std::vector<std::pair<int, Box>> holders = holders_of(spec, shape, mesh, layout.stages());
     const Box target = whole_box(spec.shape);
-    if (ranks.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
-    for (const auto& [rank, box] : holders_of(spec, shape, mesh, layout.stages())) {
+    const bool is_here = holders.front().first == 0 && holders.front().second.extent == target.extent;
+    if (ranks.is_first() && !is_here) whole.resize(static_cast<std::size_t>(target.elements()));
+    for (const auto& [rank, box] : holders) {
       if (rank == ranks.rank() && rank != 0) LH_CHECK(ranks.send(mine, 0));
-      if (!ranks.is_first()) continue;
+      if (!ranks.is_first() || is_here) continue;
       piece.resize(static_cast<std::size_t>(rank == 0 ? 0 : box.elements()));
       if (rank != 0) LH_CHECK(ranks.recv(piece, rank));
       const std::span<const float> values = rank == 0 ? mine : std::span<const float>(piece);
       copy_between_boxes(values, box, 0, box.elements(), target, whole);
     }
     // After an error the others must not be left waiting: the rest is still gathered.
-    if (ranks.is_first() && taken.ok()) taken = take(spec, whole);
+    if (ranks.is_first() && taken.ok()) taken = take(spec, is_here ? mine : std::span<const float>(whole));
+  }
+  return taken;
+}
+
+}  // namespace
+
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             const MasterShare& masters, const TakeParameter& take) {
+  HeldBoxes boxes(mesh, layout, masters);
+  return gather_each(
+      mesh, shape, layout, [&](const FlatParameter& parameter) { return boxes.of(parameter); }, mesh.dims().zero > 0,
+      take);
+}
+
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             const HeldParameter& held, const TakeParameter& take) {
+  return gather_each(mesh, shape, layout, held, mesh.dims().zero == 3, take);
+}
+
+Status gather_each_parameter(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
+                             const ParameterLayout& layout, const HeldView& held, DType dtype, MemoryAccount* memory,
+                             const TakeView& take) {
+  const bool gathers = is_of_first_whole(mesh), takes = gathers && mesh.whole().is_first();
+  if (!gathers && !only_gives(mesh, shape, mesh.dims().zero == 3)) return {};
+  const ParameterNames names(layout);
+  const std::vector<ParameterSpec> parameters = parameter_list(shape);
+  std::int64_t largest = 0;
+  for (const ParameterSpec& spec : parameters) largest = std::max(largest, spec.elements());
+  Tensor whole(dtype, {takes ? largest : 0}, memory);
+  PartSpread parts(context, mesh.whole(), whole.view(), memory);
+  Status taken;
+  for (const ParameterSpec& spec : parameters) {
+    const FlatParameter* const p = names.find_if_held(spec.name);
+    const ConstView mine = p ? held(*p) : ConstView();
+    if (!gathers) continue;
+    const FlatParameter wanted{spec, whole_box(spec.shape), 0, spec.elements()};
+    for (const auto& [rank, part] : holders_of(spec, shape, mesh, layout.stages()))
+      LH_CHECK(parts.spread(takes ? &wanted : nullptr, part, rank, mine));
+    if (takes && taken.ok()) taken = take(spec, whole.view().rows(0, spec.elements()));
   }
   return taken;
 }

@@ -51,5 +51,15 @@ Status gather_parameters(const ComputeContext& context, Mesh& mesh, const ModelS
 using TakeParameter = std::function<Status(const ParameterSpec& spec, std::span<const float> values)>;
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                              const MasterShare& masters, const TakeParameter& take);
+// The same of what `held` says that this rank's model has of a parameter, which with ZeRO 3 may be collective over the
+// ranks that share it.
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             const HeldParameter& held, const TakeParameter& take);
+// The same where operations work, so on a device all of it: what `held` says is of this type and lies there, and
+// `values` may be written to. `memory` counts it and says where it lies.
+using TakeView = std::function<Status(const ParameterSpec& spec, View values)>;
+Status gather_each_parameter(const ComputeContext& context, Mesh& mesh, const ModelShape& shape,
+                             const ParameterLayout& layout, const HeldView& held, DType dtype, MemoryAccount* memory,
+                             const TakeView& take);
 
 }  // namespace longhaul

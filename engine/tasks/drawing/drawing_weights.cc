@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/ops/pointwise/elementwise.h"
-#include "engine/parallel/pipeline/gather_masters.h"
 
 namespace longhaul {
 
@@ -11,23 +10,30 @@ bool computes_with_others(const ParallelDims& dims) {
   return holds_parts(dims) || dims.cp > 1;
 }
 
-// With ZeRO 3 compute weights pass by unit by unit, so masters are gathered, but for what an adapter makes of a unit
-// when it is there. Else each replica has its compute weights, and ranks of others, which may answer more or less
-// often, are not waited for, unless they have experts of it.
+bool draws_with_masters(const ParallelDims& dims, const ParameterStore& store) {
+  return dims.zero == 3 && !store.is_adapted();
+}
+
+HeldParameter held_as_computed(const ComputeContext& context, const ParameterStore& store) {
+  const auto values = std::make_shared<Tensor>();
+  return [&context, &store, values](const FlatParameter& p) -> Result<std::span<const float>> {
+    *values = Tensor(DType::f32, {p.end - p.begin});
+    cast(context, store.vector(p.begin, p.end - p.begin), *values);
+    return std::as_const(*values).span<float>();
+  };
+}
+
+// Without ZeRO 3 each replica has its compute weights, and ranks of others, which may answer more or less often, are
+// not waited for, unless they have experts of it.
 DrawingWeights::Gathered DrawingWeights::gather_on_host(const ComputeContext& context,
                                                         const ParameterStore& store) const {
   auto part = std::make_unique<ParameterStore>(store.shape(), DType::f32, nullptr, place_);
-  if (mesh_.dims().zero == 3 && !store.is_adapted()) {
+  if (draws_with_masters(mesh_.dims(), store)) {
     LH_CHECK(gather_masters(mesh_, store.shape(), store.layout(), {store.masters(), store.device()}, part->layout(),
                             part->masters()));
     return part;
   }
-  Tensor values;
-  const auto held = [&](const FlatParameter& p) -> Result<std::span<const float>> {
-    values = Tensor(DType::f32, {p.end - p.begin});
-    cast(context, store.vector(p.begin, p.end - p.begin), values);
-    return std::as_const(values).span<float>();
-  };
+  const HeldParameter held = held_as_computed(context, store);
   LH_CHECK(gather_parameters(mesh_, store.shape(), store.layout(), held, part->layout(), part->masters()));
   LH_CHECK(store.status());
   return part;

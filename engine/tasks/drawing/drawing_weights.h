@@ -10,11 +10,18 @@
 #include "engine/core/tensor/memory_accounts.h"
 #include "engine/model/inference/stored_weights.h"
 #include "engine/parallel/mesh/mesh.h"
+#include "engine/parallel/pipeline/gather_masters.h"
 
 namespace longhaul {
 
 // Does a rank of such a layout need others to compute a text: for the weights, or because each computes some tokens?
 bool computes_with_others(const ParallelDims& dims);
+
+// Are weights that answers are drawn with those of the masters, on a processor? With ZeRO 3 compute weights pass by
+// unit by unit, so masters are gathered, but for what an adapter makes of a unit when it is there.
+bool draws_with_masters(const ParallelDims& dims, const ParameterStore& store);
+// What a rank's model has of a parameter, on a processor, as it computes, in f32. Borrows both.
+HeldParameter held_as_computed(const ComputeContext& context, const ParameterStore& store);
 
 class DrawingWeights {
  public:

@@ -1,12 +1,9 @@
 #include "engine/tasks/rollout_ranks/rollout_messages.h"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
 
 #include "base/text/text.h"
-#include "engine/core/tensor/transfer.h"
-#include "engine/ops/pointwise/elementwise.h"
 #include "engine/tasks/rollouts/shared_rollouts.h"
 
 namespace longhaul {
@@ -51,6 +48,7 @@ std::string pack_order(const RolloutOrder& order) {
   std::string packed = bytes_of_value(order.tasks.size());
   if (order.tasks.empty()) return packed + pack_status(order.training);
   for (const std::size_t batch : order.batches) packed += bytes_of_value(batch);
+  for (const int rank : order.ranks) packed += bytes_of_value(rank);
   return packed + pack_tasks(order.tasks);
 }
 
@@ -59,6 +57,7 @@ RolloutOrder unpack_order(std::string_view bytes) {
   const auto count = next_of<std::size_t>(bytes);
   if (count > 0) {
     for (std::size_t i = 0; i < count; ++i) order.batches.push_back(next_of<std::size_t>(bytes));
+    for (std::size_t i = 0; i < count; ++i) order.ranks.push_back(next_of<int>(bytes));
     order.tasks = unpack_tasks(bytes);
     return order;
   }
@@ -79,79 +78,6 @@ Result<RolloutReply> unpack_reply(std::string_view bytes) {
   reply.times = next_of<RolloutTimes>(bytes);
   reply.rollouts = unpack_rollouts(bytes);
   return reply;
-}
-
-namespace {
-
-std::span<std::byte> bytes_of_view(View view) {
-  return {static_cast<std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
-}
-
-// Parameters that go in one message, and their elements.
-struct WeightMessage {
-  std::span<const FlatParameter> parameters;
-  std::int64_t elements = 0;
-};
-
-// The same on both sides, wherever the parameters lie: their sizes decide.
-std::vector<WeightMessage> messages_of(const ParameterStore& store, std::int64_t together) {
-  const std::int64_t most = store.device() ? 0 : together;
-  const std::span<const FlatParameter> all = store.layout().parameters();
-  std::vector<WeightMessage> messages;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::int64_t elements = all[i].end - all[i].begin;
-    if (messages.empty() || messages.back().elements + elements > most) messages.push_back({all.subspan(i, 0), 0});
-    WeightMessage& last = messages.back();
-    last = {{last.parameters.data(), last.parameters.size() + 1}, last.elements + elements};
-  }
-  return messages;
-}
-
-std::int64_t largest_of(const std::vector<WeightMessage>& messages) {
-  std::int64_t largest = 0;
-  for (const WeightMessage& message : messages) largest = std::max(largest, message.elements);
-  return largest;
-}
-
-}  // namespace
-
-Status send_weights(const ComputeContext& context, const ParameterStore& store, CollectiveGroup& ranks,
-                    MemoryAccount* memory, std::int64_t together) {
-  const std::vector<WeightMessage> messages = messages_of(store, together);
-  Tensor copy(store.device() ? store.compute_dtype() : DType::f32, {largest_of(messages)}, memory);
-  for (const WeightMessage& message : messages) {
-    std::int64_t at = 0;
-    for (const FlatParameter& p : message.parameters) {
-      const std::int64_t begin = std::exchange(at, at + p.end - p.begin);
-      const ConstView weights = store.vector(p.begin, p.end - p.begin);
-      if (store.device())
-        copy_within(context, weights, copy.view().rows(begin, at));
-      else
-        cast(context, weights, copy.view().rows(begin, at));
-    }
-    LH_CHECK(ranks.broadcast(bytes_of_view(copy.view().rows(0, message.elements)), 0));
-  }
-  return {};
-}
-
-Status take_weights(const ComputeContext& context, ParameterStore& store, CollectiveGroup& ranks,
-                    std::int64_t together) {
-  const View weights = store.device() ? store.frozen_weights() : View(store.masters());
-  for (const WeightMessage& message : messages_of(store, together)) {
-    if (message.parameters.size() == 1) {
-      const FlatParameter& p = message.parameters.front();
-      LH_CHECK(ranks.broadcast(bytes_of_view(weights.rows(p.begin, p.end)), 0));
-      continue;
-    }
-    Tensor copy(weights.dtype(), {message.elements});
-    LH_CHECK(ranks.broadcast(bytes_of_view(copy.view()), 0));
-    std::int64_t at = 0;
-    for (const FlatParameter& p : message.parameters) {
-      const std::int64_t begin = std::exchange(at, at + p.end - p.begin);
-      cast(context, copy.view().rows(begin, at), weights.rows(p.begin, p.end));
-    }
-  }
-  return {};
 }
 
 }  // namespace longhaul

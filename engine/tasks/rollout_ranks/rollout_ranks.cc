@@ -9,6 +9,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/parallel/mesh/launch_ranks.h"
 #include "engine/parallel/mesh/text_exchange.h"
+#include "engine/tasks/rollout_ranks/weight_messages.h"
 #include "engine/tasks/rollouts/shared_rollouts.h"
 
 namespace longhaul {
@@ -49,30 +50,27 @@ Result<std::vector<RolloutReply>> RolloutRanks::replies(CollectiveGroup& ranks) 
   return all;
 }
 
-Status RolloutRanks::give(const RolloutOrder& order, const ParameterStore& weights) {
-  CollectiveGroup& ranks = *run_.rollout_ranks;
-  if (!std::exchange(ready_, true)) {
-    const auto prepared = replies(ranks);
-    if (!prepared.ok()) return prepared.error();
-  }
-  LH_CHECK(broadcast_text(ranks, pack_order(order), 0));
-  const std::unique_ptr<MemoryAccounts> memory = accounts_beside(run_);
-  return send_weights(run_.compute, weights, ranks, account_of(memory.get(), MemoryCategory::weights));
+Status RolloutRanks::wait_until_ready() const {
+  const auto prepared = replies(*run_.rollout_ranks);
+  return prepared.ok() ? Status() : Status(prepared.error());
 }
 
-// A batch is what one rank that trains would draw beside its steps, or a part of that where more ranks draw than train.
+// A batch is what one rank that trains would draw beside its steps, or a part of that where more teams draw than ranks
+// train. The ranks of a team take turns at the groups of a batch.
 RolloutOrder RolloutRanks::order_of(const std::vector<std::string>& tasks, std::size_t group) const {
-  const int members = run_.mesh.replica().size();
-  const auto trains = static_cast<std::size_t>(run_.group.size()), draw = static_cast<std::size_t>(count_);
-  const std::size_t parts = (draw + trains - 1) / trains;
+  const auto members = static_cast<std::size_t>(run_.mesh.replica().size());
+  const auto trains = static_cast<std::size_t>(run_.group.size()), together = static_cast<std::size_t>(together_);
+  const std::size_t teams = static_cast<std::size_t>(count_) / together, parts = (teams + trains - 1) / trains;
   RolloutOrder order;
   for (std::size_t replica = 0; replica < tasks.size(); ++replica) {
     const std::vector<RolloutTask> own = unpack_tasks(tasks[replica]);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      const auto member = static_cast<std::size_t>(drawn_by(i, group, members));
-      const std::size_t turn = i / group / static_cast<std::size_t>(members);
+      const auto member = static_cast<std::size_t>(drawn_by(i, group, static_cast<int>(members)));
+      const std::size_t turn = i / group / members;  // of that member's groups
+      const std::size_t batch = (replica * members + member) * parts + turn % parts;
       order.tasks.push_back(own[i]);
-      order.batches.push_back((replica * static_cast<std::size_t>(members) + member) * parts + turn % parts);
+      order.batches.push_back(batch);
+      order.ranks.push_back(static_cast<int>(batch % teams * together + turn / parts % together));
     }
   }
   return order;
@@ -81,13 +79,22 @@ RolloutOrder RolloutRanks::order_of(const std::vector<std::string>& tasks, std::
 Status RolloutRanks::begin(const ParameterStore& weights, std::span<const RolloutTask> tasks, std::size_t group) {
   LH_ASSERT(!has_begun(), "a rollout is under way");
   LH_TRY(const std::vector<std::string> all, run_.mesh.data().all_gather_text(pack_tasks(tasks)));
-  Status given;
+  if (!std::exchange(ready_, true)) LH_CHECK(run_.group.agree(run_.is_first() ? wait_until_ready() : Status()));
+  Status ordered;
+  CollectiveGroup* receivers = nullptr;
   if (run_.is_first()) {
     RolloutOrder order = order_of(all, group);
-    given = give(order, weights);
-    batches_ = std::move(order.batches);
+    const auto sent = broadcast_text(*run_.rollout_ranks, pack_order(order), 0);
+    if (sent.ok())
+      receivers = run_.rollout_ranks;
+    else
+      ordered = sent.error();
+    whose_ = std::move(order.ranks);
   }
-  LH_CHECK(run_.group.agree(given));
+  const std::unique_ptr<MemoryAccounts> memory = accounts_beside(run_);
+  const Status given =
+      send_weights(run_.compute, run_.mesh, weights, receivers, account_of(memory.get(), MemoryCategory::weights));
+  LH_CHECK(run_.group.agree(ordered.ok() ? given : ordered));
   tasks_ = tasks.size();
   return {};
 }
@@ -97,9 +104,9 @@ Result<RolloutReply> RolloutRanks::collect() const {
   LH_TRY(std::vector<RolloutReply> of_ranks, replies(*run_.rollout_ranks));
   RolloutReply all;
   std::vector<std::size_t> next(of_ranks.size(), 0);
-  for (const std::size_t batch : batches_) {
-    const std::size_t rank = batch % of_ranks.size();
-    LH_ASSERT(next[rank] < of_ranks[rank].rollouts.size(), format("batch {} of rank {}", batch, rank));
+  for (const int one : whose_) {
+    const auto rank = static_cast<std::size_t>(one);
+    LH_ASSERT(next[rank] < of_ranks[rank].rollouts.size(), format("answer {} of rank {}", next[rank], rank));
     all.rollouts.push_back(std::move(of_ranks[rank].rollouts[next[rank]++]));
   }
   for (const RolloutReply& one : of_ranks) take_longest(one.times, all.times);
@@ -130,7 +137,7 @@ Status RolloutRanks::end(Status training) {
   CollectiveGroup ranks(*run_.rollout_ranks->communicator(), farewell_ms);
   const bool owes_a_reply = !std::exchange(ready_, true) || std::exchange(tasks_, 0) > 0;
   if (owes_a_reply && !gather_text_to_first(ranks, "").ok()) return training;
-  [[maybe_unused]] const auto sent = broadcast_text(ranks, pack_order({{}, {}, training}), 0);
+  [[maybe_unused]] const auto sent = broadcast_text(ranks, pack_order({{}, {}, {}, training}), 0);
   return training;
 }
 

@@ -73,7 +73,7 @@ std::vector<RolloutWorker::Talk> RolloutWorker::begin_talks(const TokenizedPromp
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     append_tokens(prompts.ids[tasks[i].prompt], false, talks[i].rollout.tokens);
     talks[i].sampling = tasks[i].sampling, talks[i].rollout.turns = 0;
-    talks[i].whose = whose.empty() ? team_.rank_of_replica() : whose[i];
+    talks[i].whose = whose.empty() ? team_.rank() : whose[i];
   }
   return talks;
 }
@@ -140,7 +140,7 @@ Status RolloutWorker::ask_environment(std::int64_t turn, const TokenizedPrompts&
   says("environment");
   std::vector<OpenConversation> asked;
   for (std::size_t i = 0; i < talks.size(); ++i) {
-    if (!talks[i].open || talks[i].whose != team_.rank_of_replica()) continue;
+    if (!talks[i].open || talks[i].whose != team_.rank()) continue;
     const PromptExample& example = prompts.examples[tasks[i].prompt];
     OpenConversation& one = asked.emplace_back(OpenConversation{example.messages, turn, example.answer});
     one.messages.insert(one.messages.end(), talks[i].turns.begin(), talks[i].turns.end());
@@ -250,7 +250,7 @@ Result<std::vector<Rollout>> RolloutWorker::answer(InferenceWeights weights, con
   std::vector<Rollout> rollouts;
   std::vector<RewardQuestion> questions;
   for (std::size_t i = 0; i < talks.size(); ++i) {
-    if (talks[i].whose != team_.rank_of_replica()) continue;
+    if (talks[i].whose != team_.rank()) continue;
     rollouts.push_back(std::move(talks[i].rollout));
     questions.push_back(
         question_of(prompts.examples[tasks[i].prompt], std::move(talks[i].turns), settings_.rollout.turns > 1));

@@ -156,8 +156,7 @@ Status Rollouts::begin(const TokenizedPrompts& prompts, std::vector<RolloutTask>
 // Weights are on their way before the training goes on to change them.
 Status Rollouts::begin_on_others(const std::vector<RolloutTask>& tasks, std::size_t group, RolloutTimes& times) {
   const std::int64_t begun_ns = run_.clock.monotonic_ns();
-  LH_CHECK(weights_.gather(run_.compute, stage_.weights(), stage_.version()));
-  LH_CHECK(others_->begin(weights_.gathered(stage_.weights()), tasks, group));
+  LH_CHECK(others_->begin(stage_.weights(), tasks, group));
   times.reshard += seconds_from(run_.clock, begun_ns);
   return {};
 }

@@ -29,7 +29,7 @@ namespace longhaul {
 class OtherRanks {
  public:
   virtual ~OtherRanks() = default;
-  // `tasks`: of this replica, as many in each; `weights`: whole, the same everywhere.
+  // `tasks`: of this replica, as many in each; `weights`: the training's, of which each rank has its part.
   virtual Status begin(const ParameterStore& weights, std::span<const RolloutTask> tasks, std::size_t group) = 0;
   virtual bool has_begun() const = 0;
   // Answers to this replica's tasks, in their order. `times`: of drawing them.

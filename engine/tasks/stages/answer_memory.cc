@@ -58,11 +58,17 @@ std::int64_t passing_elements(const ModelShape& shape, const ParallelDims& dims,
   return part;
 }
 
-// Which is sent through a copy (engine/tasks/rollout_ranks/rollout_messages.h).
+// Which goes through a copy to ranks that only draw, and there where they keep parts
+// (engine/tasks/rollout_ranks/weight_messages.h).
 std::int64_t largest_parameter(const ModelShape& shape) {
   std::int64_t largest = 0;
   for (const ParameterSpec& p : parameter_list(shape)) largest = std::max(largest, p.elements());
   return largest;
+}
+
+// What passes by while the weights go to ranks that only draw: a parameter on the first rank, and a part of one.
+std::int64_t sent_elements(const ModelShape& shape, const ParallelDims& dims) {
+  return largest_parameter(shape) + (holds_parts(dims) ? passing_elements(shape, dims, true) : 0);
 }
 
 // As RewardModel::load() makes it for texts of so many tokens, behind what stands before each of them.
@@ -91,20 +97,26 @@ Result<std::int64_t> plan_answer_memory(const AlignSettings& settings, const Mod
                                         const WeightsHere& here, const ModelsBeside& beside) {
   const std::int64_t length = settings.sequence_length + 1;
   const std::int64_t before = shape.virtual_tokens;  // which sequence_length counts
-  const ParallelDims drawing = here.takes ? ParallelDims() : drawing_dims(settings.rollout, shape, here.dims);
-  const int rank = here.takes ? 0 : rank_of_replica(here.dims, here.at);
+  const bool takes = here.draws_as.has_value();
+  const ParallelDims drawing =
+      takes ? drawing_ranks_dims(settings.rollout, shape) : drawing_dims(settings.rollout, shape, here.dims);
+  const int rank = takes ? *here.draws_as : rank_of_replica(here.dims, here.at);
   const bool in_parts = drawing.tp * drawing.pp > 1;
   const auto place_of = [&](const ModelShape& of) { return drawing_place(drawing, of, rank, {}); };
   const DrawnPart part = part_here(shape, place_of(shape));
   InferenceMemory drawn = plan_part(
       part, dtype, RolloutModel::load_for(settings.rollout.slots, length - before, before, settings.rollout.guesses()),
       drawing);
-  if (here.takes || !draws_with_its_own(here.dims, drawing))
-    drawn.weights = (part.elements + passing_elements(shape, here.dims, in_parts)) * dtype_bytes(dtype) +
-                    weights_always_copied(part.shape, dtype);
+  const auto gathered = [&](std::int64_t passing) {
+    return (part.elements + passing) * dtype_bytes(dtype) + weights_always_copied(part.shape, dtype);
+  };
+  if (takes)
+    drawn.weights = gathered(in_parts ? largest_parameter(shape) : 0);
+  else if (!draws_with_its_own(here.dims, drawing))
+    drawn.weights = gathered(passing_elements(shape, here.dims, in_parts));
   else if (!settings.adapter.on())
     drawn.weights = weights_always_copied(part.shape, dtype);
-  std::int64_t bytes = drawn.total() + (here.sends ? largest_parameter(shape) * dtype_bytes(dtype) : 0);
+  std::int64_t bytes = drawn.total() + (here.sends ? sent_elements(shape, here.dims) * dtype_bytes(dtype) : 0);
   if (!beside.reference.empty()) {
     LH_TRY(const HfConfig config, load_model_config(beside.reference));
     const DrawnPart of = part_here(config.shape, place_of(config.shape));

@@ -2,6 +2,7 @@
 // memory is taken.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "contracts/layout/parallel_dims.h"
@@ -17,11 +18,12 @@ struct ModelsBeside {
 };
 
 // What a rank of a layout has of the weights that answers are drawn with. `sends`: to ranks that only draw
-// (rollout.ranks); `takes`: it is one of these, and has nothing else.
+// (rollout.ranks); `draws_as`: its number among these where it is one of them, and has nothing else.
 struct WeightsHere {
   ParallelDims dims;
   RankCoordinates at;
-  bool sends = false, takes = false;
+  bool sends = false;
+  std::optional<int> draws_as;
 };
 
 // Bytes: while answers are drawn caches of rollout.slots texts of sequence_length, scratch memory and, in layouts whose

@@ -47,7 +47,6 @@ Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const 
     return refuse("with a model that has experts is not part of this version",
                   "use a dense model, or method = \"grpo\"");
   const ParallelDims& dims = run.mesh.dims();
-  LH_CHECK(check_drawing_layout(settings.rollout, shape, dims));
   const std::int64_t replicas = dims.dp(), share = settings.rollout.group_size * replicas;
   if (settings.global_batch_size % share == 0) return {};
   return make_error(ErrorCode::invalid_input,
@@ -146,7 +145,8 @@ Result<std::int64_t> answer_bytes_of(const TaskRun& run, const AlignSettings& se
     LH_TRY(beside.judge, run.task.input_path("reward"));
   }
   if (has_critic(settings.method)) beside.critic = settings.ppo.critic == "reward" ? beside.judge : model;
-  const WeightsHere here{run.mesh.dims(), run.mesh.at(), settings.rollout.ranks > 0 && !run.draws(), run.draws()};
+  WeightsHere here{run.mesh.dims(), run.mesh.at(), settings.rollout.ranks > 0 && !run.draws(), std::nullopt};
+  if (run.draws()) here.draws_as = run.rollout_ranks->rank() - 1;
   return plan_answer_memory(settings, drawn_shape(settings, shape), Rollouts::dtype_of(settings), here, beside);
 }
 
@@ -157,6 +157,7 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer, model));
   LH_TRY(const HfConfig config, load_model_config(model));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
+  LH_CHECK(check_drawing_layout(settings.rollout, config.shape, run.mesh.dims()));
   if (ranks) {
     LH_CHECK(ranks->check());
     LH_CHECK(refuse_rollouts(run, settings, config.shape));
@@ -181,11 +182,12 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
       LH_CHECK(check_drawing_memory(bytes, run.gpu->device()));
     }
     LH_TRY(std::unique_ptr<RewardModel> judge, load_judge(run, settings, model, judge_folder));
-    DrawingTeam alone;
+    const ModelShape shape = drawn_shape(settings, config.shape);
+    DrawingTeam team(*run.rollout_ranks, shape, drawing_ranks_dims(settings.rollout, shape), run.mesh.deadline_ms());
     LH_TRY(const std::unique_ptr<RolloutWorker> worker,
-           Rollouts::make_worker(run, settings, {tokenizer, encoder}, drawn_shape(settings, config.shape), model,
-                                 reference, reward, std::move(judge), alone));
-    return drawing->draw(*worker, drawn_shape(settings, config.shape), Rollouts::dtype_of(settings), train);
+           Rollouts::make_worker(run, settings, {tokenizer, encoder}, shape, model, reference, reward, std::move(judge),
+                                 team));
+    return drawing->draw(*worker, team, shape, Rollouts::dtype_of(settings), train);
   }
   TrainingStageSettings stage_settings = stage_settings_of(settings, config.shape, model);
   if (run.gpu) {
@@ -232,7 +234,7 @@ Status run_rollouts(TaskRun& run, const AlignSettings& settings) {
     DrawingRank drawing(run);
     return drawing.end(run_here(run, settings, nullptr, &drawing));
   }
-  RolloutRanks ranks(run, static_cast<int>(settings.rollout.ranks));
+  RolloutRanks ranks(run, settings.rollout);
   return ranks.end(run_here(run, settings, &ranks, nullptr));
 }
 

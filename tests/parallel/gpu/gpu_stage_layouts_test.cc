@@ -210,19 +210,29 @@ TEST_CASE("answers on GPUs drawn by ranks that have a part of the model each, as
   }
 }
 
-TEST_CASE("answers ahead by a rank with a GPU of its own are those that a processor draws beside its steps") {
+TEST_CASE("answers ahead by ranks with GPUs of their own are those that a processor draws beside its steps") {
   const JudgedFolder folder;
   Task task = drawn_answers(folder);
   task.settings.set("steps", 3), task.settings.find("rollout")->set("ahead", true);
   folder.run_well(task, "ahead");
-  task.settings.find("rollout")->set("ranks", 1), task.settings.find("rollout")->set("speculate", "ngram");
-  run_on_gpus(folder, task, "apart", ParallelDims(), 1);
-  const std::vector<double> alone = folder.curve("ahead"), apart = folder.curve("apart");
+  const std::vector<double> alone = folder.curve("ahead");
   REQUIRE(alone.size() == 9);
-  REQUIRE(apart.size() == 9);
   CHECK(alone[7] > 0);
-  for (std::size_t i = 0; i < alone.size(); ++i)
-    CHECK(apart[i] == doctest::Approx(alone[i]).epsilon(i % 3 == 1 ? 1e-3 : 1e-4).scale(1));
+  Value& rollout = *task.settings.find("rollout");
+  const auto check_apart = [&](const ParallelDims& trains, int ranks, int tp) {
+    CAPTURE(tp);
+    const std::string out = format("apart-{}", tp);
+    rollout.set("ranks", ranks), rollout.set("tp", tp);
+    run_on_gpus(folder, task, out, trains, ranks);
+    const std::vector<double> apart = folder.curve(out);
+    REQUIRE(apart.size() == 9);
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      CHECK(apart[i] == doctest::Approx(alone[i]).epsilon(i % 3 == 1 ? 1e-3 : 1e-4).scale(1));
+  };
+  rollout.set("speculate", "ngram");
+  check_apart(ParallelDims(), 1, 1);
+  rollout.set("speculate", "none");
+  check_apart(stage_layout(1, 1, 2, 3), 2, 2);  // two of them, with weights that others share
 }
 
 TEST_CASE("reward models on GPUs in layouts: a head of one number and of two, beside an adapter, too") {

@@ -91,14 +91,35 @@ TEST_CASE("a layout that cannot draw is refused with its numbers and what would 
         ErrorCode::invalid_input);
 }
 
-TEST_CASE("ranks that draw together do nothing ahead, and are none that only draw") {
+TEST_CASE("ranks that only draw are teams by themselves, whatever the layout that trains") {
+  const ModelShape shape = four_heads();
+  RolloutSettings rollout = drawing_by(2, 2);
+  rollout.ranks = 8;
+  CHECK(drawing_ranks_dims(rollout, shape).to_string() == "tp=2 pp=2 dp=2");
+  CHECK(drawing_layout_problems(rollout, &shape, training_layout(1, 1, 1, 3)).empty());
+  // Those that train draw so, too, where their number allows it; else each with all weights.
+  CHECK(drawing_dims(rollout, shape, training_layout(2, 1, 2)).to_string() == "tp=2 pp=2");
+  CHECK(drawing_dims(rollout, shape, training_layout(3, 1, 1)).to_string() == "dp=3");
+  CHECK(drawing_dims(rollout, shape, training_layout(1, 1, 1, 3)).world_size() == 1);
+  rollout.ranks = 6;
+  const auto six = drawing_layout_problems(rollout, nullptr, training_layout(2, 1, 2));
+  REQUIRE(six.size() == 1);
+  CHECK(six[0].what == "rollout.tp(2) * rollout.pp(2) = 4 ranks draw together, and rollout.ranks = 6");
+  CHECK(six[0].hint == "use a multiple of that: rollout.ranks = 8");
+  rollout.ranks = 3, rollout.tp = 3, rollout.pp = 1;
+  const auto heads = drawing_layout_problems(rollout, &shape, training_layout(1, 1, 1));
+  REQUIRE(!heads.empty());
+  CHECK(heads[0].what == "rollout.tp = 3 does not divide model.num_attention_heads = 4");
+}
+
+TEST_CASE("ranks that draw together draw ahead only where they do nothing else") {
   AlignSettings s;
   s.method = "grpo", s.reward.kind = "exact", s.rollout.tp = 2;
   CHECK(check_alignment(s).ok());
   s.rollout.ahead = true;
   CHECK(check_alignment(s).error().message().find("rollout.tp = 2 with rollout.ahead") != std::string::npos);
-  s.rollout.ranks = 2, s.rollout.tp = 1, s.rollout.pp = 2;
-  CHECK(check_alignment(s).error().message().find("rollout.pp = 2 with rollout.ranks = 2") != std::string::npos);
+  s.rollout.ranks = 2;
+  CHECK(check_alignment(s).ok());
 }
 
 }  // namespace drawing_layout_test

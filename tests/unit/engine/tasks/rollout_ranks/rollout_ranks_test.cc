@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
+#include "contracts/plan/rollout/drawing_layout.h"
 #include "engine/comm/threads_communicator.h"
 #include "engine/ops/pointwise/elementwise.h"
+#include "engine/parallel/mesh/box_copy.h"
 #include "engine/tasks/rollout_ranks/rollout_messages.h"
+#include "engine/tasks/rollout_ranks/weight_messages.h"
 #include "tests/unit/engine/tasks/stages/rollout_folder.h"
 #include "tests/unit/engine/tasks/stages/stage_ranks.h"
 
@@ -39,22 +43,83 @@ void check_same_steps(const std::vector<Value>& some, const std::vector<Value>& 
     }
 }
 
-// Both ranks do it at the same time, as threads, and both succeed.
-void on_two_ranks(const std::function<Status(CollectiveGroup&)>& work) {
+// What ranks of a launch do with the weights of a training: those of the mesh send what they have, the others take
+// theirs.
+struct WeightsSent {
+  ModelShape shape;
+  ParallelDims trains;
+  DType dtype = DType::f32;
+  RolloutSettings drawn;  // ranks, tp, pp
+  std::int64_t together = weights_together;
+};
+
+// Of each rank that draws what it has then, by the names of parameters.
+std::vector<std::map<std::string, std::vector<float>>> send_over_ranks(const WeightsSent& sent) {
+  const int drawing = static_cast<int>(sent.drawn.ranks), ranks = sent.trains.world_size() + drawing;
   const SystemClock clock;
-  const ThreadsWorld world(2);
+  const ThreadsWorld world(ranks);
   CommOptions options;
   options.clock = &clock;
-  std::vector<Status> ends(2);
+  const ComputeContext context(1);
+  std::vector<std::map<std::string, std::vector<float>>> taken(static_cast<std::size_t>(drawing));
+  std::vector<Status> ends(static_cast<std::size_t>(ranks));
+  const auto work = [&](int rank) -> Status {
+    LH_TRY(const auto parted, LaunchRanks::create(sent.trains, drawing, world.communicator(rank, 1, options), 20'000));
+    CollectiveGroup* const between = parted->rollout_ranks();
+    if (rank < sent.trains.world_size()) {
+      Mesh& mesh = parted->mesh();
+      const ParallelDims& dims = mesh.dims();
+      ParameterStore store(sent.shape, sent.dtype, nullptr,
+                           {dims, mesh.at(), even_stages(static_cast<int>(sent.shape.num_hidden_layers), dims.pp)});
+      initialize_parameters(context, store, 3);
+      store.refresh_compute_copy(context);
+      return send_weights(context, mesh, store, between, nullptr, sent.together);
+    }
+    const ParallelDims dims = drawing_ranks_dims(sent.drawn, sent.shape);
+    ParameterStore store(sent.shape, DType::f32, nullptr, drawing_place(dims, sent.shape, between->rank() - 1, {}));
+    LH_CHECK(take_weights(context, store, *between, nullptr, sent.together));
+    for (const FlatParameter& p : store.layout().parameters()) {
+      const std::span<const float> came = store.vector(p.begin, p.end - p.begin).span<float>();
+      taken[static_cast<std::size_t>(between->rank() - 1)][p.spec.name].assign(came.begin(), came.end());
+    }
+    return {};
+  };
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      const std::unique_ptr<Communicator> communicator = world.communicator(rank, 1, options);
-      CollectiveGroup ranks(*communicator, 20'000);
-      ends[static_cast<std::size_t>(rank)] = work(ranks);
-    });
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { ends[static_cast<std::size_t>(rank)] = work(rank); });
   for (std::thread& thread : threads) thread.join();
   check_all_well(ends);
+  return taken;
+}
+
+// Each has of each parameter what its layout says, as a store that nobody parted computes with it.
+void check_sent(const WeightsSent& sent) {
+  CAPTURE(sent.trains.to_string());
+  CAPTURE(sent.drawn.tp);
+  CAPTURE(sent.drawn.pp);
+  CAPTURE(sent.together);
+  const ComputeContext context(1);
+  ParameterStore whole(sent.shape, sent.dtype);
+  initialize_parameters(context, whole, 3);
+  whole.refresh_compute_copy(context);
+  const ParameterNames names(whole.layout());
+  const auto taken = send_over_ranks(sent);
+  for (std::size_t rank = 0; rank < taken.size(); ++rank) {
+    CAPTURE(rank);
+    const ParameterLayout layout(frozen_shape(sent.shape), drawing_place(drawing_ranks_dims(sent.drawn, sent.shape),
+                                                                         sent.shape, static_cast<int>(rank), {}));
+    REQUIRE(taken[rank].size() == layout.parameters().size());
+    for (const FlatParameter& p : layout.parameters()) {
+      CAPTURE(p.spec.name);
+      const FlatParameter& all = *names.find_if_held(p.spec.name);
+      std::vector<float> computes(static_cast<std::size_t>(all.end - all.begin)),
+          wanted(static_cast<std::size_t>(p.end - p.begin));
+      cast(context, whole.vector(all.begin, all.end - all.begin), computes);
+      copy_between_boxes(std::span<const float>(computes), all.box, 0, std::ssize(computes), p.box,
+                         std::span<float>(wanted));
+      CHECK(taken[rank].at(p.spec.name) == wanted);
+    }
+  }
 }
 
 }  // namespace
@@ -92,6 +157,40 @@ TEST_CASE("ranks that only draw: the bits of a training that draws ahead by itse
   }
 }
 
+TEST_CASE("ranks that only draw together: what one rank learns, for any layouts, with adapters, also after a restart") {
+  const RolloutFolder folder;
+  Task task = ahead_task(folder);
+  Value& rollout = *task.settings.find("rollout");
+  run_on_ranks(folder, task, "thread", 1);
+  struct Drawn {
+    ParallelDims trains;
+    int ranks, tp, pp;
+  };
+  const auto draw = [&](const Drawn& drawn, const std::string& out, bool stops = false) {
+    rollout.set("ranks", drawn.ranks), rollout.set("tp", drawn.tp), rollout.set("pp", drawn.pp);
+    return run_in_layout(folder, task, out, drawn.trains, {.drawing = drawn.ranks, .stops = stops});
+  };
+  // Ranks that train draw the first rollout, and groups once more: together, or each by itself.
+  const Drawn layouts[] = {
+      {stage_layout(1, 1, 2, 0), 4, 2, 1}, {stage_layout(1, 1, 2, 3), 2, 1, 2}, {stage_layout(2, 2, 1, 0), 4, 2, 2}};
+  for (const Drawn& drawn : layouts) {
+    CAPTURE(drawn.trains.to_string());
+    const std::string out = replace_all(drawn.trains.to_string(), " ", "-");
+    check_all_well(draw(drawn, out));
+    check_same_steps(folder.metrics(out), folder.metrics("thread"), 1e-5);
+  }
+  for (const Status& one : draw(layouts[0], "parts", true)) REQUIRE_FALSE(one.ok());
+  check_all_well(draw(layouts[0], "parts"));
+  CHECK(folder.weights("parts") == folder.weights(replace_all(layouts[0].trains.to_string(), " ", "-")));
+
+  task.settings.set("adapter", *parse_json(R"({"kind": "lora", "rank": 4})"));
+  task.settings.set("steps", 2);
+  rollout.set("ranks", 0), rollout.set("tp", 1), rollout.set("pp", 1);
+  run_on_ranks(folder, task, "lora", 1);
+  check_all_well(draw({stage_layout(1, 1, 2, 3), 2, 2, 1}, "lora-apart"));
+  check_same_steps(folder.metrics("lora-apart"), folder.metrics("lora"), 1e-5);
+}
+
 TEST_CASE("ranks that only draw: one that cannot ends the stage with its name, and too few of them are refused") {
   const RolloutFolder folder;
   Task task = ahead_task(folder);
@@ -113,39 +212,35 @@ TEST_CASE("ranks that only draw: one that cannot ends the stage with its name, a
   }
 }
 
-TEST_CASE("ranks that only draw: weights come out as they went in, however many go in one message") {
-  ModelShape shape;
-  shape.hidden_size = 8, shape.num_hidden_layers = 2, shape.num_attention_heads = 2, shape.intermediate_size = 12;
-  shape.vocab_size = 20, shape.max_position_embeddings = 16;
-  shape = resolve_shape(shape).value();
-  const ComputeContext context(1);
+TEST_CASE("ranks that only draw: each gets its part of the weights, whoever has them, in messages of any size") {
+  WeightsSent sent;
+  sent.shape.hidden_size = 8, sent.shape.num_hidden_layers = 2, sent.shape.num_attention_heads = 2;
+  sent.shape.intermediate_size = 12, sent.shape.vocab_size = 20, sent.shape.max_position_embeddings = 16;
+  sent.shape = resolve_shape(sent.shape).value();
+  sent.drawn.ranks = 1;
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::int64_t together : {std::int64_t{0}, std::int64_t{150}, weights_together}) {
-      CAPTURE(together);
-      ParameterStore sent(shape, dtype), taken(shape, DType::f32);
-      initialize_parameters(context, sent, 3);
-      sent.refresh_compute_copy(context);
-      on_two_ranks([&](CollectiveGroup& ranks) {
-        return ranks.is_first() ? send_weights(context, sent, ranks, nullptr, together)
-                                : take_weights(context, taken, ranks, together);
-      });
-      for (const FlatParameter& p : sent.layout().parameters()) {
-        CAPTURE(p.spec.name);
-        std::vector<float> computes(static_cast<std::size_t>(p.end - p.begin));
-        cast(context, sent.vector(p.begin, p.end - p.begin), computes);
-        const std::span<const float> came = taken.vector(p.begin, p.end - p.begin).span<float>();
-        CHECK(std::ranges::equal(came, computes));
-      }
+      sent.dtype = dtype, sent.together = together;
+      check_sent(sent);
     }
+  sent.dtype = DType::f32, sent.drawn.ranks = 4;
+  for (const ParallelDims& trains :
+       {stage_layout(1, 1, 1, 0), stage_layout(2, 1, 1, 0), stage_layout(1, 2, 2, 0), stage_layout(2, 1, 2, 3)})
+    for (const auto& [tp, pp] : {std::pair{2, 1}, std::pair{1, 2}, std::pair{2, 2}})
+      for (const std::int64_t together : {std::int64_t{0}, std::int64_t{150}}) {
+        sent.trains = trains, sent.drawn.tp = tp, sent.drawn.pp = pp, sent.together = together;
+        check_sent(sent);
+      }
 }
 
 TEST_CASE("ranks that only draw: orders and replies come out as they went in") {
   RolloutOrder order;
-  order.tasks.resize(3), order.batches = {0, 1, 0};
+  order.tasks.resize(3), order.batches = {0, 1, 0}, order.ranks = {0, 3, 1};
   order.tasks[2].prompt = 7, order.tasks[2].sampling.stream = 1234567890123456789u;
   const RolloutOrder read = unpack_order(pack_order(order));
   REQUIRE(read.tasks.size() == 3);
   CHECK(read.batches == order.batches);
+  CHECK(read.ranks == order.ranks);
   CHECK(read.tasks[2].prompt == 7);
   CHECK(read.tasks[2].sampling.stream == order.tasks[2].sampling.stream);
 

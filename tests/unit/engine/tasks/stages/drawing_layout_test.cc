@@ -127,8 +127,11 @@ TEST_CASE("a layout that ranks cannot draw in is refused, with the numbers and w
   Task ahead = drawing(folder.grpo(), 2, 1);
   ahead.settings.find("rollout")->set("ahead", true);
   CHECK(says(folder.refusal(ahead), "rollout.tp = 2 with rollout.ahead"));
-  ahead.settings.find("rollout")->set("ranks", 1);
-  CHECK(says(folder.refusal(ahead), "rollout.tp = 2 with rollout.ranks = 1"));
+  ahead.settings.find("rollout")->set("ranks", 3);
+  for (const Status& one : run_in_layout(folder, ahead, "refused", stage_layout(1, 1, 1, 0), {.drawing = 3})) {
+    REQUIRE_FALSE(one.ok());
+    CHECK(says(one.error().message(), "rollout.tp(2) * rollout.pp(1) = 2 ranks draw together, and rollout.ranks = 3"));
+  }
 }
 
 }  // namespace drawing_layout_test
