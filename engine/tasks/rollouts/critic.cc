@@ -99,6 +99,7 @@ Status Critic::make_model(const TrainerOptions& options) {
     LlamaOptions model = stage_options(schedules, options, run_.mesh, chunk);
     model.tokens_max = settings_.micro_batch_size * settings_.sequence_length;
     model.length_max = settings_.sequence_length, model.memory = memory_.get();
+    model.moe.balance = "none", model.moe.z_loss_coef = 0;  // as the policy has it
     LH_TRY(model.context_attention, context_attention_kind(settings_.cp_attention));
     stages_.push_back(std::make_unique<Llama>(store_, model));
     stages.push_back(stages_.back().get());

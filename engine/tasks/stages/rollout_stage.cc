@@ -39,13 +39,7 @@ Result<TokenizedPrompts> read_prompt_file(TaskRun& run, const std::string& input
 }
 
 Status refuse_rollouts(const TaskRun& run, const AlignSettings& settings, const ModelShape& shape) {
-  const auto refuse = [&](const std::string& what, const std::string& hint) {
-    return make_error(ErrorCode::unsupported, format("method = \"{}\" {}", settings.method, what), hint);
-  };
   LH_CHECK(check_rollout_features(settings, shape, run.mesh.dims()));
-  if (shape.is_moe() && has_critic(settings.method))
-    return refuse("with a model that has experts is not part of this version",
-                  "use a dense model, or method = \"grpo\"");
   const ParallelDims& dims = run.mesh.dims();
   const std::int64_t replicas = dims.dp(), share = settings.rollout.group_size * replicas;
   if (settings.global_batch_size % share == 0) return {};

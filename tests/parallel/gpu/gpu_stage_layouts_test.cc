@@ -179,6 +179,25 @@ TEST_CASE("answers on GPUs in layouts: drawn by all weights, and learnt from as 
   check_layouts(folder, "ppo", ppo, layouts, {"heldout_accuracy", "heldout_answer_tokens"});
 }
 
+TEST_CASE("answers on GPUs of a model with experts, and a critic that has experts, too") {
+  const JudgedFolder folder;
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}},
+                              R"({"sequence_length": 64, "micro_batch_size": 8, "global_batch_size": 8, "steps": 4,
+                                  "precision": "f32", "optimizer": {"lr": 0.004, "warmup_steps": 2},
+                                  "model": {"architecture": "mixtral", "hidden_size": 16, "intermediate_size": 24,
+                                            "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+                                            "num_local_experts": 2, "num_experts_per_tok": 1,
+                                            "max_position_embeddings": 64}})"),
+                  "experts");
+  Task task = drawn_answers(folder);
+  for (TaskInput& input : task.inputs)
+    if (input.name == "model") input.paths = {folder.at("experts")};
+  task.settings.set("method", "ppo"), task.settings.find("rollout")->set("group_size", 1);
+  ParallelDims over_replicas = stage_layout(1, 1, 2, 0);
+  over_replicas.ep = 2;
+  check_layouts(folder, "experts-ppo", task, {ParallelDims(), over_replicas}, {"heldout_answer_tokens"});
+}
+
 TEST_CASE("answers on GPUs in layouts by what an adapter makes of the weights, and by what it puts before texts") {
   const JudgedFolder folder;
   std::vector<std::string> adapters = {R"({"kind": "prefix", "virtual_tokens": 3})"};

@@ -554,9 +554,25 @@ TEST_CASE("learning from rewards: a model with experts draws with the weights th
         CHECK(steps[i].get_number(figure) == doctest::Approx(one[i].get_number(figure)).epsilon(1e-5).scale(1));
       }
   }
-  Task ppo = task;
-  ppo.settings.set("method", "ppo"), ppo.settings.find("rollout")->set("group_size", 1);
-  CHECK(has_text(folder.refusal(ppo), "with a model that has experts"));
+
+  // A critic with experts lies over ranks as the policy does.
+  task.settings.set("method", "ppo"), task.settings.find("rollout")->set("group_size", 1);
+  folder.run_well(task, "critic");
+  const std::vector<Value> valued = folder.metrics("critic");
+  REQUIRE(valued.size() == 2);
+  CHECK(valued[0].get_number("critic_grad_norm") > 0);
+  for (const ParallelDims& dims : {stage_layout(2, 2, 1, 0), stage_layout(1, 1, 2, 3), over_replicas, split}) {
+    CAPTURE(dims.to_string());
+    const std::string out = "critic-" + replace_all(dims.to_string(), " ", "-");
+    run_on_ranks(folder, task, out, dims);
+    const std::vector<Value> steps = folder.metrics(out);
+    REQUIRE(steps.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const char* figure : {"loss", "reward", "value", "value_loss", "critic_grad_norm", "grad_norm"}) {
+        CAPTURE(std::string(figure));
+        CHECK(steps[i].get_number(figure) == doctest::Approx(valued[i].get_number(figure)).epsilon(1e-4).scale(1));
+      }
+  }
 }
 
 }  // namespace longhaul
