@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from scenario import (LONGHAUL, SOURCE, Skip, call, case, events, expect, longhaul, main, newest_run, processes_holding, program,
+from scenario import (LONGHAUL, PATIENCE, SOURCE, Skip, call, case, events, expect, longhaul, main, newest_run, processes_holding, program,
                       runs, snapshot, stage_status, status, wait_for)
 from tiny_inputs import page, write_pages, write_questions
 
@@ -667,7 +667,7 @@ def full_disk_as_tmpfs(here):
             disk.fill(leave_kb)
             gate.write_text("")
             try:
-                out, _ = process.communicate(timeout=60)
+                out, _ = process.communicate(timeout=60 * PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -746,7 +746,7 @@ class TwoRanks:
 
     def end(self):
         try:
-            out, _ = self.process.communicate(timeout=180)
+            out, _ = self.process.communicate(timeout=180 * PATIENCE)
             return out
         finally:
             if self.process.poll() is None:
@@ -839,7 +839,7 @@ def clients_of_a_real_model(here):
 
         good = json.dumps({"prompt": "The old", "max_tokens": 4, "temperature": 0})
         expect("it answers", ask(good)[0] == 200)
-        drip = socket.create_connection((host, int(port)), timeout=10)
+        drip = socket.create_connection((host, int(port)), timeout=10 * PATIENCE)
         drip.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 500\r\n\r\n{{".encode())
         start, longest, closed = time.monotonic(), 0.0, None
         drip.settimeout(0.05)

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 
+from scenario import PATIENCE
+
 longhaul, source = sys.argv[1], pathlib.Path(sys.argv[2])
 failures = 0
 
 
 def call(*arguments, cwd):
-    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60 * PATIENCE)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import time
 
-from scenario import (LONGHAUL, Skip, call, case, events, expect, longhaul, main, newest_run, runs, stage_status, status,
+from scenario import (LONGHAUL, PATIENCE, Skip, call, case, events, expect, longhaul, main, newest_run, runs, stage_status, status,
                       wait_for)
 from tiny_inputs import write_pages
 from webhook import Hook, make_certificate
@@ -86,7 +86,7 @@ def orders_steer_a_training_and_their_outcomes_are_known(here):
         longhaul(here, "tell", "latest", "stop-after", "200000", code=3, says="ends after step 200000 anyhow")
         step = int(stage_status(here, "pretrain")["progress"]["done"]) + 400
         longhaul(here, "tell", "latest", "stop-after", step, code=0, deadline_s=100, says="stop after step")
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=60 * PATIENCE)
         expect("the shortened run succeeds", process.returncode == 0, out)
         figures = stage_status(here, "pretrain")["figures"]
         expect("it ended where it was asked to", figures["steps"] == step and figures["steps_planned"] == 200000, figures)
@@ -116,8 +116,8 @@ def a_training_is_watched_while_it_runs(here):
         wait_for("steps", lambda: list(run.glob("stages/pretrain/attempts/*/events.jsonl")) and len(events(run, "pretrain", "metric")) > 2)
         watchers = [start(here, "logs", "-f"), start(here, "status", "--watch", "--every", "200ms")]
         expect("the training was still running", process.poll() is None)
-        quiet, _ = process.communicate(timeout=120)
-        followed, watched = [one.communicate(timeout=60)[0] for one in watchers]
+        quiet, _ = process.communicate(timeout=120 * PATIENCE)
+        followed, watched = [one.communicate(timeout=60 * PATIENCE)[0] for one in watchers]
         expect("all end with the run", [one.returncode for one in (process, *watchers)] == [0, 0, 0], (quiet, followed, watched))
         expect("steps were followed to the last", "step 3000/3000  loss " in followed and "tokens/s" in followed, followed[-2000:])
         expect("running, then ended", "running" in watched and "succeeded" in watched.split("running")[-1], watched[-3000:])
@@ -332,7 +332,7 @@ def gc_deletes_what_nobody_needs_and_nothing_else(here):
     done = longhaul(here, "gc", "--keep-last", "0", "--delete", code=0, says="it has not ended")
     expect("a run that has not ended keeps everything", (running / "stages/a/attempts/1/staging").exists(), done)
     os.kill(process.pid, signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=30 * PATIENCE)
     longhaul(here, "cancel", code=0)
 
 
@@ -430,7 +430,7 @@ def a_colleague_of_the_group_sees_steers_and_takes_over_a_run(here):
     os.chown(shared, 0, group.gr_gid)
     shared.chmod(0o2770)
     def program(uid, *arguments):
-        return subprocess.run([programs / "longhaul", *arguments], cwd=shared, capture_output=True, text=True, timeout=60,
+        return subprocess.run([programs / "longhaul", *arguments], cwd=shared, capture_output=True, text=True, timeout=60 * PATIENCE,
                               preexec_fn=as_user(uid, group.gr_gid))
     (shared / "w.toml").write_text(f'[workflow]\nname = "ours"\n[stage.a]\nkind = "command"\nscript = "true"\n[stage.b]\n'
                                    f'kind = "command"\nneeds = ["a"]\nretries = 0\nscript = "test -e {here}/go"\n')
@@ -451,7 +451,7 @@ def a_colleague_of_the_group_sees_steers_and_takes_over_a_run(here):
     expect("the second attempt is the colleague's", (run / "stages/b/attempts/2").stat().st_uid == 40002)
     again = program(40001, "status", str(run))
     expect("the maker still sees all of it", again.returncode == 0 and "succeeded" in again.stdout, again.stdout + again.stderr)
-    outside = subprocess.run([programs / "longhaul", "status", str(run)], cwd="/", capture_output=True, text=True, timeout=60,
+    outside = subprocess.run([programs / "longhaul", "status", str(run)], cwd="/", capture_output=True, text=True, timeout=60 * PATIENCE,
                              preexec_fn=as_user(40003, 40003))
     expect("nobody else does", outside.returncode != 0, outside.stdout + outside.stderr)
     (shared / "other.toml").write_text('group = "no-such-group"\n')

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from scenario import LONGHAUL, SOURCE, Skip, case, expect, longhaul, main, newest_run, processes_holding, runs, wait_for
+from scenario import LONGHAUL, PATIENCE, SOURCE, Skip, case, expect, longhaul, main, newest_run, processes_holding, runs, wait_for
 from tiny_inputs import tokens_of_pages, write_pages
 
 SEED = 20260402
@@ -67,7 +67,7 @@ class Foreground:
     def kill(self):
         if self.process.poll() is None:
             # The stage's job has a session of its own, and goes on without us.
-            subprocess.run([LONGHAUL, "cancel", "latest"], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+            subprocess.run([LONGHAUL, "cancel", "latest"], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * PATIENCE)
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 
 from docs_blocks import all_blocks, command_lines, form_of
-from scenario import LONGHAUL, SOURCE, call, case, expect, longhaul, main
+from scenario import LONGHAUL, PATIENCE, SOURCE, call, case, expect, longhaul, main
 
 RUN_DEADLINE_S = 240
 WORDS = ("the river runs past an old town where people meet in the market each morning to speak about weather work harvest "
@@ -117,7 +117,7 @@ def shells_take_every_command(_):
             continue
         # What stands for something, FOLDER|FOLDER or [--json], is no shell's.
         text = re.sub(r"\[[^]\"]*\]|\.\.\.|(?<=[a-z])\|(?=[a-z])| \| (?=[a-z]+ [|#])| \| (?=[a-z]+ *(?:#|$))", " ", block.text)
-        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, timeout=60 * PATIENCE)
         expect(f"a shell takes {block}", done.returncode == 0, done.stderr + text)
 
 
@@ -132,7 +132,7 @@ def programs_beside_longhaul_have_the_options_that_are_shown(_):
                 continue
             checked += 1
             done = subprocess.run([str(LONGHAUL.parent / f"longhaul-{found[1]}"), found[2], "--help"], capture_output=True, text=True,
-                                  timeout=60)
+                                  timeout=60 * PATIENCE)
             wrong += [f"{block}: {line}: no {option}" for option in OPTION.findall(found[3].split(">")[0])
                       if not re.search(rf"(?<![\w-]){option}(?![\w-])", done.stdout + done.stderr)]
     expect("all of them exist", not wrong, "\n".join(wrong))

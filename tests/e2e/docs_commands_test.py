@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from scenario import LONGHAUL, SOURCE, case, expect, main
+from scenario import LONGHAUL, PATIENCE, SOURCE, case, expect, main
 
 SPAN = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[\s/;(|&'\"])longhaul ((?:[a-z][a-z-]*)(?: .*)?)$")
@@ -21,7 +21,7 @@ SCRIPT = re.compile(r"(?<![\w/.-])(scripts/[\w.-]+[\w])")
 
 @functools.cache
 def help_of(*command):
-    done = subprocess.run([str(LONGHAUL), *command, "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(LONGHAUL), *command, "--help"], capture_output=True, text=True, timeout=60 * PATIENCE)
     return done.stdout if done.returncode == 0 else ""
 
 
@@ -94,7 +94,7 @@ def every_script_that_is_named_exists(_):
 
 @case
 def manual_pages_are_written_and_a_formatter_takes_them(here):
-    done = subprocess.run([str(LONGHAUL), "docs", "--man", "man1"], cwd=here, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(LONGHAUL), "docs", "--man", "man1"], cwd=here, capture_output=True, text=True, timeout=60 * PATIENCE)
     expect("they are written", done.returncode == 0, done.stdout + done.stderr)
     written = {page.name.removesuffix(".1"): page for page in (here / "man1").iterdir()}
     expect("one for each command", set(written) == {"longhaul"} | {f"longhaul-{name}" for name in commands()}, sorted(written))
@@ -102,16 +102,16 @@ def manual_pages_are_written_and_a_formatter_takes_them(here):
         if not shutil.which(lint[0]):
             continue
         for page in written.values():
-            done = subprocess.run([*lint, str(page)], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*lint, str(page)], capture_output=True, text=True, timeout=60 * PATIENCE)
             expect(f"{lint[0]} has nothing to say of {page.name}", done.returncode == 0 and not done.stderr + done.stdout,
                    done.stdout + done.stderr)
     if shutil.which("man"):
-        done = subprocess.run(["man", "-l", str(written["longhaul-run"])], capture_output=True, text=True, timeout=60,
+        done = subprocess.run(["man", "-l", str(written["longhaul-run"])], capture_output=True, text=True, timeout=60 * PATIENCE,
                               env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "80", "LC_ALL": "C"})
         text = re.sub(".\b", "", done.stdout)
         # A minimized system has a stand-in for man, which says so.
         expect("man shows it", "start a workflow here and stay with it to its end" in text or "minimized" in text, done.stdout + done.stderr)
-    refused = subprocess.run([str(LONGHAUL), "docs", "run", "--man", "man1"], cwd=here, capture_output=True, text=True, timeout=60)
+    refused = subprocess.run([str(LONGHAUL), "docs", "run", "--man", "man1"], cwd=here, capture_output=True, text=True, timeout=60 * PATIENCE)
     expect("a page by itself is no manual page", refused.returncode == 2 and "PAGE" in refused.stderr, refused.stderr)
 
 

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from scenario import PATIENCE
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from training_files import write_toml  # noqa: E402
 
@@ -34,7 +36,7 @@ def engine(program, *arguments, code=0, ranks=1):
         command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
                    *command]
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280 * PATIENCE, env=environment)
     if done.returncode != code:
         sys.exit(f"{program} {arguments} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
     return done.stdout if code == 0 else done.stderr

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from scenario import PATIENCE
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from training_files import write_dataset, write_toml  # noqa: E402
 
@@ -61,7 +63,7 @@ def train(folder, tokens, engine, code=0, ranks=1, parallel=None, launcher=None,
         command = launcher(ranks) + command if launcher else command[:1] + [ranks] + command[1:]
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True, timeout=200,
+    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True, timeout=200 * PATIENCE,
                           env=environment)
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         sys.exit(f"{engine} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
@@ -137,7 +139,7 @@ def through_the_lead(here, tokens, alone):
                 "task": str(stage / "task.toml"), "attempt_dir": str(attempt), "stage_dir": str(stage),
                 "engine": str(BIN / "longhaul-engine-emulated-gpu"), "run_dir": str(here), "fault_plan": str(plan)})
     done = subprocess.run([BIN / "longhaul-worker", "lead", "--attempt", attempt], capture_output=True, text=True,
-                          timeout=200)
+                          timeout=200 * PATIENCE)
     events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
     if done.returncode != 0 or not (stage / "out/artifact.json").exists():
         sys.exit(f"the lead ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -244,7 +246,7 @@ def main():
         if "too little memory on a GPU emulated on the processor" not in said or "free" not in said:
             sys.exit(f"too large a model: {said}")
         # What the engine says of itself, a training that needs a GPU says as well.
-        info = subprocess.run([BIN / "longhaul-engine", "info"], capture_output=True, text=True, timeout=60).stdout
+        info = subprocess.run([BIN / "longhaul-engine", "info"], capture_output=True, text=True, timeout=60 * PATIENCE).stdout
         cuda = next(line for line in info.splitlines() if line.startswith("cuda operations: "))
         print(cuda)
         if "not usable here: " in cuda or cuda.endswith(": none"):

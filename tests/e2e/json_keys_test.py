@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from scenario import PATIENCE
+
 longhaul, source = sys.argv[1], pathlib.Path(sys.argv[2])
 failures = 0
 
@@ -56,7 +58,7 @@ def paths(value, at=""):
 
 
 def call(*arguments, cwd, code=0):
-    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
+    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120 * PATIENCE,
                           env={**os.environ, "XDG_CACHE_HOME": str(cwd / "cache")})
     expect(f"{arguments[0]} ends with {code}", done.returncode == code, done.stderr + done.stdout)
     return json.loads(done.stdout)
@@ -152,14 +154,14 @@ with tempfile.TemporaryDirectory() as folder:
     change = changed["reasons"][0]["changes"]
     expect("a change is named", [(c["what"], c["name"], c["from"], c["to"]) for c in change] ==
            [("setting", "script", '"true"', '"true # again"')], changed["reasons"])
-    subprocess.run([longhaul, "run", "w.toml", "--set", 'stage.a.script="true # again"'], cwd=here, capture_output=True, timeout=120)
+    subprocess.run([longhaul, "run", "w.toml", "--set", 'stage.a.script="true # again"'], cwd=here, capture_output=True, timeout=120 * PATIENCE)
     logs = "".join(path.read_text() for path in (here / "runs").glob("w-*/log/*.jsonl"))
     expect("the same reason stands in the run's log", changed["reasons"][0]["why"] in logs.replace('\\"', '"'), logs)
     shipped = sorted((source / "workflows").glob("*.toml")) + sorted((source / "workflows/examples").glob("*.toml"))
     planned = unsited = 0
     for workflow in shipped:
         for site in ([], ["--site", "leonardo-booster", "--no-queue", "--set", 'site.account="a"']):
-            done = subprocess.run([longhaul, "plan", str(workflow), "--json", *site], cwd=here, capture_output=True, text=True, timeout=120)
+            done = subprocess.run([longhaul, "plan", str(workflow), "--json", *site], cwd=here, capture_output=True, text=True, timeout=120 * PATIENCE)
             document = json.loads(done.stdout) if done.stdout else {}
             if document.get("file") == "longhaul plan":
                 planned += 1

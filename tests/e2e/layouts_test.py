@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from scenario import (LONGHAUL, case, events, expect, longhaul, main, newest_run, processes_holding, runs, stage_status,
+from scenario import (LONGHAUL, PATIENCE, case, events, expect, longhaul, main, newest_run, processes_holding, runs, stage_status,
                       wait_for)
 from tiny_inputs import tokens_of_pages, write_pages, write_questions
 
@@ -117,7 +117,7 @@ class Job:
     def end(self, here):
         try:
             longhaul(here, "cancel", self.run.name, deadline_s=60)
-            self.process.communicate(timeout=60)
+            self.process.communicate(timeout=60 * PATIENCE)
         finally:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 
-from scenario import LONGHAUL, case, events, expect, longhaul, main, newest_run, runs, stage_status, status, wait_for
+from scenario import LONGHAUL, PATIENCE, case, events, expect, longhaul, main, newest_run, runs, stage_status, status, wait_for
 from tiny_inputs import tokens_of_pages, write_pages, write_questions
 
 SEED = 20260307
@@ -80,7 +80,7 @@ def a_milestone_is_evaluated_before_the_training_ends(here):
         expect("gc leaves it alone", (out / "model.safetensors").exists())
         longhaul(here, "gc", code=0, says="its checkpoints and milestones hold at most")
         longhaul(here, "tell", "latest", "stop-after", int(now["progress"]["done"]) + 400, code=0)
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate(timeout=60 * PATIENCE)
         expect("the shortened run ends well", process.returncode == 0, text)
         end = stage_status(here, "late")
         expect("what it no longer reaches is skipped", end["state"] == "skipped" and "ended after step" in end["cause"], end)

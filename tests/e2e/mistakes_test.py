@@ -17,6 +17,7 @@ import tempfile
 
 from first_hour_test import write_texts
 from mistakes import CHATS, MISTAKES, SCRIPT, TEXTS
+from scenario import PATIENCE
 
 LONGHAUL, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
 RUNS = "--run" in sys.argv
@@ -50,7 +51,7 @@ COMMANDS = [
 
 
 def call(here, *words):
-    done = subprocess.run([str(LONGHAUL), *words], cwd=here, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([str(LONGHAUL), *words], cwd=here, capture_output=True, text=True, timeout=300 * PATIENCE)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 
-from scenario import SOURCE, call, case, events, expect, longhaul, main, newest_run, program, runs, snapshot, status
+from scenario import PATIENCE, SOURCE, call, case, events, expect, longhaul, main, newest_run, program, runs, snapshot, status
 from tiny_inputs import write_pages, write_questions
 
 SEED = 20260301
@@ -173,7 +173,7 @@ class Server:
         self.token = pathlib.Path(self.endpoint["token_file"]).read_text().strip()
 
     def ask(self, path, body=None, token=None):
-        client = http.client.HTTPConnection(self.address, timeout=20)
+        client = http.client.HTTPConnection(self.address, timeout=20 * PATIENCE)
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
         client.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
         answer = client.getresponse()
@@ -260,7 +260,7 @@ def from_pages_to_an_answer(here):
         expect("each run's server answers", second.alive() and server.alive())
         shown = longhaul(here, "status", code=0, says="server of deploy: http://127.0.0.1:").out
         asked = subprocess.run(["bash", "-c", next(line for line in shown.splitlines() if line.startswith("  curl "))],
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=60 * PATIENCE)
         expect("the line that status prints asks it", '"choices"' in asked.stdout, asked.stdout + asked.stderr)
         longhaul(here, "cancel", "--server", code=0, says="server of deploy: stopped")
         expect("cancel --server ends that of its run alone", not second.alive() and server.alive())

@@ -16,6 +16,8 @@ import threading
 import time
 import unittest
 
+from scenario import PATIENCE
+
 PROGRAM = sys.argv.pop(1)
 SEED = int(os.environ.get("LONGHAUL_TEST_SEED", random.randrange(1 << 31)))
 
@@ -60,7 +62,7 @@ class Server:
         token = self.token if token is None else token
         return {"Content-Type": "application/json", **({"Authorization": "Bearer " + token} if token else {})}
 
-    def request(self, method, path, body=None, token=None, timeout=20):
+    def request(self, method, path, body=None, token=None, timeout=20 * PATIENCE):
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             client.request(method, path, body=body, headers=self.headers(token))
@@ -72,7 +74,7 @@ class Server:
     def get(self, path, token=None):
         return self.request("GET", path, token=token)
 
-    def post(self, path, value, token=None, timeout=20):
+    def post(self, path, value, token=None, timeout=20 * PATIENCE):
         body = value if isinstance(value, (bytes, str)) else json.dumps(value)
         status, text, headers = self.request("POST", path, body, token, timeout)
         return status, json.loads(text), headers
@@ -82,7 +84,7 @@ class Server:
 
     def events(self, path, value):
         """The events of a stream, each with the time of its arrival."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20 * PATIENCE)
         client.request("POST", path, body=json.dumps(value), headers=self.headers())
         answer = client.getresponse()
         assert answer.status == 200, answer.read()
@@ -96,7 +98,7 @@ class Server:
         return out
 
     def raw(self, data=b""):
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20 * PATIENCE)
         connection.sendall(data)
         return connection
 
@@ -116,7 +118,7 @@ class Server:
     def stop(self, code=0):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        got = self.process.wait(timeout=20)
+        got = self.process.wait(timeout=20 * PATIENCE)
         self.log.close()
         self.folder.cleanup()
         assert got == code, got
@@ -274,7 +276,7 @@ class Answers(unittest.TestCase):
         status, body, _ = self.server.post("/v1/completions", {"prompt": "x" * (2 << 20)})
         self.assertEqual(status, 413)
         # The same in chunks: no length is announced.
-        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20 * PATIENCE)
         pieces = (b"x" * 65536 for _ in range(32))
         client.request("POST", "/v1/completions", body=pieces, headers=self.server.headers(), encode_chunked=True)
         self.assertEqual(client.getresponse().status, 413)
@@ -282,7 +284,7 @@ class Answers(unittest.TestCase):
 
     def test_chunked_body_and_expect(self):
         body = json.dumps({"prompt": "chunks", "max_tokens": 64}).encode()
-        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20 * PATIENCE)
         client.request("POST", "/v1/completions", body=(body[i:i + 1] for i in range(len(body))),
                        headers=self.server.headers(), encode_chunked=True)
         self.assertEqual(json.loads(client.getresponse().read())["choices"][0]["text"], "chunks")
@@ -295,7 +297,7 @@ class Answers(unittest.TestCase):
         self.assertIn(b"HTTP/1.1 200 OK", read_all(connection))
 
     def test_one_connection_many_requests(self):
-        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20 * PATIENCE)
         for i in range(20):
             client.request("POST", "/v1/completions", json.dumps({"prompt": str(i)}), self.server.headers())
             self.assertEqual(json.loads(client.getresponse().read())["choices"][0]["text"], str(i))
@@ -391,7 +393,7 @@ class Load(unittest.TestCase):
                 self.assertEqual(server.complete("quick")[0], 200)
                 latencies.append(time.monotonic() - start)
             for thread in threads:
-                thread.join(timeout=10)
+                thread.join(timeout=10 * PATIENCE)
             stop.set()
             print("ninth client among eight that drip (%s): median %.1f ms, worst %.1f ms" %
                   ("body" if data else "head", 1000 * sorted(latencies)[10], 1000 * max(latencies)), file=sys.stderr)
@@ -485,7 +487,7 @@ class Life(unittest.TestCase):
         server.wait(lambda: server.metric("requests_running") == 1)
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        server.process.wait(timeout=10)
+        server.process.wait(timeout=10 * PATIENCE)
         self.assertLess(time.monotonic() - start, 4)
         thread.join()
         self.assertEqual((results[0][0], results[0][1]["error"]["code"]), (503, "shutting_down"))
@@ -521,7 +523,7 @@ class Life(unittest.TestCase):
             server.wait(lambda: status()["restarts"] == i)
             pid = status()["server_pid"]
             os.kill(pid, signal.SIGKILL)
-        self.assertEqual(server.process.wait(timeout=20), 1)
+        self.assertEqual(server.process.wait(timeout=20 * PATIENCE), 1)
         self.assertIn("give_up", server.text())
         server.stop(code=1)
 
@@ -605,20 +607,20 @@ class Life(unittest.TestCase):
                 self.assertEqual(status, 200)
                 with open(address) as file:
                     self.assertEqual(json.load(file)["socket"], path)
-                second = subprocess.run(arguments[:5], capture_output=True, timeout=20)
+                second = subprocess.run(arguments[:5], capture_output=True, timeout=20 * PATIENCE)
                 self.assertEqual(second.returncode, 1)
                 self.assertIn(b"already", second.stderr)
                 process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(timeout=20), 0)
+                self.assertEqual(process.wait(timeout=20 * PATIENCE), 0)
                 self.assertFalse(os.path.exists(path))
                 os.chmod(folder + "/own", 0o755)
-                open_to_all = subprocess.run(arguments[:5], capture_output=True, timeout=20)
+                open_to_all = subprocess.run(arguments[:5], capture_output=True, timeout=20 * PATIENCE)
                 self.assertEqual(open_to_all.returncode, 1)
                 self.assertIn(b"mode 0755", open_to_all.stderr)
 
     def test_model_that_cannot_be_loaded(self):
         for more in ([], ["--supervised"]):
-            run = subprocess.run([PROGRAM, "--model", "missing", "--no-token", "--host", "127.0.0.1", *more], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "missing", "--no-token", "--host", "127.0.0.1", *more], capture_output=True, timeout=20 * PATIENCE)
             self.assertEqual(run.returncode, 2)
             self.assertIn(b"no such model", run.stderr)
 
@@ -627,7 +629,7 @@ class Life(unittest.TestCase):
                                 (["--no-token", "--port", "99999"], b"--port"), ([], b"--token-file"),
                                 (["--no-token"], b"--socket"), (["--socket", "s", "--port", "1"], b"--port"),
                                 (["--no-token", "--body-max", "many"], b"--body-max")):
-            run = subprocess.run([PROGRAM, "--model", "echo", *arguments], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "echo", *arguments], capture_output=True, timeout=20 * PATIENCE)
             self.assertEqual(run.returncode, 2, arguments)
             self.assertIn(what, run.stderr)
 
@@ -636,7 +638,7 @@ class Life(unittest.TestCase):
             file.write(b"0123456789abcdef0123456789abcdef")
             file.flush()
             os.chmod(file.name, 0o644)
-            run = subprocess.run([PROGRAM, "--model", "echo", "--token-file", file.name], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "echo", "--token-file", file.name], capture_output=True, timeout=20 * PATIENCE)
             self.assertEqual(run.returncode, 2)
             self.assertIn(b"chmod 600", run.stderr)
 

@@ -30,7 +30,7 @@ def expect(what, condition, shown=""):
 
 
 def call(*command, **options):
-    done = subprocess.run(command, capture_output=True, timeout=60, **options)
+    done = subprocess.run(command, capture_output=True, timeout=60 * FACTOR, **options)
     return (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
 
 
@@ -54,7 +54,7 @@ def on_terminal(*command, cwd):
             break
         text += got
     os.close(ours)
-    program.wait(timeout=60)
+    program.wait(timeout=60 * FACTOR)
     return text.decode("utf-8", "surrogateescape")
 
 
@@ -93,7 +93,7 @@ done
         expect("status --watch shows progress while it grows", len(set(shown.findall(text))) >= 2, text)
         expect("and ends with the run", "succeeded" in text.rsplit("\x1b[2J", 1)[-1], text)
     finally:
-        plain = run.communicate(timeout=60)[0].decode()
+        plain = run.communicate(timeout=60 * FACTOR)[0].decode()
     expect("into a file it is plain lines", "count" in plain and "\x1b" not in plain and "[#" not in plain, plain)
 
 

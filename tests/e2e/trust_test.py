@@ -15,7 +15,7 @@ import stat
 import subprocess
 import time
 
-from scenario import LONGHAUL, Skip, call, case, expect, longhaul, main, newest_run, wait_for
+from scenario import LONGHAUL, PATIENCE, Skip, call, case, expect, longhaul, main, newest_run, wait_for
 
 # Of this run alone: what these users have left is ended, and another run may be under way on the host.
 ANA, BEN, EVE = (41000 + 4 * (os.getpid() % 4096) + number for number in range(3))
@@ -58,7 +58,7 @@ class People:
 
     def call(self, uid, cwd, *arguments, code=None, says=(), **more):
         process = self.start(uid, cwd, *arguments, **more)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=120 * PATIENCE)
         for part in [says] if isinstance(says, str) else says:
             expect(f"{' '.join(map(str, arguments))} as {uid} says: {part}", part in out, out)
         expect(f"{' '.join(map(str, arguments))} as {uid}: exit code {code}", code is None or process.returncode == code,

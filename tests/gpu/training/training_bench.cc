@@ -218,15 +218,21 @@ Status Report::extrapolate(const TrainingCase& training, const Measured& deep, c
   const RunLimits limits{(1 - deep_part) * options_.limits.seconds, std::min(options_.limits.steps_max, 3)};
   const std::int64_t layers = deep.layers / 2;
   LH_TRY(const Measured shallow, measure(gpu_, clock_, training.with_layers(layers), fit.recompute, limits));
-  const double step_s =
+  const auto wanted = static_cast<long long>(training.shape.num_hidden_layers);
+  const auto few = static_cast<long long>(layers), more = static_cast<long long>(deep.layers);
+  const std::optional<double> step_s =
       extrapolated_seconds(deep.layers, deep.median_s(), layers, shallow.median_s(), training.shape.num_hidden_layers);
-  const double rate = static_cast<double>(training.tokens()) / step_s;
-  std::printf("  EXTRAPOLATED from %lld and %lld layers to %lld, held against no bar: %.2f s a step, %.0f tokens/s\n",
-              static_cast<long long>(layers), static_cast<long long>(deep.layers),
-              static_cast<long long>(training.shape.num_hidden_layers), step_s, rate);
   Value from = Value::make_table();
-  from.set("step_s", step_s), from.set("tokens_per_s", rate);
   from.set("shallow_layers", layers), from.set("shallow_step_s", shallow.median_s());
+  if (step_s) {
+    const double rate = static_cast<double>(training.tokens()) / *step_s;
+    std::printf("  EXTRAPOLATED from %lld and %lld layers to %lld, held against no bar: %.2f s a step, %.0f tokens/s\n",
+                few, more, wanted, *step_s, rate);
+    from.set("step_s", *step_s), from.set("tokens_per_s", rate);
+  } else {
+    std::printf("  not extrapolated to %lld layers: %lld took %.3f s and %lld no less, %.3f s\n", wanted, more,
+                deep.median_s(), few, shallow.median_s());
+  }
   reported.set("extrapolated", std::move(from));
   return {};
 }

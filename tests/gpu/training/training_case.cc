@@ -135,9 +135,10 @@ Result<Fit> fit(const TrainingCase& training, std::int64_t free_bytes) {
   return found;
 }
 
-double extrapolated_seconds(std::int64_t deep, double deep_s, std::int64_t shallow, double shallow_s,
-                            std::int64_t layers) {
+std::optional<double> extrapolated_seconds(std::int64_t deep, double deep_s, std::int64_t shallow, double shallow_s,
+                                           std::int64_t layers) {
   LH_ASSERT(deep > shallow, format("{} and {} layers", deep, shallow));
+  if (deep_s <= shallow_s) return std::nullopt;
   const double each = (deep_s - shallow_s) / static_cast<double>(deep - shallow);
   return deep_s + each * static_cast<double>(layers - deep);
 }

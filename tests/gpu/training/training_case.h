@@ -47,9 +47,10 @@ struct Fit {
 };
 Result<Fit> fit(const TrainingCase& training, std::int64_t free_bytes);
 
-// A step of `layers` from one of two depths, by a straight line: layers are alike, the rest is there once.
-double extrapolated_seconds(std::int64_t deep, double deep_s, std::int64_t shallow, double shallow_s,
-                            std::int64_t layers);
+// A step of `layers` from one of two depths, by a straight line: layers are alike, the rest is there once. None where
+// more layers took no longer, as clocks of a busy machine have it.
+std::optional<double> extrapolated_seconds(std::int64_t deep, double deep_s, std::int64_t shallow, double shallow_s,
+                                           std::int64_t layers);
 
 // Dense bf16 FLOP/s of a chip by its name, from NVIDIA's data sheets; none: not known here.
 std::optional<double> peak_bf16_flops(const std::string& device_name);
