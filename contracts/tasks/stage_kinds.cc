@@ -321,6 +321,14 @@ std::vector<StageKind> make_kinds() {
         "an adapter of it in PEFT's files (\"@stage/adapter\" of a training), merged into the weights; a prompt "
         "stands before every text"}},
       convert_fields()));
+  kinds.back().resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                            Diagnostics& d) {
+    const ConvertSettings settings = convert_fields().parse(value, where, d, ignored);
+    const Value *given = value.find("inputs"), *at = value.find("unmerge");
+    if (const Status fits = check_convert(settings, given && given->find("adapter")); !fits.ok())
+      d.add((at ? *at : value).pos, where + ": " + fits.error().what, fits.error().hint);
+    return convert_fields().to_value(settings);
+  };
   kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
                           {{"model", measured, true, true, "the model to serve; of a reward model its scores"}},
                           deploy_fields()));

@@ -31,6 +31,8 @@ struct PeftPrompt {
 // Nothing where the folder has an adapter of another kind.
 Result<std::optional<PeftPrompt>> read_peft_prompt(const std::string& folder);
 
+struct MergedRows;  // peft_merge.cc
+
 // A tensor of the model that an adapter may change.
 struct PeftTarget {
   std::string name;                 // in the model's file: "model.layers.0.mlp.up_proj.weight"
@@ -57,6 +59,11 @@ class PeftAdapter {
   // `values` are rows (of a vector: elements) of the target from `first` on, in C order, and become those of the tuned
   // model. Of a target that check() passed.
   Status merge(const PeftTarget& target, std::int64_t first, std::span<float> values) const;
+  // The other way: values of the tuned model become those of the model before, but for rounding.
+  Status take_out(const PeftTarget& target, std::int64_t first, std::span<float> values) const;
+  // Can all of it be taken out again? Not where what was before is nowhere: of DoRA's rows the lengths, all of a tensor
+  // that was replaced, a row or column times 0 (unsupported, with their names).
+  Status check_take_out() const;
 
  private:
   // Of one tensor of the model; what is not there is empty.
@@ -68,6 +75,8 @@ class PeftAdapter {
   Status read_names();
   std::string problem_of(const std::string& name, const Change& change, const PeftTarget& target) const;
   double scale_of(const std::string& name, std::int64_t rank) const;
+  // Of a matrix's rows, some of all: `factor` 1 adds what the adapter's thin matrices say, -1 takes it away.
+  Status add_thin(const std::string& name, const Change& change, const MergedRows& rows, double factor) const;
 
   std::string folder_, base_, bias_;
   SafetensorsFile file_;

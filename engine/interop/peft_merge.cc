@@ -7,8 +7,6 @@
 
 namespace longhaul {
 
-namespace {
-
 // Some rows of a matrix [.., in], of which the first is row `first` of the whole; elements of a vector are rows of one.
 struct MergedRows {
   std::span<float> values;
@@ -18,6 +16,8 @@ struct MergedRows {
     return values.subspan(static_cast<std::size_t>(i * in), static_cast<std::size_t>(in));
   }
 };
+
+namespace {
 
 using FloatValues = std::vector<float>;
 
@@ -68,6 +68,15 @@ void multiply_by(const MergedRows& rows, const FloatValues& scale, bool by_rows)
       rows.row(i)[static_cast<std::size_t>(j)] *= scale[static_cast<std::size_t>(by_rows ? rows.first + i : j)];
 }
 
+// Is it one number for each row, not for each column?
+bool is_of_rows(const SafetensorView& scale, const PeftTarget& target) {
+  return scale.shape[0] == target.shape[0] && scale.shape[1] == 1;
+}
+
+MergedRows rows_of(const PeftTarget& target, std::int64_t first, std::span<float> values) {
+  return {values, target.shape.size() == 2 ? target.shape[1] : 1, first};
+}
+
 }  // namespace
 
 // A pattern is a module's name, or the last parts of it.
@@ -79,36 +88,73 @@ double PeftAdapter::scale_of(const std::string& name, std::int64_t rank) const {
   return alpha / (rslora_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
 }
 
-Status PeftAdapter::merge(const PeftTarget& target, std::int64_t first, std::span<float> values) const {
-  const auto found = changes_.find(target.name);
-  if (found == changes_.end()) return {};
-  const Change& change = found->second;
-  const MergedRows rows{values, target.shape.size() == 2 ? target.shape[1] : 1, first};
-  if (change.replacement) {
-    LH_TRY(const FloatValues whole, floats_of(*change.replacement));
-    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first * rows.in), values.size(), values.begin());
-  }
+Status PeftAdapter::add_thin(const std::string& name, const Change& change, const MergedRows& rows,
+                             double factor) const {
   if (change.a) {
     LH_TRY(const FloatValues a, floats_of(*change.a));
     LH_TRY(const FloatValues b, floats_of(*change.b));
     const std::int64_t rank = change.a->shape[0];
-    add_product(rows, b, a, rank, scale_of(target.name, rank));
+    add_product(rows, b, a, rank, factor * scale_of(name, rank));
   }
   if (change.embedding_a) {
     LH_TRY(const FloatValues a, floats_of(*change.embedding_a));
     LH_TRY(const FloatValues b, floats_of(*change.embedding_b));
     const std::int64_t rank = change.embedding_a->shape[0];
-    add_to_table(rows, b, a, rank, scale_of(target.name, rank));
+    add_to_table(rows, b, a, rank, factor * scale_of(name, rank));
   }
+  return {};
+}
+
+Status PeftAdapter::merge(const PeftTarget& target, std::int64_t first, std::span<float> values) const {
+  const auto found = changes_.find(target.name);
+  if (found == changes_.end()) return {};
+  const Change& change = found->second;
+  const MergedRows rows = rows_of(target, first, values);
+  if (change.replacement) {
+    LH_TRY(const FloatValues whole, floats_of(*change.replacement));
+    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first * rows.in), values.size(), values.begin());
+  }
+  LH_CHECK(add_thin(target.name, change, rows, 1));
   if (change.magnitude) {
     LH_TRY(const FloatValues lengths, floats_of(*change.magnitude));
     set_lengths(rows, lengths);
   }
   if (change.scale) {
     LH_TRY(const FloatValues scale, floats_of(*change.scale));
-    multiply_by(rows, scale, change.scale->shape[0] == target.shape[0] && change.scale->shape[1] == 1);
+    multiply_by(rows, scale, is_of_rows(*change.scale, target));
   }
   return {};
+}
+
+Status PeftAdapter::take_out(const PeftTarget& target, std::int64_t first, std::span<float> values) const {
+  const auto found = changes_.find(target.name);
+  if (found == changes_.end()) return {};
+  const Change& change = found->second;
+  const MergedRows rows = rows_of(target, first, values);
+  if (change.scale) {
+    LH_TRY(FloatValues scale, floats_of(*change.scale));
+    for (float& x : scale) x = 1 / x;
+    multiply_by(rows, scale, is_of_rows(*change.scale, target));
+  }
+  return add_thin(target.name, change, rows, -1);
+}
+
+Status PeftAdapter::check_take_out() const {
+  std::vector<std::string> lost;
+  for (const auto& [name, change] : changes_) {
+    if (change.magnitude) lost.push_back(name + " (the lengths of its rows)");
+    if (change.replacement) lost.push_back(name + " (all of it was replaced)");
+    if (!change.scale) continue;
+    LH_TRY(const FloatValues scale, floats_of(*change.scale));
+    if (std::ranges::find(scale, 0.0F) != scale.end()) lost.push_back(name + " (a part was multiplied by 0)");
+  }
+  if (lost.empty()) return {};
+  const std::size_t all = lost.size(), shown = 4;
+  if (all > shown) lost.resize(shown), lost.push_back(format("and {} more", all - shown));
+  return make_error(
+      ErrorCode::unsupported,
+      format("{} cannot be taken out again: it does not say what was before of {}", folder_, join(lost, ", ")),
+      format("take the model that it was trained on: base_model_name_or_path = \"{}\"", base_));
 }
 
 }  // namespace longhaul

@@ -72,8 +72,16 @@ const FieldTable<ConvertSettings>& convert_fields() {
   static const auto table =
       FieldTable<C>()
           .field("to", &C::to, {.help = "format of the result", .choices = {"huggingface", "longhaul"}})
-          .field("dtype", &C::dtype, {.help = "type of the stored weights", .choices = {"f32", "bf16"}});
+          .field("dtype", &C::dtype, {.help = "type of the stored weights", .choices = {"f32", "bf16"}})
+          .field("unmerge", &C::unmerge,
+                 {.help = "the input `adapter` is taken out of weights that it was merged into (LoRA, IA3)"});
   return table;
+}
+
+Status check_convert(const ConvertSettings& settings, bool has_adapter) {
+  if (!settings.unmerge || has_adapter) return {};
+  return make_error(ErrorCode::invalid_input, "unmerge = true without an input adapter",
+                    "name the adapter that was merged into the model: inputs.adapter");
 }
 
 const FieldTable<DeploySettings>& deploy_fields() {

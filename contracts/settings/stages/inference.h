@@ -34,8 +34,10 @@ const FieldTable<QuantizeSettings>& quantize_fields();
 struct ConvertSettings {
   std::string to = "huggingface";
   std::string dtype = "f32";
+  bool unmerge = false;
 };
 const FieldTable<ConvertSettings>& convert_fields();
+Status check_convert(const ConvertSettings& settings, bool has_adapter);
 
 struct DeploySettings {
   std::string host = "127.0.0.1";

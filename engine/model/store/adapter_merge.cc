@@ -30,9 +30,10 @@ const std::vector<float>* beside_of(const ModelChange& change, const ParameterSp
 
 }  // namespace
 
-Result<AdapterMerge> AdapterMerge::open(const std::string& folder, const ModelShape& shape) {
+Result<AdapterMerge> AdapterMerge::open(const std::string& folder, const ModelShape& shape, Way way) {
   LH_TRY(PeftAdapter adapter, PeftAdapter::open(folder));
-  AdapterMerge merge(std::move(adapter));
+  if (way == Way::out) LH_CHECK(adapter.check_take_out());
+  AdapterMerge merge(std::move(adapter), way);
   std::vector<PeftTarget> targets;
   for (const StoredTensor& tensor : stored_tensors(shape)) {
     targets.push_back(target_of(tensor, shape));
@@ -49,7 +50,8 @@ Result<AdapterMerge> AdapterMerge::open(const std::string& folder, const ModelSh
 Status AdapterMerge::merge(const ParameterSpec& spec, std::span<float> values) const {
   const auto place = places_.find(spec.name);
   LH_ASSERT(place != places_.end() && static_cast<std::int64_t>(values.size()) == spec.elements(), spec.name);
-  return adapter_.merge(place->second.target, place->second.first, values);
+  const auto& [target, first] = place->second;
+  return way_ == Way::in ? adapter_.merge(target, first, values) : adapter_.take_out(target, first, values);
 }
 
 bool AdapterMerge::replaces(const ParameterSpec& spec) const {

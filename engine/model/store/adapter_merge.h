@@ -1,4 +1,5 @@
-// An adapter of PEFT merged into a model's weights, parameter by parameter as they are read.
+// An adapter of PEFT merged into a model's weights, or taken out of them again, parameter by parameter as they are
+// read.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,10 @@ namespace longhaul {
 
 class AdapterMerge {
  public:
-  // Errors name all that does not belong to a model of this shape.
-  static Result<AdapterMerge> open(const std::string& folder, const ModelShape& shape);
-  // All of a parameter, in C order: its values become those of the tuned model.
+  enum class Way { in, out };
+  // Errors name all that does not belong to a model of this shape, and what cannot be taken out.
+  static Result<AdapterMerge> open(const std::string& folder, const ModelShape& shape, Way way = Way::in);
+  // All of a parameter, in C order: its values become those of the tuned model, or of the one before.
   Status merge(const ParameterSpec& spec, std::span<float> values) const;
   // Is the tuned model's all in the adapter?
   bool replaces(const ParameterSpec& spec) const;
@@ -29,8 +31,9 @@ class AdapterMerge {
     PeftTarget target;
     std::int64_t first = 0;  // row of the target
   };
-  explicit AdapterMerge(PeftAdapter adapter) : adapter_(std::move(adapter)) {}
+  AdapterMerge(PeftAdapter adapter, Way way) : adapter_(std::move(adapter)), way_(way) {}
   PeftAdapter adapter_;
+  Way way_;
   std::map<std::string, Place> places_;  // of each parameter
 };
 

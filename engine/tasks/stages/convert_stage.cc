@@ -33,7 +33,7 @@ Result<ModelShape> with_prompt(ModelShape shape, const PeftPrompt& prompt, const
 
 // Our model artifacts are Hugging Face folders already, so both directions read one and write one: weights checked
 // against config.json, in the type asked for, config.json in the form that old and new readers agree on; with an
-// adapter, which is merged into them or, where it is a prompt, stands beside them.
+// adapter, which is merged into them or taken out of them or, where it is a prompt, stands beside them.
 Status run_convert(TaskRun& run) {
   LH_TRY(const ConvertSettings settings, run.settings(convert_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));
@@ -45,13 +45,19 @@ Status run_convert(TaskRun& run) {
   options.tokenizer_folder = model;
   std::optional<AdapterMerge> adapter;
   std::optional<PeftPrompt> prompt;
+  LH_CHECK(check_convert(settings, run.task.input("adapter") != nullptr));
   if (run.task.input("adapter")) {
     LH_TRY(const std::string folder, run.task.input_path("adapter"));
     LH_TRY(prompt, read_peft_prompt(folder));
+    if (prompt && settings.unmerge)
+      return make_error(ErrorCode::unsupported,
+                        folder + " stands before every text: nothing of it was merged into weights",
+                        "take the model without it");
     if (prompt) {
       LH_TRY(options.config.shape, with_prompt(config.shape, *prompt, folder));
     } else {
-      LH_TRY(adapter, AdapterMerge::open(folder, config.shape));
+      LH_TRY(adapter, AdapterMerge::open(folder, config.shape,
+                                         settings.unmerge ? AdapterMerge::Way::out : AdapterMerge::Way::in));
     }
   }
   const ModelChange change{adapter ? &*adapter : nullptr, {}, prompt ? prompt->values : std::span<const float>()};

@@ -51,6 +51,15 @@ TEST_CASE("a path that was meant as something else is answered with that") {
   CHECK(said("./x/missing").find("at a hub") == std::string::npos);
 }
 
+TEST_CASE("an adapter that is to be taken out of a model is named") {
+  const std::string all =
+      hint_problems(hint_header + "[stage.s]\nkind = \"convert\"\nunmerge = true\ninputs = { model = \"missing\" }\n");
+  CHECK_MESSAGE(
+      all.find("w.toml:5:11: error: stage.s: unmerge = true without an input adapter; name the adapter that was "
+               "merged into the model: inputs.adapter") != std::string::npos,
+      all);
+}
+
 TEST_CASE("a file in another format, and text without its quotes, are called so") {
   const auto said = [](const std::string& text, const std::string& path = "w.toml") {
     WorkflowRequest request;

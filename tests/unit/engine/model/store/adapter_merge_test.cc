@@ -105,6 +105,42 @@ TEST_CASE("adapters of PEFT, merged into the weights, give PEFT's logits") {
   }
 }
 
+TEST_CASE("an adapter that was merged is taken out again, or refused where what was before is lost") {
+  for (const std::string name : {"lora", "ia3", "mixtral", "mixtral-ia3"}) {
+    CAPTURE(name);
+    const std::string folder = adapters_golden("adapter-" + name);
+    const std::string base =
+        adapters_golden(parse_json(read_file(folder + "/golden.json").value()).value().get_string("base"));
+    const ParameterStore merged = merged_store(base, folder);
+    const auto reader = ModelFolderReader::open(base, merged.shape());
+    const auto out = AdapterMerge::open(folder, merged.shape(), AdapterMerge::Way::out);
+    REQUIRE_MESSAGE(out.ok(), (out.ok() ? "" : out.error().message()));
+    double furthest = 0, moved = 0;
+    for (const FlatParameter& p : merged.layout().parameters()) {
+      const std::span<const float> tuned = merged.vector(p.begin, p.end - p.begin).span<float>();
+      std::vector<float> before(tuned.size()), back(tuned.begin(), tuned.end());
+      REQUIRE(reader->read(p.spec, p.box, before).ok());
+      REQUIRE(out->merge(p.spec, back).ok());
+      for (std::size_t i = 0; i < back.size(); ++i) {
+        furthest = std::max(furthest, std::abs(static_cast<double>(back[i]) - static_cast<double>(before[i])));
+        moved = std::max(moved, std::abs(static_cast<double>(tuned[i]) - static_cast<double>(before[i])));
+      }
+    }
+    CHECK(moved > 1e-3);
+    CHECK(furthest < 1e-6);
+  }
+  const auto refusal = [](const std::string& name) {
+    const std::string folder = adapters_golden("adapter-" + name);
+    const std::string base = parse_json(read_file(folder + "/golden.json").value()).value().get_string("base");
+    const auto out =
+        AdapterMerge::open(folder, load_model_config(adapters_golden(base)).value().shape, AdapterMerge::Way::out);
+    REQUIRE(!out.ok());
+    return out.error().message();
+  };
+  CHECK(refusal("dora").find("(the lengths of its rows)") != std::string::npos);
+  CHECK(refusal("rslora").find("(all of it was replaced)") != std::string::npos);
+}
+
 TEST_CASE("an adapter of another model is refused with all that differs, and its base") {
   const std::string said = refusal_of(adapters_golden("adapter-lora"), "train-llama-untied");
   CAPTURE(said);

@@ -356,6 +356,11 @@ TEST_CASE("an adapter of experts that lie on several ranks, merged by convert, i
   CHECK(folder.figure("merged", "merged_tensors") == 2 * 4 * 3 + 3);
   CHECK(*read_file(folder.at("merged/model.safetensors")) == left);
   CHECK(*read_file(folder.at("base/model.safetensors")) != left);
+  const std::atomic<bool> stop{false};
+  const Status lost = folder.run(
+      folder.task("convert", {{"model", "merged"}, {"adapter", "tuned/adapter"}}, R"({"unmerge": true})"), "out", stop);
+  REQUIRE(!lost.ok());  // norms were trained beside it
+  CHECK(lost.error().message().find("(all of it was replaced)") != std::string::npos);
 }
 
 TEST_CASE("preferences are learnt in layouts with tp, pp and ZeRO as by one rank, with an adapter, too") {
