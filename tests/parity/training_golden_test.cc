@@ -18,6 +18,7 @@
 #include "engine/model/store/model_folder.h"
 #include "engine/tasks/rewards/reward_pairs.h"
 #include "engine/train/step/trainer.h"
+#include "tests/parity/golden_options.h"
 #include "tests/support/scratch.h"
 #include "tests/support/write_model_folder.h"
 
@@ -26,8 +27,9 @@ using namespace longhaul;
 namespace {
 
 constexpr double kTrainLogitsBar = 1e-5, kTrainLossBar = 1e-6;
-constexpr double kGradientBar = 1e-5;  // of the largest of the tensor's layer
-constexpr double kMovedBar = 1e-3;     // of the way that a tensor went in ten steps
+constexpr double kGradientBar = 1e-5;     // of the largest of the tensor's layer
+constexpr double kMovedBar = 1e-4;        // of the way that a tensor went in ten steps
+constexpr double kMovedOverCodes = 1e-3;  // the same over NF4: a tensor of 64 has an element whose gradient is nearly 0
 constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-mistral", "train-gpt2",
                                     "train-mixtral"};
 
@@ -195,18 +197,6 @@ TEST_CASE("logits, loss and the gradient of every tensor are theirs") {
 namespace {
 
 // What the scripts train with.
-TrainerOptions golden_options(const Value& adamw, std::int64_t steps, std::int64_t sequences) {
-  TrainerOptions options;
-  options.optimizer.lr = adamw.get_number("lr"), options.optimizer.eps = adamw.get_number("eps");
-  options.optimizer.beta1 = adamw.find("betas")->as_array()[0].as_number();
-  options.optimizer.beta2 = adamw.find("betas")->as_array()[1].as_number();
-  options.optimizer.weight_decay = adamw.get_number("weight_decay");
-  options.optimizer.clip_grad = adamw.get_number("clip_grad");
-  options.optimizer.lr_schedule = "constant", options.optimizer.warmup_steps = 0;
-  options.steps = steps;
-  options.global_batch_size = options.micro_batch_size = sequences;
-  return options;
-}
 
 }  // namespace
 
@@ -353,6 +343,7 @@ struct GoldenAdapter {
     Mesh alone;
     Trainer trainer(context, alone, store, {&model}, objective, batches, options);
     double worst_loss = 0, worst = 0;
+    const double bar = golden.get_string("base_weights", "full") == "full" ? kMovedBar : kMovedOverCodes;
     for (const Value& step : steps) {
       const auto report = trainer.step();
       REQUIRE(report.ok());
@@ -364,12 +355,12 @@ struct GoldenAdapter {
     for (const FlatParameter& p : store.layout().parameters()) {
       CAPTURE(p.spec.name);
       const double apart = apart_of_way(part_of(store.masters(), p), part_of(wanted, p), part_of(start, p));
-      CHECK(apart <= kMovedBar);
+      CHECK(apart <= bar);
       worst = std::max(worst, apart);
     }
     if (file_exists(folder + "/encoder.safetensors")) check_embeddings();
     MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; tensors {:.1e} of their way, bar {:.0e}", folder, worst_loss,
-                   worst, kMovedBar));
+                   worst, bar));
     CHECK(worst > 0);
   }
 
