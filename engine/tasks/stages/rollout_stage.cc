@@ -102,6 +102,17 @@ Result<std::unique_ptr<Critic>> create_critic(TaskRun& run, const AlignSettings&
   return critic;
 }
 
+// That ranks which train draw what is theirs with the whole model, though those that only draw hold parts of it.
+void report_whole_models(TaskRun& run, const RolloutSettings& rollout, const ModelShape& shape) {
+  const std::int64_t together = rollout.tp * rollout.pp;
+  const ParallelDims drawing = drawing_dims(rollout, shape, run.mesh.dims());
+  if (together == 1 || drawing.tp * drawing.pp == together) return;
+  run.events.message("info", format("tp * cp * pp = {} of the training is no multiple of rollout.tp * rollout.pp = {}: "
+                                    "each rank that trains holds the whole model while it draws (the first rollout, "
+                                    "groups drawn once more, held-out answers)",
+                                    drawing.dp_replicate, together));
+}
+
 // What has to be said of a training whose steps learn from the same answers, and of one that has a state beside the
 // model's.
 TrainingStageSettings stage_settings_of(const AlignSettings& settings, const ModelShape& shape,
@@ -155,6 +166,7 @@ Status run_here(TaskRun& run, const AlignSettings& settings, RolloutRanks* ranks
   if (ranks) {
     LH_CHECK(ranks->check());
     LH_CHECK(refuse_rollouts(run, settings, config.shape));
+    report_whole_models(run, settings.rollout, config.shape);
   }
   LH_CHECK(check_reward_input(settings, run.task.input("reward") != nullptr));
   LH_CHECK(check_teacher_input(settings, run.task.input("teacher") != nullptr));

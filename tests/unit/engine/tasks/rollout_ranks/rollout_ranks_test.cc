@@ -178,6 +178,11 @@ TEST_CASE("ranks that only draw together: what one rank learns, for any layouts,
     const std::string out = replace_all(drawn.trains.to_string(), " ", "-");
     check_all_well(draw(drawn, out));
     check_same_steps(folder.metrics(out), folder.metrics("thread"), 1e-5);
+    // Which of both it is, is said.
+    const bool by_itself = drawn.trains.tp * drawn.trains.pp == 1;
+    const std::string events = *read_file(folder.at(out + ".events.jsonl"));
+    CHECK((events.find("each rank that trains holds the whole model while it draws") != std::string::npos) ==
+          by_itself);
   }
   for (const Status& one : draw(layouts[0], "parts", true)) REQUIRE_FALSE(one.ok());
   check_all_well(draw(layouts[0], "parts"));
