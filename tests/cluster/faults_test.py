@@ -160,6 +160,17 @@ def a_lost_host_takes_its_jobs_with_it():
            cluster.final_states()[again] == ["NODE_FAIL", "COMPLETED"], cluster.final_states()[again])
 
 
+def a_host_that_is_back_is_reached_at_once():
+    """As a machine with its network card: what another host knew of where it is stays true."""
+    reach = "for i in 1 2 3; do timeout 2 bash -c 'exec 3<>/dev/tcp/n2/6818' && exit 0; sleep 0.5; done; exit 1"
+    cluster.wait_job(cluster.submit(reach, "-w", "n1"), "COMPLETED")
+    cluster.play("kill-node", "n2")
+    cluster.play("start-node", "n2")
+    job = cluster.submit(reach, "-w", "n1")
+    expect("reached", cluster.wait_job(job)["state"] == "COMPLETED", cluster.output(job))
+    cluster.wait_nodes("idle", ["n2"], 60)
+
+
 def the_job_over_its_time_limit_has_ended():
     expect("TIMEOUT", cluster.wait_job(long_job, seconds=100)["state"] == "TIMEOUT")
     expect("on record", cluster.final_states()[long_job] == ["TIMEOUT"])
@@ -186,8 +197,8 @@ def an_ended_job_is_forgotten():
 
 CASES = [a_job_over_its_time_limit_begins, a_table_of_scrontab_begins, hosts_have_their_own_name_memory_and_gpus, ranks_of_two_hosts_talk,
          jobs_wait_for_licences_and_for_maintenance, a_drained_host_takes_no_job, a_frozen_controller_takes_a_job_without_an_answer,
-         jobs_outlive_their_controller, a_preempted_job_starts_again, a_lost_host_takes_its_jobs_with_it,
-         the_job_over_its_time_limit_has_ended, the_table_has_ticked, an_ended_job_is_forgotten]
+         jobs_outlive_their_controller, a_preempted_job_starts_again, a_host_that_is_back_is_reached_at_once,
+         a_lost_host_takes_its_jobs_with_it, the_job_over_its_time_limit_has_ended, the_table_has_ticked, an_ended_job_is_forgotten]
 
 
 def main():
