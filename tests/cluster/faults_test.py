@@ -102,18 +102,21 @@ def a_preempted_job_starts_again():
 
 
 def jobs_outlive_their_controller():
-    job = cluster.submit("srun -N2 sleep 12", "-N2")
+    over = cluster.scratch / "over"
+    over.unlink(missing_ok=True)
+    job = cluster.submit(f"srun -N2 sh -c 'until [ -e {over} ]; do sleep 0.2; done'", "-N2")
     cluster.wait_job(job, "RUNNING")
     cluster.play("restart-controller")
     expect("it runs after a restart", cluster.job(job)["state"] == "RUNNING")
-    # slurmctld saves its state within 5 s; what is younger is lost, and a tick of the table that is lost would be started
-    # once more under its id, for which Slurm drains the host.
-    time.sleep(6)
-    if (second := time.time() % 60) < 12:
-        time.sleep(12 - second)
+    # A tick of the table that is lost would be started once more under its id, for which Slurm drains the host.
+    if not 12 <= (second := time.time() % 60) < 40:
+        time.sleep((72 - second) % 60)
+    cluster.wait_saved(job)
     cluster.play("kill-controller")
     expect("no answer", cluster.call("scontrol", "ping", check=False).returncode != 0)
     cluster.play("start-controller")
+    expect("it runs after a death", cluster.job(job)["state"] == "RUNNING", cluster.job(job))
+    over.touch()
     cluster.wait_job(job, "COMPLETED")
 
 
@@ -179,8 +182,11 @@ def the_job_over_its_time_limit_has_ended():
 def the_table_has_ticked():
     """Also over the end and the death of slurmctld, under one job id."""
     wait_for("a tick", ticks.exists, 70)
-    states = [r["JobState"] for r in cluster.records() if r["Name"] == "tick"]
-    expect("each tick is a life on record", states and set(states) == {"COMPLETED"}, states)
+    lives = [(r["JobState"], r["NodeList"]) for r in cluster.records() if r["Name"] == "tick"]
+    # One may have begun on a host before its plug was pulled: they are pulled at any second of the minute.
+    lost = {("NODE_FAIL", host) for host in ("n2", "n3", "n4")}
+    expect("each tick is a life on record", "COMPLETED" in {state for state, _ in lives} and
+           all(life[0] == "COMPLETED" or life in lost for life in lives), lives)
     cluster.call("scrontab", "-r")
     wait_for("no further tick", lambda: "tick" not in cluster.call("squeue", "-h", "-o", "%j").stdout, 20)
 

@@ -154,8 +154,7 @@ def controller_down_by_the_site(cluster, runs):
     operator.start()
     training = InjectedTraining(cluster, runs, "down", site=operator.site(runs.folder / "down-site.toml"))
     ranks = training.ranks(1)
-    # slurmctld saves its state within 5 s: it would not know the job, and the training would go on in another one.
-    time.sleep(max(0.0, training.events("launched")[0]["ms"] / 1000 + 6 - time.time()))
+    cluster.wait_saved(training.run.submissions("s")[-1]["with"]["job"])
     training.inject(runs, "slurmctld_down", "lasts=8s")
     # The operator looks whether it is down: `longhaul tell` itself may wait for a controller, until it is there again.
     wait_for("the operator's answer that there is no controller", lambda: operator.done, 10,

@@ -153,6 +153,14 @@ class SlurmCluster:
             return self.call(PROGRAM, "exec", "--state", self.state, node, "--", "pgrep", *of, check=False)
         return [node for node in self.nodes() if asked(node).returncode == 0]
 
+    def wait_saved(self, job):
+        """slurmctld has saved the jobs as they are now. It does so 5 s after a change, or later on a busy machine; of what it has
+        not saved it knows nothing after kill -9: a job that it forgets is started once more, or ended."""
+        mark = f"saved-{time.time_ns()}"
+        self.call("scontrol", "update", f"JobId={job}", f"Comment={mark}")
+        file = self.state / "ctld" / "job_state"
+        wait_for("slurmctld's saved state", lambda: file.exists() and mark.encode() in file.read_bytes(), 30)
+
     # ----------------------------------------------------------------------------------------------------------- records
     def records(self):
         """What slurmctld wrote when a job came to an end (jobcomp/filetxt), oldest first: {JobId: int, JobState, ...}. A job
