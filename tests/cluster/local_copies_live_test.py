@@ -16,7 +16,9 @@ from faults_live_test import Training, boot, pretrain
 from restart_cases import expect_restart
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
-EVERY, COPY_EVERY = 100, 10  # steps between checkpoints, and between copies
+# Steps between checkpoints, and between copies. A fault is played in the first quarter of the way to the next checkpoint, so that
+# it comes before that one: pulling a host's plug took four seconds, 55 steps, on a busy machine.
+EVERY, COPY_EVERY = 240, 10
 MEMORY = "/dev/shm"
 
 
@@ -37,7 +39,7 @@ def newest(training, kind):
 def between_checkpoints(training):
     """Waits until copies are well ahead of the checkpoints; the newest of both as reported."""
     def ahead():
-        return COPY_EVERY * 4 <= newest(training, "local_copy") - newest(training, "checkpoint") <= EVERY // 2
+        return COPY_EVERY * 4 <= newest(training, "local_copy") - newest(training, "checkpoint") <= EVERY // 4
     training.wait(ahead, "copies newer than the last checkpoint", 120)
     return newest(training, "checkpoint"), newest(training, "local_copy")
 

@@ -4,6 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/text/text.h"
+#include "worker/protocol/ranks/rank_look.h"
 
 namespace longhaul {
 namespace {
@@ -51,12 +52,9 @@ std::vector<RankReport> RankPages::look(const Clock& clock) {
       without_page.push_back(rank);
       continue;
     }
-    RankReport report;
-    report.beat = found->snapshot();
+    RankReport report = look_at_rank([&] { return found->snapshot(); },
+                                     [&](std::int64_t pid) { return processes_[rank].look(pid); }, clock);
     report.beat.rank = rank;
-    if (report.beat.changed_ns > 0)
-      report.idle_ms = std::max<std::int64_t>(0, (clock.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
-    report.state = processes_[rank].look(report.beat.pid);
     reports.push_back(std::move(report));
   }
   for (const RankReport& one : pageless_.look(folder_, without_page, clock)) reports.push_back(one);

@@ -6,6 +6,7 @@
 #include "worker/launch/rank_programs.h"
 #include "worker/protocol/ranks/own_process.h"
 #include "worker/protocol/ranks/process_watch.h"
+#include "worker/protocol/ranks/rank_look.h"
 
 namespace longhaul {
 
@@ -101,12 +102,8 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
     opened->must_end_by(end_by_ns_);
     page = pages_.emplace(rank, std::move(opened).value()).first;
   }
-  RankReport report;
-  report.beat = page->second.snapshot();
+  RankReport report = look_at_rank([&] { return page->second.snapshot(); }, process_state, clock_);
   report.beat.rank = rank;
-  report.state = process_state(report.beat.pid);
-  if (report.beat.changed_ns > 0)  // a page without a first beat has stood still since nobody knows when
-    report.idle_ms = std::max<std::int64_t>(0, (clock_.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
   ranks_[rank] = report;
 }
 
