@@ -79,7 +79,6 @@ def expect_winner(run):
 
 
 def each_rung_is_one_array_of_jobs(cluster, runs):
-    before = len(cluster.records())
     run = runs.start("rungs", TOKENS + search(16), driver="lead").wait("succeeded", 120)
     expect("4, 2 and 2 trials", [len(starts) for starts in rounds(run).values()] == [4, 2, 2], rounds(run))
     for number, starts in rounds(run).items():
@@ -90,7 +89,7 @@ def each_rung_is_one_array_of_jobs(cluster, runs):
     expect_winner(run)
     said = runs.longhaul("status", run.folder)
     expect("status shows the trials", "not among the best of rung 0" in said and "won" in said, said)
-    ended = collections.Counter(record["JobId"] for record in cluster.records()[before:])
+    ended = run.ended_jobs(11)
     expect("slurmctld knows of no other job: curate, tokenize, eight of trials, the training", sum(ended.values()) == 11, ended)
 
 

@@ -3,6 +3,7 @@
 A run is watched through its log, and moved on by who is asked to: `longhaul status` only looks.
 """
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -146,6 +147,14 @@ class Run:
             if fact.get("stage") and fact["fact"] in STATE_AFTER:
                 states[fact["stage"]] = STATE_AFTER[fact["fact"]]
         return states
+
+    def ended_jobs(self, count):
+        """Slurm's records of this run's jobs, {id: how many}, once there are so many: the last one comes when its job has ended,
+        which is after its lead has said that the run has."""
+        def records():
+            return [r for r in self.runs.cluster.records() if r["Name"].startswith(f"lh-{self.folder.name}")]
+        wait_for(f"{count} records of jobs", lambda: len(records()) >= count, 30, lambda: [r["Name"] for r in records()])
+        return collections.Counter(record["JobId"] for record in records())
 
     def submissions(self, stage=None):
         return self.facts("submitted", stage)

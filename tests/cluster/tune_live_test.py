@@ -72,11 +72,6 @@ def jobs_of_trials(run):
     return ids
 
 
-def records_since(runs, before):
-    """Ids of jobs that have ended since, with how often each is on record."""
-    return collections.Counter(record["JobId"] for record in runs.cluster.records()[before:])
-
-
 def expect_layout(run, winners):
     layout = tomllib.loads(run.out("layout", "layout.toml"))
     expect("the winner is one that can be measured", layout["found"]["winner"] in winners, layout)
@@ -110,7 +105,6 @@ def every_outcome_is_recorded_and_the_winner_is_trained_with(cluster, runs):
 
 
 def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
-    before = len(cluster.records())
     run = runs.start("killed", TOKENS + tune(("one", "dp2", "tp2"), steps=40) + PRETRAIN, driver="here")
     wait_for("a job of the first round", lambda: submitted_trials(run), 40, run.story)
     run.kill_session()
@@ -133,7 +127,7 @@ def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
     expect("each of one job", all(len(ids) == 1 for ids in jobs.values()), dict(jobs))
     submitted = submitted_trials(run)
     expect("each submitted once", len(submitted) == 3, submitted)
-    ended = records_since(runs, before)
+    ended = run.ended_jobs(6)
     expect("slurmctld knows of no other job: curate, tokenize, three trials, the training",
            sum(ended.values()) == 6 and len(ended) == 6, ended)
     print(f"  controllers killed: {kills}; jobs of trials on Slurm's record: 3")
