@@ -12,7 +12,7 @@ import sys
 import time
 
 from slurm_cluster import attach, wait_for
-from slurm_runs import MODEL, SMALL, TOKENS, Run, case_arguments, chosen_cases, expect, new_runs, play_cases, stage
+from slurm_runs import MODEL, SMALL, TOKENS, Run, case_arguments, chosen_cases, expect, files_below, new_runs, play_cases, stage
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from webhook import Hook, make_certificate  # noqa: E402
@@ -76,7 +76,7 @@ class Webhook:
         expect("each message once", self.reported(run) == sorted(wanted), self.reported(run))
         mine = [m for m in self.hook.accepted if m["run"] == run.folder.name]
         expect("each with an id of its own", len({m["id"] for m in mine}) == len(mine), mine)
-        holders = [str(p) for p in run.folder.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+        holders = [str(p) for p in files_below(run.folder) if SECRET.encode() in p.read_bytes()]
         expect("the address is not in the run", not holders, holders)
 
 

@@ -14,7 +14,7 @@ import time
 import traceback
 
 from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import MODEL, SMALL, TOKENS, Runs, expect, snapshot, stage
+from slurm_runs import MODEL, SMALL, TOKENS, Runs, expect, files_below, snapshot, stage
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from tiny_inputs import write_pages, write_questions  # noqa: E402
@@ -147,7 +147,7 @@ def by_hand(driver, run):
     """Every job.sbatch, submitted with plain sbatch beside the run, does the same work and leaves the run as it is."""
     before = snapshot(run.folder, without=("by-hand",))
     jobs = {}
-    for script in sorted(run.folder.glob("stages/**/job.sbatch")):
+    for script in files_below(run.folder / "stages", "job.sbatch"):
         if "by-hand" in script.parts or script.parent.name == "2":
             continue
         options = ["--array=0-2"] if "arrays" in script.parts else []
@@ -282,7 +282,7 @@ def steps_share_a_job(runs):
     expect("the step that failed is named, with the last line of its log",
            record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])
     attempt = run.folder / "stages/failing/attempts/1"
-    logs = [p for p in sorted(attempt.rglob("*")) if p.is_file() and p.suffix in (".log", ".out", ".jsonl")]
+    logs = [p for p in files_below(attempt) if p.suffix in (".log", ".out", ".jsonl")]
     expect("the other one was asked to end", (run.folder / "stages/failing/state/reported").exists(),
            "\n".join(f"{p.relative_to(attempt)}: {p.read_text(errors='replace')[-2000:]}" for p in logs))
     jobs = {int(run.job(s)) for s in ("apart", "beside")}

@@ -48,8 +48,8 @@ class Training:
     seen, seen_of, seen_bytes = [], None, 0  # what was read of which file so far
 
     def __init__(self, cluster, runs, name, more="", nodes=2, faults=False, in_process=True, requeue="yes",
-                 runs_dir=None, text=None, paced=True):
-        self.cluster, self.paced = cluster, paced
+                 runs_dir=None, text=None, paced_ms=20):
+        self.cluster, self.paced_ms = cluster, paced_ms
         self.torn_lines = False  # a disk without room leaves parts of lines, which readers pass over
         # One that comes to its end must not be found done by the next one: only those that are cancelled are together.
         runs_dir = runs_dir or (None if text else runs.together)
@@ -63,9 +63,16 @@ class Training:
             self.begin(runs, f"anew-{name}", text, runs_dir)
 
     def begin(self, runs, name, text, runs_dir):
-        self.run = runs.start(name, text, *(runs.paced() if self.paced else ()), runs_dir=runs_dir)
+        paced = runs.paced(self.paced_ms, name) if self.paced_ms else ()
+        self.run = runs.start(name, text, *paced, runs_dir=runs_dir)
+        self.pace = paced and paced[-1]
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
+
+    def go_faster(self):
+        """From here on as fast as others, where it was slow so that it would not end before something happened to it."""
+        with open(self.pace, "a") as plan:
+            plan.write("engine_step_begin delay_ms=20 always\n")
 
     def events(self, kind=None):
         self.read_new_lines()
@@ -453,13 +460,13 @@ def agent_killed(cluster, runs, times):
 
 def shrunk(cluster, runs, times):
     """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
-    steps = 200  # of 20 ms and more
+    steps = 200
     def text(resiliency):
         return (pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1))
     whole = runs.start("whole", TOKENS + text(""))
     whole.wait("succeeded", 180)
     for number in range(times):
-        training = Training(cluster, runs, f"shrunk-{number}", nodes=4, text=text("resiliency = { shrink = true }\n"))
+        training = Training(cluster, runs, f"shrunk-{number}", nodes=4, text=text("resiliency = { shrink = true }\n"), paced_ms=200)
         ranks = training.ranks(1)
         expect("four ranks on four hosts", len(ranks) == 4 and len(set(ranks.values())) == 4, ranks)
         lead = training.events("launched")[0]["host"]
@@ -467,6 +474,7 @@ def shrunk(cluster, runs, times):
         victim = lead if number % 2 else next(host for host in sorted(set(ranks.values())) if host != lead)
         begun = time.time()
         cluster.play("kill-node", victim)
+        training.go_faster()
         try:
             seen = training.recovery(begun, 1)
             fault = seen[2]
@@ -500,13 +508,13 @@ def processes_of(run, host):
 def grown_back(cluster, runs, times):
     """A host that has frozen is lost, and the training shrinks; it thaws, and all replicas work again, to the very weights of a
     training that nothing happened to. Slurm's own processes of that host live on: else Slurm takes it out of the job."""
-    steps = 450  # of 20 ms and more: it still trains when the host is there again
+    steps = 450
 
     def text(resiliency):
         return pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1)
     for number in range(times):
         training = Training(cluster, runs, f"grown-back-{number}", nodes=4,
-                            text=text('resiliency = { shrink = true, grow_after = "2s", host_silent = "2s" }\n'))
+                            text=text('resiliency = { shrink = true, grow_after = "2s", host_silent = "2s" }\n'), paced_ms=100)  # it still trains when the host is there again
         ranks = training.ranks(1)
         lead = training.events("launched")[0]["host"]
         victim = next(host for host in sorted(set(ranks.values())) if host != lead)
@@ -525,6 +533,7 @@ def grown_back(cluster, runs, times):
                     pass
         thawed = time.time()
         training.wait(lambda: training.saved(3), "a checkpoint of all replicas", 30)
+        training.go_faster()
         reported = training.events("grow_back")
         expect("reported once, with the host", [e["nodes_back"] for e in reported] == [[victim]], reported)
         launched = training.events("launched")[-1]

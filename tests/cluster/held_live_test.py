@@ -19,7 +19,7 @@ import threading
 import time
 
 from slurm_cluster import attach, wait_for
-from slurm_runs import Runs, Skipped, expect, play_cases, stage
+from slurm_runs import Runs, Skipped, expect, files_below, play_cases, stage
 
 HELD_BAR_S = 15
 GPU_MINUTES_BAR = 60
@@ -147,7 +147,7 @@ def nodes_are_given_back(cluster, runs):
     expect("the other host costs nothing more", event["gpu_minutes"] < event["held_s"] * event["gpus"] / 60 - 0.05, event)
     run.wait("succeeded", 60)
     expect("one job for each stage", [len(run.submissions(s)) for s in "ab"] == [1, 1], run.story())
-    expect("no script of Slurm's is left behind", not list(run.folder.rglob("slurm_job_*_resize.*")), run.folder)
+    expect("no script of Slurm's is left behind", not files_below(run.folder, "slurm_job_*_resize.*"), run.folder)
 
 
 def what_root_cancels_goes_on(cluster, runs):

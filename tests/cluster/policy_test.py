@@ -322,9 +322,9 @@ def cluster_program():
 
 
 # -------------------------------------------------------------------------------------------------------------- slurmctld
-def work(name, seconds=4):
+def work(name, first="sleep 4"):
     """Two stages one after the other, the second of which is submitted while slurmctld is away."""
-    return (stage("a", f"sleep {seconds}; {once(name + '-a')}", small(options=None)) +
+    return (stage("a", f"{first}; {once(name + '-a')}", small(options=None)) +
             stage("b", once(name + "-b"), 'needs = ["a"]\n' + small(options=None)))
 
 
@@ -346,11 +346,14 @@ def restart():
 @scenario("alone", f"slurmctld is stopped for {SILENCE_S:.0f} s", "drivers wait for it; nothing is lost, nothing done twice",
           SILENCE_S + 90)
 def stopped():
-    started = [runs.start(f"stopped-{d}", work(f"stopped-{d}"), driver=d) for d in ("here", "lead")]
+    gone = here / "slurmctld.gone"
+    until_then = f"for _ in $(seq 1000); do [ ! -e {gone} ] || break; sleep 0.2; done"
+    started = [runs.start(f"stopped-{d}", work(f"stopped-{d}", until_then), driver=d) for d in ("here", "lead")]
     for run in started:
         run.wait_stage_job("a")
     cluster.play("stop-controller")
     try:
+        gone.touch()
         time.sleep(SILENCE_S)
         for run in started:
             expect("still under way", run.state() == "running" and "failed" not in run.stages().values(), run.story())
@@ -367,7 +370,7 @@ def frozen():
     try:
         for backend in backends():
             name = f"frozen-{backend}"
-            started[name] = runs.start(name, work(name, 0), "--set", f'site.slurm_backend="{backend}"', driver="lead")
+            started[name] = runs.start(name, work(name, "true"), "--set", f'site.slurm_backend="{backend}"', driver="lead")
         for run in started.values():
             wait_for("an intent without outcome", lambda run=run: run.facts("submit"), 40, run.story)
         time.sleep(11)  # MessageTimeout: those who ask have given up

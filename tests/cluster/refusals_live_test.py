@@ -15,7 +15,7 @@ import sys
 import time
 
 from slurm_cluster import backends, wait_for
-from slurm_runs import expect, new_runs, play_cases, stage
+from slurm_runs import expect, files_below, new_runs, play_cases, stage
 
 STAGES = ("a", "b", "c")
 SMALL = 'threads = 1\njob = { gpus_per_node = 0, exclusive = "no" }\n'
@@ -121,7 +121,7 @@ class Play:
         expect(f"{run.folder.name}: one job for each stage", [len(run.submissions(s)) for s in STAGES] == [1] * len(STAGES), run.story())
         expect(f"{run.folder.name}: nothing was tried again", not run.facts("retry"), run.story())
         if run.folder.name.startswith("long"):
-            reported = [line for path in run.folder.rglob("*.log") for line in path.read_text(errors="replace").splitlines()
+            reported = [line for path in files_below(run.folder, "*.log") for line in path.read_text(errors="replace").splitlines()
                     if " warn " in line and "event=held_up stage=b " in line]
             expect(f"{run.folder.name}: what waited for ten minutes was reported", reported, run.story())
 

@@ -4,6 +4,7 @@ A run is watched through its log, and moved on by who is asked to: `longhaul sta
 """
 import argparse
 import collections
+import fnmatch
 import json
 import os
 import pathlib
@@ -92,12 +93,12 @@ class Runs:
         self.started.append(Run(self, made[-1], process))
         return self.started[-1]
 
-    def paced(self, ms=20):
+    def paced(self, ms=20, plan="pace"):
         """Options of a run whose ranks train until something happens to them: they wait so long before each step, for the cores
         would be full of steps that no case looks at."""
-        plan = self.folder / f"pace-{ms}.plan"
-        plan.write_text(f"engine_step_begin delay_ms={ms} always\n")
-        return ["--worker-fault-plan", plan]
+        path = self.folder / f"{plan}-{ms}.plan"
+        path.write_text(f"follow\nengine_step_begin delay_ms={ms} always\n")
+        return ["--worker-fault-plan", path]
 
     def end_all(self):
         """No process of ours drives a run any more."""
@@ -162,7 +163,7 @@ class Run:
     def story(self):
         lines = [f"{f['fact']} {f.get('stage', '')} {f.get('attempt', '')} {json.dumps(f['with'])}" for f in self.facts()]
         out = self.runs.folder / f"{self.folder.name[:-21]}.out"
-        ends = [f"{p}: {p.read_text(errors='replace')[-600:]}" for p in self.folder.glob("stages/**/controller.log")]
+        ends = [f"{p}: {p.read_text(errors='replace')[-600:]}" for p in files_below(self.folder / "stages", "controller.log")]
         return "\n".join([str(self.folder), *lines, out.read_text()[-1500:] if out.exists() else "", *ends[-3:]])
 
     def wait(self, state="succeeded", seconds=60):
@@ -197,10 +198,17 @@ class Run:
         return (self.folder / "stages" / stage / "out" / file).read_text()
 
 
+def files_below(folder, name="*"):
+    """Every file below whose name fits, sorted, while others may write and remove there: the walk of pathlib fails where a folder goes
+    that it is about to look into."""
+    found = [pathlib.Path(place, file) for place, _, files in os.walk(folder) for file in fnmatch.filter(files, name)]
+    return sorted(path for path in found if path.is_file())
+
+
 def snapshot(folder, without=()):
     """Every file below with its size, to see that nothing changed."""
-    return {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*"))
-            if p.is_file() and not any(part in without for part in p.relative_to(folder).parts)}
+    return {str(p.relative_to(folder)): p.stat().st_size for p in files_below(folder)
+            if not any(part in without for part in p.relative_to(folder).parts)}
 
 
 def case_arguments(usage):

@@ -16,7 +16,7 @@ import time
 
 from faults_live_test import agent_of, boot, leads
 from slurm_cluster import wait_for
-from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import Skipped, case_arguments, chosen_cases, expect, files_below, new_runs, play_cases
 
 RANKS, HOSTS = 8, 4
 
@@ -72,7 +72,7 @@ def all_see_all(cluster, runs):
     store = StoreRun(runs, "store")
     store.more_rounds(40)
     expect("the entries lie in the memory of each host", all(len(in_memory(cluster, host)) == 1 for host in cluster.nodes()), store.log())
-    shared = [p for p in store.folder.rglob("*") if "store" in p.relative_to(store.folder).parts or p.name.startswith("round")]
+    shared = [p for p in files_below(store.folder) if "store" in p.relative_to(store.folder).parts or p.name.startswith("round")]
     expect("none lies on the shared file system", not shared, shared)
     store.ends_well()
     times = [t for of_rank in store.times().values() for t in of_rank[5:]]

@@ -69,7 +69,8 @@ def kill_on(training, host, ranks=None):
 def lemon_host(cluster, runs):
     """The second fault on a host, with new checkpoints in between: a spare takes its place, and the training ends there."""
     settings = "resiliency = { spares = 1, restarts = 9 }\n"
-    training = Training(cluster, runs, "lemon", text=pretrain(settings).replace(f"steps = {STEPS}", f"steps = {LEMON_STEPS}"))
+    training = Training(cluster, runs, "lemon", text=pretrain(settings).replace(f"steps = {STEPS}", f"steps = {LEMON_STEPS}"),
+                        paced_ms=100)
     ranks = training.ranks(1)
     lead = training.events("launched")[0]["host"]
     lemon = next(host for host in sorted(set(ranks.values())) if host != lead)
@@ -78,6 +79,7 @@ def lemon_host(cluster, runs):
     expect("its host is named at the first, too", first["host"] == lemon, first)
     expect("the same hosts again", lemon in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
     second = kill_on(training, lemon)
+    training.go_faster()
     expect_restart("lemon_host", second, lemon)
     expect("and the reason is reported", f"{lemon} is left after its second fault within" in second["reason"] and
            second["next"].endswith(f"without {lemon}"), second)
@@ -244,7 +246,7 @@ def straggler_swapped(cluster, runs):
 
 
 def straggler_tried(cluster, runs, number):
-    training = Training(cluster, runs, f"straggler-{number}", 'resiliency = { spares = 1, on_straggler = "swap" }\n', paced=False)
+    training = Training(cluster, runs, f"straggler-{number}", 'resiliency = { spares = 1, on_straggler = "swap" }\n', paced_ms=0)
     ranks = training.ranks(1)
     lead = training.events("launched")[0]["host"]
     victim, host = next((pid, host) for pid, host in sorted(ranks.items()) if host != lead)
@@ -275,7 +277,7 @@ def straggler_tried(cluster, runs, number):
 def interval_online(cluster, runs):
     """The interval between checkpoints that is chosen while the training runs is the one that ranks on other hosts keep, also
     after a restart. (With so short a stall and two hosts it is far longer than the 20 steps that the stage asks for.)"""
-    training = Training(cluster, runs, "interval-online", 'resiliency = { checkpoint_interval = "online" }\n', paced=False)
+    training = Training(cluster, runs, "interval-online", 'resiliency = { checkpoint_interval = "online" }\n', paced_ms=0)
 
     def newest():
         return max([e["step"] for e in training.events("metric") if "loss" in e], default=0)
