@@ -84,7 +84,14 @@ using Reconnect = std::function<Status(std::int64_t epoch)>;
 struct RankProcess {
   int rank = -1;
   std::optional<int> exit_code;
+  bool explained = false;  // its error stands in the log
 };
+
+void explain(RankProcess& process, const Error& error) {
+  const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
+  print(stderr, "{}: {}\n", who, error.message());
+  process.explained = true;
+}
 
 // The server that a deploy stage starts opens its GPU itself.
 bool wants_gpu(const Task& task) {
@@ -135,6 +142,8 @@ Status run_as_rank(RankProcess& process, const RankWork& work, Mesh& mesh, Colle
   process.exit_code = run.exit_code;
   const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));
   run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, code).c_str());
+  // While the ranks are still together: once they have parted, the first one that ends has mpirun end all others.
+  if (!status.ok()) explain(process, status.error());
   return status;
 }
 
@@ -338,8 +347,7 @@ int engine_main(int argc, char** argv, const EngineEnvironment& around) {
   RankProcess process;
   const Status status = dispatch(argc, argv, around, process);
   if (status.ok()) return 0;
-  const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
-  print(stderr, "{}: {}\n", who, status.error().message());
+  if (!process.explained) explain(process, status.error());
   return process.exit_code.value_or(engine_exit_code(status.error().code));
 }
 
