@@ -16,12 +16,13 @@ import os
 import pathlib
 import re
 import signal
+import statistics
 import sys
 import time
 
 from fault_board import Board
 from restart_cases import expect_kept, expect_restart, lasts
-from slurm_cluster import PROGRAM, wait_for
+from slurm_cluster import PROGRAM, ClusterError, wait_for
 from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 from slurm_runs import write_pages  # noqa: F401
 
@@ -734,24 +735,47 @@ def refused_by_check(cluster, runs, times):
     training.end(runs)
 
 
+def slow_beside(figures, host):
+    """Whether the network of one of three hosts is slow beside that of the others (docs/resiliency.md, the checks of nodes): on cores
+    that are shared these may be so slow themselves, or so different, that none is."""
+    if len(figures) < 3:
+        return False  # one had no time to say its figure
+    own, middle = figures[host], statistics.median(figures.values())
+    return own < 0.1 * middle and middle - own > 3 * 1.4826 * statistics.median(abs(of - middle) for of in figures.values())
+
+
 def slow_network(cluster, runs, times):
     """A host whose network sends slowly, to whomever: it is named with its figure before the first launch, and the spare works
     in its place."""
     for number in range(times):
-        limit = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kbit", "latency", "50ms")
-        cluster.play("exec", "n2", "--", *limit)
-        try:
-            training = Training(cluster, runs, f"slow-network-{number}", "resiliency = { spares = 1, preflight_floor = 0.1 }\n")
-        finally:
-            cluster.play("exec", "n2", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
-        launched, looked = training.events("launched")[0], training.events("preflight")[0]
-        reported = [e for e in training.events("health") if e["class"] == "slow_host"]
+        if not any(slow_network_tried(cluster, runs, f"{number}-{attempt}") for attempt in range(4)):
+            raise ClusterError("four times it was not slow beside the other hosts")
+
+
+def slow_network_tried(cluster, runs, name):
+    limit = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kbit", "latency", "50ms")
+    cluster.play("exec", "n2", "--", *limit)
+    try:
+        training = Training(cluster, runs, f"slow-network-{name}", "resiliency = { spares = 1, preflight_floor = 0.1 }\n")
+    finally:
+        cluster.play("exec", "n2", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
+    launched, looked = training.events("launched")[0], training.events("preflight")[0]
+    expect("figures of each host", sorted(looked["figures"]) == ["n1", "n2", "n3"], looked)
+    network = {host: of["network_mb_per_s"] for host, of in looked["figures"].items() if "network_mb_per_s" in of}
+    expect("the host that sends slowly is known for it", network.get("n2", 0) < 10, looked)
+    reported = [e for e in training.events("health") if e["class"] == "slow_host"]
+    slow = slow_beside(network, "n2")
+    if slow:
         expect("one event with host and figure", [e["host"] for e in reported] == ["n2"] and "MB/s of network" in reported[0]["what"], reported)
         expect("it is set aside", looked["slow"] == ["n2"] and looked["left"] == ["n2"], looked)
         expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
         print(f"  slow network: {reported[0]['what']}; the first launch waited {looked['waited_s']:.2f} s", flush=True)
-        expect("nothing was ended", not training.events("fault"), training.events("fault"))
-        training.end(runs)
+    else:
+        print(f"  slow network: {network} MB/s, none is slow beside the others", flush=True)
+        expect("none is named", not any("network" in e["what"] for e in reported), reported)
+    expect("nothing was ended", not training.events("fault"), training.events("fault"))
+    training.end(runs)
+    return slow
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "base/digest/hash.h"
@@ -27,6 +29,12 @@ constexpr std::int64_t first_agent_ms = 30'000;
 constexpr int refused_max = 3;
 
 constexpr std::int64_t exchange_ms = 10'000;  // three partners of 2 s each at most, and the orders
+
+Value by_host(const std::map<std::string, HostFigures>& figures) {
+  Value hosts = Value::make_table();
+  for (const auto& [host, of] : figures) hosts.set(host, to_value(of));
+  return hosts;
+}
 
 }  // namespace
 
@@ -151,9 +159,9 @@ void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& m
     fields.set(name, std::move(names));
   };
   list("left", left);
-  list("unfit", unfit);
-  list("slow", slow);
+  list("unfit", unfit), list("slow", slow);
   list("not_looked_at", missing);
+  fields.set("figures", by_host(health_.figures()));
   log_.info(format("event=preflight waited_s={:.2f} left='{}' unfit={} slow={} not_looked_at={}", waited_s,
                    join(left, " "), unfit.size(), slow.size(), missing.size()));
   events_.write("preflight", std::move(fields));
