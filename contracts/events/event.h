@@ -29,7 +29,7 @@
 //   taken_over       launch, epoch, host                          by a lead that has followed another
 //   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it
 //   health           host, class, severity, scope, device, what, xid, ...: by the lead: something is wrong with a node
-//   preflight        waited_s, left, unfit, slow, not_looked_at, figures: by the lead, its nodes were looked at first
+//   preflight        waited_s, left, unfit, slow, not_looked_at, figures: by the lead, before its first launch
 //   allocation_held  held_s, gpu_minutes, gpus, gave_back_s, left: by the lead, its last:
 //   contracts/records/held_allocation.h injected         fault, rank, host, step, launch, means, id     by the lead: a
 //   fault of a test, before it happens fault / recovered                                            by the lead:

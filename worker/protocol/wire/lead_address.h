@@ -32,7 +32,7 @@ std::string agent_log_path(const std::string& attempt_dir, const std::string& ho
 Status write_lead_address(const std::string& path, const LeadAddress& address);  // beside, and renamed
 Result<LeadAddress> read_lead_address(const std::string& path);                  // not_found, corrupt
 
-// A new one, readable by its owner alone. One that is there is replaced.
+// A new one, readable by its owner alone, written beside and renamed. One that is there is replaced.
 Result<std::string> make_lead_secret(const std::string& path);
 // invalid_input where others may read it.
 Result<std::string> read_lead_secret(const std::string& path);
