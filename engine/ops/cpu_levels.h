@@ -11,7 +11,7 @@
 
 namespace longhaul {
 
-// portable, avx2, avx512, avx512_bf16.
+// portable, avx2, avx512, avx512_bf16, amx.
 const char* cpu_level_name(CpuLevel level);
 Result<CpuLevel> cpu_level_named(std::string_view name);
 

@@ -1,6 +1,7 @@
 // Speed of the operations at the shapes of a small Llama, beside the ceiling: the best GEMM rate measured in this very
 // run (machines are shared: the best of many tries, compared within one run only). usage: ops_bench [--seconds s]
-// [--threads n] [--cpu-max portable|avx2|avx512|avx512_bf16] [--only ceiling,linear,attention,rows,moe,decode,codes]
+// [--threads n] [--cpu-max portable|avx2|avx512|avx512_bf16|amx]
+// [--only ceiling,linear,attention,rows,moe,decode,codes]
 #include <time.h>
 
 #include <algorithm>

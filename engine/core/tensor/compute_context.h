@@ -18,7 +18,7 @@ class Device;      // engine/core/device/device.h
 
 // Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
 // for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
-enum class CpuLevel { portable, avx2, avx512, avx512_bf16, best };
+enum class CpuLevel { portable, avx2, avx512, avx512_bf16, amx, best };
 
 class ComputeContext {
  public:

@@ -27,6 +27,7 @@ double measured_gflops(const ComputeContext& context) {
 
 std::string kernels_text(const ProcessorFacts& f) {
   switch (f.level) {
+    case CpuLevel::amx: return "AVX-512 with bf16, 16 numbers at a time, and attention's products by AMX tiles";
     case CpuLevel::avx512_bf16: return "AVX-512 with bf16, 16 numbers at a time";
     case CpuLevel::avx512: return "AVX-512, 16 numbers at a time";
     case CpuLevel::avx2: return "AVX2, 8 numbers at a time";

@@ -2,7 +2,7 @@
 // the same step alone. Prints one JSON line a measurement; gpt2_speed.py runs it beside its peers.
 //
 // usage: gpt2_speed train   --batch B --length T [--threads n] [--ranks r] [--steps s] [--precision bf16|f32]
-//                         [--level portable|avx2|avx512|avx512_bf16|best]
+//                         [--level portable|avx2|avx512|avx512_bf16|amx|best]
 //        gpt2_speed ceiling --batch B --length T [--threads n] [--rounds r]
 //        gpt2_speed save    --batch B --length T [--threads n] [--rounds r] [--steps s] [--folder F] [--direct 0|1]
 // train with r > 1: the ranks are threads of this process, replicas that share the optimizer (ZeRO-1), n threads each.
@@ -245,11 +245,9 @@ ModelShape shape_of(const std::string& recipe, std::int64_t vocabulary) {
 }
 
 std::optional<CpuLevel> level_named(const std::string& name) {
-  constexpr std::pair<const char*, CpuLevel> levels[] = {{"portable", CpuLevel::portable},
-                                                         {"avx2", CpuLevel::avx2},
-                                                         {"avx512", CpuLevel::avx512},
-                                                         {"avx512_bf16", CpuLevel::avx512_bf16},
-                                                         {"best", CpuLevel::best}};
+  constexpr std::pair<const char*, CpuLevel> levels[] = {
+      {"portable", CpuLevel::portable},       {"avx2", CpuLevel::avx2}, {"avx512", CpuLevel::avx512},
+      {"avx512_bf16", CpuLevel::avx512_bf16}, {"amx", CpuLevel::amx},   {"best", CpuLevel::best}};
   for (const auto& [text, level] : levels)
     if (name == text) return level;
   return std::nullopt;

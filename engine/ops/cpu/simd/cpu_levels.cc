@@ -8,7 +8,8 @@
 namespace longhaul {
 namespace {
 
-constexpr CpuLevel kNamed[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16};
+constexpr CpuLevel kNamed[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
+                               CpuLevel::amx};
 
 #if defined(__x86_64__)
 dnnl::cpu_isa isa_of(CpuLevel level) {
@@ -17,6 +18,7 @@ dnnl::cpu_isa isa_of(CpuLevel level) {
     case CpuLevel::avx2: return dnnl::cpu_isa::avx2;
     case CpuLevel::avx512: return dnnl::cpu_isa::avx512_core;
     case CpuLevel::avx512_bf16: return dnnl::cpu_isa::avx512_core_bf16;
+    case CpuLevel::amx: return dnnl::cpu_isa::avx512_core_amx;
     case CpuLevel::best: break;
   }
   return dnnl::cpu_isa::all;
@@ -38,6 +40,7 @@ const char* cpu_level_name(CpuLevel level) {
     case CpuLevel::avx2: return "avx2";
     case CpuLevel::avx512: return "avx512";
     case CpuLevel::avx512_bf16: return "avx512_bf16";
+    case CpuLevel::amx: return "amx";
     case CpuLevel::best: break;
   }
   return "best";
@@ -47,7 +50,7 @@ Result<CpuLevel> cpu_level_named(std::string_view name) {
   for (const CpuLevel level : kNamed)
     if (name == cpu_level_name(level)) return level;
   return make_error(ErrorCode::invalid_input, format("no instruction set is called '{}'", name),
-                    "portable, avx2, avx512 or avx512_bf16");
+                    "portable, avx2, avx512, avx512_bf16 or amx");
 }
 
 CpuLevel cpu_level_of_processor() {

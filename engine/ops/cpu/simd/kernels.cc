@@ -1,5 +1,11 @@
 #include "engine/ops/cpu/simd/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 
@@ -10,6 +16,7 @@ namespace longhaul::cpu {
 namespace {
 
 const Kernels* best_up_to(CpuLevel level) {
+  if (level >= CpuLevel::amx && kernels_amx() != nullptr && processor_has(CpuLevel::amx)) return kernels_amx();
   if (level >= CpuLevel::avx512_bf16 && kernels_avx512_bf16() != nullptr && processor_has(CpuLevel::avx512_bf16)) {
     return kernels_avx512_bf16();
   }
@@ -19,6 +26,21 @@ const Kernels* best_up_to(CpuLevel level) {
   return kernels_portable();
 }
 
+#if defined(__x86_64__)
+// Multiplies tiles of bf16 (CPUID leaf 7).
+bool processor_has_amx() {
+  constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTiles) != 0;
+}
+// Linux keeps the 8 KiB of the tiles for processes that have asked for it (arch_prctl, since 5.16).
+bool system_gives_tiles() {
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool given = syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  return given;
+}
+#endif
+
 // Of the process, as oneDNN's is: contexts are made in many places, none of which should know of it.
 std::atomic<CpuLevel> kernels_cap{CpuLevel::best};
 
@@ -26,6 +48,8 @@ std::atomic<CpuLevel> kernels_cap{CpuLevel::best};
 
 bool processor_has(CpuLevel level) {
 #if defined(__x86_64__)
+  if (level == CpuLevel::amx)
+    return processor_has(CpuLevel::avx512_bf16) && processor_has_amx() && system_gives_tiles();
   if (level == CpuLevel::avx512_bf16) return processor_has(CpuLevel::avx512) && __builtin_cpu_supports("avx512bf16");
   if (level == CpuLevel::avx512) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -44,8 +68,8 @@ void cap_kernels(CpuLevel level) {
 
 const Kernels& kernels(const ComputeContext& context) {
   static const Kernels* const best[] = {best_up_to(CpuLevel::portable), best_up_to(CpuLevel::avx2),
-                                        best_up_to(CpuLevel::avx512), best_up_to(CpuLevel::avx512_bf16),
-                                        best_up_to(CpuLevel::avx512_bf16)};
+                                        best_up_to(CpuLevel::avx512),   best_up_to(CpuLevel::avx512_bf16),
+                                        best_up_to(CpuLevel::amx),      best_up_to(CpuLevel::best)};
   const CpuLevel level = std::min(context.cpu_level(), kernels_cap.load(std::memory_order_relaxed));
   return *best[static_cast<int>(level)];
 }

@@ -128,7 +128,8 @@ inline void check_gradient(const std::string& what, const std::function<Vector(c
   }
 }
 
-// What operations run on: the processor, with each of its instruction sets; and a GPU, emulated or real (test_gpu.h).
+// What operations run on: the processor, with each of its instruction sets (`best` is AMX where there is AMX); and a
+// GPU, emulated or real (test_gpu.h).
 struct Backend {
   CpuLevel level = CpuLevel::best;
   bool gpu = false;

@@ -12,7 +12,8 @@
 using namespace longhaul;
 
 TEST_CASE("instruction sets have names, and others are refused by name") {
-  for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16}) {
+  for (const CpuLevel level :
+       {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16, CpuLevel::amx}) {
     const auto found = cpu_level_named(cpu_level_name(level));
     REQUIRE(found.ok());
     CHECK(*found == level);
@@ -22,7 +23,7 @@ TEST_CASE("instruction sets have names, and others are refused by name") {
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == ErrorCode::invalid_input);
     CHECK(refused.error().message().find(wrong) != std::string::npos);
-    CHECK(refused.error().message().find("avx512_bf16") != std::string::npos);
+    CHECK(refused.error().message().find("avx512_bf16 or amx") != std::string::npos);
   }
   CHECK(cap_cpu_level("").ok());
 }
@@ -60,6 +61,9 @@ TEST_CASE("operations are tried with AVX-512") {
 TEST_CASE("operations are tried with AVX-512 and its bf16") {
   is_tried_here(CpuLevel::avx512_bf16);
 }
+TEST_CASE("operations are tried with AMX") {
+  is_tried_here(CpuLevel::amx);
+}
 #endif
 
 // unit_engine_ops_avx2 and its like (tests/CMakeLists.txt) set the cap before the first test.
@@ -69,7 +73,7 @@ TEST_CASE("a capped process runs nothing above its cap") {
   const auto level = cpu_level_named(cap);
   REQUIRE(level.ok());
   CHECK(cpu_levels_here().back() <= *level);
-  CHECK(cpu::kernels(ComputeContext(1, CpuLevel::avx512_bf16)).level <= *level);
+  CHECK(cpu::kernels(ComputeContext(1, CpuLevel::amx)).level <= *level);
   // oneDNN generates a product for each case from AVX-512 on, of bf16 from AVX-512 with bf16 on.
   if (*level < CpuLevel::avx512) CHECK_FALSE(gemm_compiles(ComputeContext(), DType::f32));
   if (*level < CpuLevel::avx512_bf16) CHECK_FALSE(gemm_compiles(ComputeContext(), DType::bf16));

@@ -12,6 +12,10 @@ TEST_CASE("what the processor computes with is said in words, and what bf16 cost
   CHECK(native.starts_with("operations: cpu, avx512_bf16\n"));
   CHECK(has(native, "bf16: native"));
   CHECK_FALSE(has(native, "slow"));
+  const std::string tiles = processor_text({CpuLevel::amx, true, true, CpuLevel::amx});
+  CHECK(tiles.starts_with("operations: cpu, amx\n"));
+  CHECK(has(tiles, "attention's products by AMX tiles"));
+  CHECK_FALSE(has(tiles, "unused"));
   CHECK(has(processor_text({CpuLevel::avx512, true, false}), "bf16: widened"));
   const std::string avx2 = processor_text({CpuLevel::avx2, true, false});
   CHECK(has(avx2, "bf16: widened to f32"));
