@@ -29,7 +29,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
+for shared in ("fault", "support"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / shared))
+from json_lines import json_lines  # noqa: E402
 from kill_training import write_dataset  # noqa: E402
 
 from culprits import ENDS_MS, WITHOUT_CULPRIT, Joined, share_missed, short, wilson_text  # noqa: E402
@@ -164,7 +166,7 @@ class Training:
         """Jobs end a moment after their work is done, and look at their folders until then; one whose lead was frozen never does."""
         if self.cluster is None or not self.run:
             return
-        facts = [json.loads(line) for log in sorted(self.run.glob("log/*.jsonl")) for line in log.read_text().splitlines() if line.endswith("}")]
+        facts = [fact for log in sorted(self.run.glob("log/*.jsonl")) for fact in json_lines(log)]
         jobs = [fact["with"]["job"] for fact in facts if fact.get("fact") == "submitted"]
         deadline = time.monotonic() + JOB_ENDS_SECONDS
         while jobs and time.monotonic() < deadline:

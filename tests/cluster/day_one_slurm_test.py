@@ -12,7 +12,8 @@ import sys
 import time
 
 from slurm_cluster import attach, wait_for
-from slurm_runs import MODEL, SMALL, TOKENS, Run, case_arguments, chosen_cases, expect, files_below, new_runs, play_cases, stage
+from slurm_runs import (MODEL, SMALL, TOKENS, Run, bytes_of, case_arguments, chosen_cases, expect, files_below, json_lines, new_runs,
+                        play_cases, stage)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from webhook import Hook, make_certificate  # noqa: E402
@@ -76,7 +77,7 @@ class Webhook:
         expect("each message once", self.reported(run) == sorted(wanted), self.reported(run))
         mine = [m for m in self.hook.accepted if m["run"] == run.folder.name]
         expect("each with an id of its own", len({m["id"] for m in mine}) == len(mine), mine)
-        holders = [str(p) for p in files_below(run.folder) if SECRET.encode() in p.read_bytes()]
+        holders = [str(p) for p in files_below(run.folder) if SECRET.encode() in bytes_of(p)]
         expect("the address is not in the run", not holders, holders)
 
 
@@ -92,9 +93,8 @@ def start_alone(name, text, **more):
 
 def metrics(run, stage_name="pretrain"):
     """What ranks said of their steps, of all attempts."""
-    lines = [line for p in sorted((run.folder / "stages" / stage_name / "attempts").glob("*/events.jsonl"))
-             for line in p.read_text().splitlines() if line.endswith("}")]
-    return [e for e in map(json.loads, lines) if e.get("kind") == "metric" and "lr" in e]
+    return [e for p in sorted((run.folder / "stages" / stage_name / "attempts").glob("*/events.jsonl"))
+            for e in json_lines(p) if e.get("kind") == "metric" and "lr" in e]
 
 
 def expect_nothing_left(run):

@@ -23,7 +23,7 @@ import time
 from fault_board import Board
 from restart_cases import expect_kept, expect_restart, lasts
 from slurm_cluster import PROGRAM, ClusterError, wait_for
-from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases
 from slurm_runs import write_pages  # noqa: F401
 
 SHAPE = ("hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, "
@@ -715,6 +715,7 @@ def refused_by_check(cluster, runs, times):
     check.write_text("#!/bin/sh\necho looking at $SLURMD_NODENAME\n[ $SLURMD_NODENAME != n2 ] || { echo fan 3 stands still; exit 4; }\n")
     check.chmod(0o755)
     for number in range(times):
+        cluster.wait_nodes("idle")  # the job has n2 among its three hosts
         training = Training(cluster, runs, f"refused-{number}",
                             f'resiliency = {{ spares = 1, preflight_floor = 0.1, health_command = "{check} --all" }}\n')
         launched = training.events("launched")[0]
@@ -754,6 +755,7 @@ def slow_network(cluster, runs, times):
 
 def slow_network_tried(cluster, runs, name):
     limit = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kbit", "latency", "50ms")
+    cluster.wait_nodes("idle")  # the job has n2 among its three hosts
     cluster.play("exec", "n2", "--", *limit)
     try:
         training = Training(cluster, runs, f"slow-network-{name}", "resiliency = { spares = 1, preflight_floor = 0.1 }\n")
@@ -826,8 +828,7 @@ def allocation_lost(cluster, runs, times):
             events = training.run.folder / "stages/s/attempts/2/events.jsonl"
 
             def steps():
-                lines = events.read_text().splitlines() if events.exists() else []
-                return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == "metric" and "loss" in e]
+                return [e for e in json_lines(events) if e["kind"] == "metric" and "loss" in e]
             wait_for("its first step", steps, 60, training.run.story)
             ended, started = slurm_time(cluster, first, "EndTime"), slurm_time(cluster, second, "StartTime")
             submitted = training.run.submissions("s")[-1]

@@ -4,14 +4,13 @@ avoids. Nobody watches, and every training has to go on by itself.
 
 usage: few_hosts_live_test.py LONGHAUL [CASE ...]
 """
-import json
 import sys
 import time
 
 from faults_live_test import Training, boot, pretrain
 from restart_cases import expect_restart
 from slurm_cluster import wait_for
-from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases
 
 
 class Driven:
@@ -26,9 +25,7 @@ class Driven:
 
 def steps_of(run, attempt, since=0.0):
     """Events of completed steps of an attempt since that time."""
-    path = run.folder / f"stages/s/attempts/{attempt}/events.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    events = [json.loads(line) for line in lines if line.endswith("}")]
+    events = json_lines(run.folder / f"stages/s/attempts/{attempt}/events.jsonl")
     return [e for e in events if e["kind"] == "metric" and "loss" in e and e["ms"] > since * 1000]
 
 
@@ -151,7 +148,7 @@ def no_room_without_suspects(cluster, runs):
     run, killed = training.run, []
     try:
         for attempt in (1, 2):
-            events = [json.loads(line) for line in (run.folder / f"stages/s/attempts/{attempt}/events.jsonl").read_text().splitlines()]
+            events = json_lines(run.folder / f"stages/s/attempts/{attempt}/events.jsonl")
             launched = [e for e in events if e["kind"] == "launched"][-1]
             victim = next(host for host in sorted(launched["hosts"]) if host != launched["host"])
             begun = time.time()

@@ -14,7 +14,7 @@ import time
 from faults_live_test import pretrain
 from restart_cases import expect_restart
 from slurm_cluster import wait_for
-from slurm_runs import TOKENS, Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases, ranks_by_mpirun, stage
+from slurm_runs import TOKENS, Skipped, case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases, ranks_by_mpirun, stage
 
 GPUS = 4
 REQUESTS = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
@@ -60,9 +60,7 @@ class Job:
         self.wait(lambda: self.events("launched"), "the first launch", 90)
 
     def events(self, kind=None, attempt=1):
-        file = self.folder / f"attempts/{attempt}/events.jsonl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        found = [json.loads(line) for line in lines if line.endswith("}")]
+        found = json_lines(self.folder / f"attempts/{attempt}/events.jsonl")
         return [e for e in found if kind in (None, e["kind"])]
 
     def wait(self, condition, what, seconds=30):

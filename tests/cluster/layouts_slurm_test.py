@@ -3,7 +3,6 @@
 
 usage: layouts_slurm_test.py LONGHAUL [CASE ...]
 """
-import json
 import os
 import pathlib
 import re
@@ -13,7 +12,7 @@ import time
 import tomllib
 
 from slurm_cluster import wait_for
-from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases
 
 SHAPE = ("hidden_size = 32, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, "
          "max_position_embeddings = 64")
@@ -31,9 +30,7 @@ def pretrain(name, model, parallel, steps=STEPS, more=""):
 
 
 def events(run, stage):
-    file = run.folder / "stages" / stage / "attempts/1/events.jsonl"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    return json_lines(run.folder / "stages" / stage / "attempts/1/events.jsonl")
 
 
 def losses(run, stage):

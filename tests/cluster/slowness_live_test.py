@@ -13,7 +13,7 @@ from chaos_test import make_tokens
 from faults_live_test import no_control
 from slowness import Slowness
 from slurm_cluster import ClusterError, wait_for
-from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases
 
 CUT_S = 12
 OPENS_MAX = 40  # of one agent in that time; ten times a second, as it once was, makes more than a hundred
@@ -61,8 +61,7 @@ class Played:
     def events(self, *kinds):
         found = []
         for path in sorted(self.run.folder.glob("stages/s/attempts/*/events.jsonl")):
-            for line in path.read_text(errors="replace").splitlines():
-                event = json.loads(line) if line.endswith("}") else {}
+            for event in json_lines(path):
                 if not kinds or event.get("kind") in kinds:
                     found.append({**event, "attempt": int(path.parent.name)})
         return found

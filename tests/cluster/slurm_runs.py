@@ -18,6 +18,8 @@ import traceback
 from slurm_cluster import ClusterError, attach, wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from json_lines import json_lines  # noqa: E402, F401 (for those that use these runs)
 from tiny_inputs import write_pages  # noqa: E402
 
 FINAL = {"succeeded", "cached", "failed", "cancelled", "skipped"}
@@ -121,6 +123,7 @@ class Run:
         """What the log says, oldest epoch first; what a later epoch did not believe of an earlier one is left out."""
         logs = sorted((self.folder / "log").glob("*.jsonl"), key=lambda p: int(p.stem))
         texts = {int(p.stem): p.read_bytes() for p in logs}
+        texts = {epoch: text[:text.rfind(b"\n") + 1] for epoch, text in texts.items()}  # the rest is being written
         for epoch in sorted(texts):
             for line in texts[epoch].splitlines():
                 fact = json.loads(line) if line.endswith(b"}") else {}
@@ -130,7 +133,7 @@ class Run:
         for epoch in sorted(texts):
             for line in texts[epoch].splitlines():
                 if not line.endswith(b"}"):
-                    continue  # being written
+                    continue  # of a disk without room
                 fact = json.loads(line)
                 fact["with"] = fact.get("with") or {}
                 if kind in (None, fact["fact"]) and stage in (None, fact.get("stage")):
@@ -203,6 +206,14 @@ def files_below(folder, name="*"):
     that it is about to look into."""
     found = [pathlib.Path(place, file) for place, _, files in os.walk(folder) for file in fnmatch.filter(files, name)]
     return sorted(path for path in found if path.is_file())
+
+
+def bytes_of(path):
+    """A file's, none where it has gone meanwhile."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def snapshot(folder, without=()):

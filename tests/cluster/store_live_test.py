@@ -6,7 +6,6 @@ usage: store_live_test.py LONGHAUL [CASE ...]
 Eight ranks (store_ranks.cc) leave an entry each, round after round, and look for those of all others: every entry that crosses hosts goes
 from its agent over the lead to the agent of whoever looks for it. Agents, leads and hosts are killed meanwhile.
 """
-import json
 import os
 import pathlib
 import signal
@@ -16,7 +15,7 @@ import time
 
 from faults_live_test import agent_of, boot, leads
 from slurm_cluster import wait_for
-from slurm_runs import Skipped, case_arguments, chosen_cases, expect, files_below, new_runs, play_cases
+from slurm_runs import Skipped, case_arguments, chosen_cases, expect, files_below, json_lines, new_runs, play_cases
 
 RANKS, HOSTS = 8, 4
 
@@ -54,9 +53,7 @@ class StoreRun:
         self.wait(lambda: self.rounds(launch) >= before + count, f"{count} more rounds after {before} of launch {launch}", seconds)
 
     def events(self, kind):
-        path = self.folder / "attempts/1/events.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
+        return [e for e in json_lines(self.folder / "attempts/1/events.jsonl") if e["kind"] == kind]
 
     def ends_well(self):
         (self.folder / "state/stop").write_text("")

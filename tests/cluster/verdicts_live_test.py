@@ -15,7 +15,7 @@ import time
 from faults_live_test import STEPS, Training, leads, pretrain, undisturbed
 from restart_cases import expect_before, expect_kept, expect_restart, lasts
 from slurm_cluster import PROGRAM, ClusterError, wait_for
-from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import Skipped, case_arguments, chosen_cases, expect, json_lines, new_runs, play_cases
 
 LEMON_STEPS = 200
 
@@ -366,8 +366,7 @@ class Events:
         self.path = path
 
     def all(self, kind):
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
+        return [e for e in json_lines(self.path) if e["kind"] == kind]
 
 
 CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, rank_stopped_from_outside, standby_killed, heartbeat_dropped,

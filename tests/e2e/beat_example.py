@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from scenario import LONGHAUL, SOURCE, expect, longhaul, newest_run, runs
+from scenario import LONGHAUL, SOURCE, expect, json_lines, longhaul, newest_run, runs
 
 EXAMPLE = SOURCE / "workflows/examples/pytorch"
 
@@ -57,7 +57,7 @@ def hangs_suspected(launch):
 
 def facts_of(launch):
     """The events of the attempt of a launch, whichever it is."""
-    return [json.loads(line) for line in (launch.parent.parent / "events.jsonl").read_text().splitlines()]
+    return json_lines(launch.parent.parent / "events.jsonl")
 
 
 def went_on_from_checkpoint(here, least, steps, every):

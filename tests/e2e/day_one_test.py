@@ -5,14 +5,13 @@ usage: day_one_test.py LONGHAUL SOURCE_DIR
 """
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 import tarfile
 import time
 
-from scenario import (LONGHAUL, PATIENCE, Skip, call, case, events, expect, longhaul, main, newest_run, runs, stage_status, status,
+from scenario import (LONGHAUL, PATIENCE, Skip, call, case, events, expect, json_lines, longhaul, main, newest_run, runs, stage_status, status,
                       wait_for)
 from tiny_inputs import write_pages
 from webhook import Hook, make_certificate
@@ -64,7 +63,7 @@ def command_workflow(here, name, script, notify="", more=""):
 def logged(run):
     facts = []
     for path in sorted((run / "log").glob("*.jsonl")):
-        facts += [json.loads(line) for line in path.read_text().splitlines()]
+        facts += json_lines(path)
     return facts
 
 

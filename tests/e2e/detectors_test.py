@@ -3,7 +3,6 @@
 
 usage: detectors_test.py LONGHAUL SOURCE_DIR [parts of case names]
 """
-import json
 import os
 import pathlib
 import shutil
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 
-from scenario import LONGHAUL, PATIENCE, SOURCE, Skip, case, expect, longhaul, main, newest_run, processes_holding, runs, wait_for
+from scenario import LONGHAUL, PATIENCE, SOURCE, Skip, case, expect, json_lines, longhaul, main, newest_run, processes_holding, runs, wait_for
 from tiny_inputs import tokens_of_pages, write_pages
 
 SEED = 20260402
@@ -48,8 +47,7 @@ class Foreground:
     def events(self, stage, kind=None):
         found = runs(self.here)
         path = found and found[-1] / "stages" / stage / "attempts/1/events.jsonl"
-        lines = path.read_text().splitlines() if path and path.exists() else []
-        facts = [json.loads(line) for line in lines if line.endswith("}")]  # Python reads NaN as it writes it
+        facts = json_lines(path) if path else []  # Python reads NaN as it writes it
         return [e for e in facts if kind in (None, e["kind"])]
 
     def story(self):

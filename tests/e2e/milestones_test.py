@@ -3,12 +3,11 @@
 
 usage: milestones_test.py LONGHAUL SOURCE_DIR
 """
-import json
 import os
 import signal
 import subprocess
 
-from scenario import LONGHAUL, PATIENCE, case, events, expect, longhaul, main, newest_run, runs, stage_status, status, wait_for
+from scenario import LONGHAUL, PATIENCE, case, events, expect, json_lines, longhaul, main, newest_run, runs, stage_status, status, wait_for
 from tiny_inputs import tokens_of_pages, write_pages, write_questions
 
 SEED = 20260307
@@ -56,8 +55,7 @@ def losses(run):
 
 
 def facts(run, kind):
-    lines = [line for path in sorted((run / "log").glob("*.jsonl")) for line in path.read_text().splitlines()]
-    return [f for f in map(json.loads, lines) if f["fact"] == kind]
+    return [f for path in sorted((run / "log").glob("*.jsonl")) for f in json_lines(path) if f["fact"] == kind]
 
 
 @case

@@ -12,6 +12,9 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from json_lines import json_lines  # noqa: E402
+
 LONGHAUL = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 SOURCE = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 CALL_DEADLINE_S = 60
@@ -104,8 +107,7 @@ def stage_status(here, stage):
 def events(run, stage, kind=None):
     """The events of a stage's newest attempt, or those of one kind."""
     attempts = sorted((run / "stages" / stage / "attempts").iterdir(), key=lambda p: int(p.name))
-    lines = (attempts[-1] / "events.jsonl").read_text().splitlines()
-    return [e for e in map(json.loads, lines) if kind in (None, e["kind"])]
+    return [e for e in json_lines(attempts[-1] / "events.jsonl") if kind in (None, e["kind"])]
 
 
 def snapshot(folder):

@@ -2,6 +2,8 @@
 import collections
 import json
 
+from json_lines import json_lines
+
 # The beginning of a workflow: tokens to train on, of the folder `pages`.
 TOKENS = """[workflow]
 name = "tiny"
@@ -26,7 +28,7 @@ def shape(hidden, layers, heads):
 
 def lines_of(path):
     """The JSON lines of a file, without one that is being written."""
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    return json_lines(path)
 
 
 def round_files(stage, pattern):

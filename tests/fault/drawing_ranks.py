@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from json_lines import json_lines  # noqa: E402
+
 MODEL = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied"
 DEADLINE_S = 120 * float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))
 STEPS = 12
@@ -86,8 +89,7 @@ class Stage:
 
     def events(self, kind):
         path = self.stage() and self.stage() / "attempts/1/events.jsonl"
-        lines = path.read_text(errors="replace").splitlines() if path and path.exists() else []
-        return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
+        return [e for e in json_lines(path) if e["kind"] == kind] if path else []
 
     def step(self):
         return max((e["step"] for e in self.events("metric") if "loss" in e), default=0)

@@ -18,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from json_lines import whole_lines  # noqa: E402
 from training_files import write_dataset, write_toml  # noqa: E402
 
 STEP_DEADLINE_S = 120
@@ -124,8 +125,7 @@ class Training:
 
     def lines_with(self, text):
         """Of the events, those that were written whole."""
-        lines = self.events.read_text(errors="replace").splitlines() if self.events.exists() else []
-        return [line for line in lines if text in line and line.endswith("}")]
+        return [line for line in whole_lines(self.events) if text in line]
 
     def kill(self):
         """The launcher and the ranks that it started, none of which can do anything about it."""

@@ -8,7 +8,6 @@ usage: restart_in_process.py --bin FOLDER [--faults N] [--ranks N] [--seed N] [-
                              [--bar SECONDS]
 """
 import argparse
-import json
 import mmap
 import pathlib
 import random
@@ -19,8 +18,10 @@ import tempfile
 import threading
 import time
 
-import kill_training
-from kill_training import Training, make_inputs
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import kill_training  # noqa: E402
+from json_lines import json_lines  # noqa: E402
+from kill_training import Training, make_inputs  # noqa: E402
 
 MAGIC = 0x313054414542484C
 EPOCH, SECTION, NAMES, NAME_BYTES = 24, 48, 104, 32  # resiliency/beat/heartbeat_page.h
@@ -102,7 +103,7 @@ class Restarted(Training):
 
 
 def events_of(training):
-    return [json.loads(line) for line in training.events.read_text().splitlines() if line.endswith("}")]
+    return json_lines(training.events)
 
 
 def latencies(events):
