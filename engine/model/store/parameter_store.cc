@@ -89,6 +89,7 @@ void ParameterStore::put_frozen(const ComputeContext& context, const FlatParamet
 void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
   LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
   ++version_;
+  if (gather_) gather_->finish();  // other ranks may be reading what is written here
   if (frozen_) return put_frozen(context, p, box);
   layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
     const std::span<float> mine = part_of(masters(), packed);
