@@ -63,8 +63,8 @@ class ParameterStore {
   // Grows with every change of the weights.
   std::int64_t version() const { return version_; }
 
-  // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective, but waits for what
-  // is being gathered of the weights; what was gathered has the old values until the next step begins.
+  // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective, but waits for
+  // what is being gathered of the weights; what was gathered has the old values until the next step begins.
   void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
   // All of the flat array, to be written where it lies: of weights that nobody trains, whole and in no codes.
   View frozen_weights();
